@@ -1,0 +1,174 @@
+"""Model files and training checkpoints: one safetensors file each, JSON in its header, never pickle.
+
+A file is written beside its destination, flushed to the disk and moved over it in one step, so that a crash, a full disk
+or kill -9 leaves either the old file or the new one, whole.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+from slotflow.config import ModelConfig, from_dict
+from slotflow.io import atomic_path
+from slotflow.model import SlotFlow
+
+__all__ = [
+    "FORMAT",
+    "CheckpointError",
+    "describe",
+    "load_model",
+    "load_training",
+    "save_model",
+    "save_training",
+]
+
+FORMAT = 1
+"""Version of the file layout; a file of a newer one is refused."""
+KEY = "slotflow"
+"""Entry of the safetensors header that holds our JSON."""
+
+
+class CheckpointError(ValueError):
+    """A file that is missing, damaged, foreign or too new."""
+
+
+def save_model(path: str | Path, model: SlotFlow, facts: Mapping[str, object]) -> None:
+    """Writes a model's weights and config.
+
+    Args:
+        path: File to write.
+        model: The model.
+        facts: JSON-able facts about its training.
+    """
+    header = {"kind": "model", "model": _plain_config(model.config), "facts": dict(facts)}
+    _write(path, model.state_dict(), header)
+
+
+def load_model(path: str | Path) -> SlotFlow:
+    """Builds the model that a file describes and loads its weights."""
+    tensors, header = _read(path)
+    if header["kind"] == "training":
+        tensors = _part(tensors, "ema.") or _part(tensors, "model.")
+        header = {"model": header["config"]["model"]}
+    model = SlotFlow(from_dict(ModelConfig, header["model"]))
+    try:
+        model.load_state_dict(tensors)
+    except RuntimeError as error:
+        raise CheckpointError(f"{path}: the weights do not fit the config: {error}") from error
+    return model
+
+
+def save_training(
+    path: str | Path, parts: Mapping[str, Mapping[str, Tensor]], state: Mapping[str, object]
+) -> None:
+    """Writes a training checkpoint.
+
+    Args:
+        path: File to write.
+        parts: Named groups of tensors, such as "model", "ema", "optimizer" and "rng".
+        state: JSON-able rest: config, step, schedule and so on.
+    """
+    tensors = {f"{part}.{name}": t for part, group in parts.items() for name, t in group.items()}
+    _write(path, tensors, {"kind": "training", **state})
+
+
+def load_training(path: str | Path) -> tuple[dict[str, dict[str, Tensor]], dict[str, Any]]:
+    """Reads a training checkpoint; the inverse of `save_training`."""
+    tensors, header = _read(path)
+    if header["kind"] != "training":
+        raise CheckpointError(
+            f"{path}: expected a training checkpoint, received a {header['kind']} file; resume from "
+            "checkpoint.safetensors, or start a new run from the weights."
+        )
+    names = {name.split(".", 1)[0] for name in tensors}
+    return {part: _part(tensors, f"{part}.") for part in names}, header
+
+
+def describe(path: str | Path) -> dict[str, Any]:
+    """The JSON header of a model file or checkpoint."""
+    return _read(path, tensors=False)[1]
+
+
+def flatten_optimizer(optimizer: torch.optim.Optimizer) -> tuple[dict[str, Tensor], Any]:
+    """An optimizer's state as named tensors and its parameter groups as plain values."""
+    state = optimizer.state_dict()
+    tensors = {
+        f"{index}.{name}": torch.as_tensor(value)
+        for index, values in state["state"].items()
+        for name, value in values.items()
+    }
+    return tensors, state["param_groups"]
+
+
+def restore_optimizer(
+    optimizer: torch.optim.Optimizer, tensors: Mapping[str, Tensor], groups: Any
+) -> None:
+    """The inverse of `flatten_optimizer`."""
+    state: dict[int, dict[str, Tensor]] = {}
+    for name, value in tensors.items():
+        index, key = name.split(".", 1)
+        state.setdefault(int(index), {})[key] = value
+    optimizer.load_state_dict({"state": state, "param_groups": groups})
+
+
+def _write(path: str | Path, tensors: Mapping[str, Tensor], header: dict[str, Any]) -> None:
+    from slotflow import __version__
+
+    header = {"format": FORMAT, "version": __version__, **header}
+    plain = {name: t.detach().cpu().contiguous() for name, t in tensors.items()}
+    with atomic_path(path) as temporary:
+        save_file(plain, temporary, metadata={KEY: json.dumps(header)})
+
+
+def _read(path: str | Path, tensors: bool = True) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    path = Path(path)
+    if not path.is_file():
+        raise CheckpointError(
+            f"{path}: expected a model file, a training folder or the name of embedded weights, found "
+            "nothing there; check the path."
+        )
+    try:
+        with safe_open(path, framework="pt") as file:
+            metadata = file.metadata() or {}
+            names = file.keys() if tensors else []
+            values = {name: file.get_tensor(name) for name in names}
+    except (SafetensorError, OSError) as error:
+        raise CheckpointError(
+            f"{path}: expected a whole safetensors file, but it is truncated or of another kind "
+            f"({error}); copy or train it again."
+        ) from error
+    if KEY not in metadata:
+        raise CheckpointError(
+            f"{path}: a safetensors file, but not one of slotflow's; expected one written by "
+            "`slotflow train` or SlotFlow.save."
+        )
+    try:
+        header: dict[str, Any] = json.loads(metadata[KEY])
+        found = int(header["format"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise CheckpointError(f"{path}: its header is damaged ({error}).") from error
+    if found > FORMAT:
+        raise CheckpointError(
+            f"{path}: written by slotflow {header.get('version')} in format {found}, but this version "
+            f"reads formats up to {FORMAT}; upgrade slotflow."
+        )
+    return values, header
+
+
+def _part(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    return {n[len(prefix) :]: t for n, t in tensors.items() if n.startswith(prefix)}
+
+
+def _plain_config(config: ModelConfig) -> dict[str, Any]:
+    import dataclasses
+
+    plain: dict[str, Any] = json.loads(json.dumps(dataclasses.asdict(config)))
+    return plain

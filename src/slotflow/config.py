@@ -1,0 +1,329 @@
+"""Configuration: frozen dataclasses, checked on construction, read from YAML presets."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import types
+import typing
+from dataclasses import dataclass, field
+from importlib import resources
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+import yaml
+from numpy.typing import NDArray
+
+from slotflow.priors import Prior
+
+__all__ = [
+    "Config",
+    "EncoderConfig",
+    "FlowConfig",
+    "Grid",
+    "LossConfig",
+    "ModelConfig",
+    "TrainConfig",
+    "preset_names",
+]
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Even sampling instants t0 + i·dt."""
+
+    n: int
+    """Number of samples."""
+    dt: float
+    """Sampling step in seconds."""
+    t0: float = 0.0
+    """Time of the first sample in seconds."""
+
+    def __post_init__(self) -> None:
+        _check(self.n >= 1, "n >= 1", self.n)
+        _check(math.isfinite(self.dt) and self.dt > 0, "dt > 0", self.dt)
+        _check(math.isfinite(self.t0), "a finite t0", self.t0)
+
+    @property
+    def duration(self) -> float:
+        """Length n·dt in seconds."""
+        return self.n * self.dt
+
+    @property
+    def times(self) -> NDArray[np.float64]:
+        """Time stamps in seconds, shape (n,)."""
+        return self.t0 + self.dt * np.arange(self.n, dtype=np.float64)
+
+
+@dataclass(frozen=True)
+class EncoderConfig:
+    """The dual-stream encoder and the classifier (paper, sections 3.1 and 3.2)."""
+
+    channels: tuple[int, ...] = (32, 64, 128)
+    """Channels after each convolution; the last is the width of the tokens."""
+    kernels: tuple[int, ...] = (8, 8, 5)
+    """Kernel size of each convolution."""
+    strides: tuple[int, ...] = (2, 2, 1)
+    """Stride of each convolution."""
+    heads: int = 4
+    """Heads of each self-attention."""
+    context: int = 256
+    """Width of the global context g and of the classification embedding."""
+    noise: bool = False
+    """Whether a third pathway, like the frequency one, estimates σ."""
+
+    def __post_init__(self) -> None:
+        same = len(self.channels) == len(self.kernels) == len(self.strides) > 0
+        _check(same, "as many channels as kernels and strides", dataclasses.asdict(self))
+        _check(
+            self.channels[-1] % self.heads == 0, "heads that divide the last channel", self.heads
+        )
+        _check(self.context >= 1, "context >= 1", self.context)
+
+
+@dataclass(frozen=True)
+class FlowConfig:
+    """The shared conditional flow and its target (paper, sections 3.4 and 3.5)."""
+
+    layers: int = 8
+    """Coupling layers; even ones are splines, odd ones affine."""
+    hidden: int = 768
+    """Width of each coupling layer's network."""
+    hidden_layers: int = 2
+    """Hidden layers of each coupling layer's network."""
+    bins: int = 48
+    """Bins of the rational-quadratic splines."""
+    bound: float = 2.0
+    """The splines act on [−bound, bound] and are the identity outside."""
+    phase_weight: float = 2.0
+    """w_φ, the factor on cos φ and sin φ in the flow's target."""
+    frequency_weight: float = 3.0
+    """w_f, the factor on the centred frequency in the flow's target."""
+
+    def __post_init__(self) -> None:
+        for name in ("layers", "hidden", "hidden_layers"):
+            _check(getattr(self, name) >= 1, f"{name} >= 1", getattr(self, name))
+        _check(self.bins >= 2, "bins >= 2", self.bins)
+        for name in ("bound", "phase_weight", "frequency_weight"):
+            _check(getattr(self, name) > 0, f"{name} > 0", getattr(self, name))
+
+
+@dataclass(frozen=True)
+class ModelConfig:
+    """Everything needed to build a SlotFlow network."""
+
+    name: str
+    """Name of the preset or of the user's model."""
+    long: Grid
+    """Sampling of the long stream."""
+    short: Grid
+    """Sampling of the short stream."""
+    prior: Prior = field(default_factory=Prior)
+    """The prior the network is trained under."""
+    encoder: EncoderConfig = field(default_factory=EncoderConfig)
+    """Encoder and classifier."""
+    flow: FlowConfig = field(default_factory=FlowConfig)
+    """Flow and target."""
+
+    def __post_init__(self) -> None:
+        nyquist = 0.5 / self.long.dt
+        _check(
+            self.prior.frequency[1] <= nyquist,
+            f"a band below the long stream's Nyquist frequency of {nyquist:g} Hz",
+            self.prior.frequency,
+        )
+        _check(
+            self.prior.k_min >= 1, "k_min >= 1 (this architecture has no K = 0)", self.prior.k_min
+        )
+
+
+@dataclass(frozen=True)
+class LossConfig:
+    """Weights of the loss terms and the curriculum."""
+
+    flow: float = 1.0
+    """λ_flow."""
+    noise: float = 0.1
+    """λ_noise; used where the encoder estimates σ."""
+    curriculum: tuple[float, float] | None = None
+    """Shares of training between which slots move from the true to the predicted K; None: true K."""
+
+    def __post_init__(self) -> None:
+        _check(self.flow >= 0, "flow >= 0", self.flow)
+        _check(self.noise >= 0, "noise >= 0", self.noise)
+        if self.curriculum is not None:
+            a, b = self.curriculum
+            _check(0 <= a < b, "a curriculum (start, end) with 0 <= start < end", self.curriculum)
+
+
+SCHEDULES = ("plateau", "cosine", "constant")
+OPTIMIZERS = ("adam", "adamw")
+
+
+@dataclass(frozen=True)
+class TrainConfig:
+    """Training (paper, section 3.6, and what it leaves open)."""
+
+    seed: int = 0
+    """Seed of the weights and of every simulated batch."""
+    batch_size: int = 128
+    """Signals per step over all processes together."""
+    steps_per_epoch: int = 62_500
+    """Steps between validations; 62,500 × 128 = the paper's 8 million signals."""
+    max_epochs: int = 300
+    """Epochs at most."""
+    validation_signals: int = 10_000
+    """Signals of the fixed validation set."""
+    optimizer: str = "adam"
+    """"adam" or "adamw"."""
+    learning_rate: float = 1e-4
+    """Peak learning rate."""
+    weight_decay: float = 0.0
+    """Decoupled weight decay; adamw only."""
+    betas: tuple[float, float] = (0.9, 0.999)
+    """Moment decay rates."""
+    schedule: str = "plateau"
+    """"plateau" (ReduceLROnPlateau), "cosine" (over the steps or minutes given) or "constant"."""
+    plateau_factor: float = 0.5
+    """Factor on the learning rate at a plateau."""
+    plateau_patience: int = 6
+    """Epochs without improvement before the learning rate falls."""
+    min_learning_rate: float = 1e-6
+    """Floor of the learning rate."""
+    early_stopping: int = 20
+    """Epochs without improvement before training ends; 0: never."""
+    warmup_steps: int = 0
+    """Steps of linear warm-up; taken again after a resume without optimizer state."""
+    ema: float = 0.0
+    """Decay of the exponential moving average of the weights, which is what is kept; 0: none."""
+    clip_norm: float = 0.0
+    """Largest norm of the gradient; 0: unbounded."""
+    bfloat16: bool = False
+    """Whether encoder and coupling networks compute in bfloat16; spline and loss stay float32."""
+    compile: bool = False
+    """Whether torch.compile is applied to the encoder."""
+    log_steps: int = 50
+    """Steps between two lines of the metrics file."""
+    checkpoint_minutes: float = 5.0
+    """Minutes between checkpoints; one is written after each epoch as well."""
+
+    def __post_init__(self) -> None:
+        for name in (
+            "batch_size",
+            "steps_per_epoch",
+            "max_epochs",
+            "validation_signals",
+            "log_steps",
+        ):
+            _check(getattr(self, name) >= 1, f"{name} >= 1", getattr(self, name))
+        _check(self.optimizer in OPTIMIZERS, f"an optimizer of {OPTIMIZERS}", self.optimizer)
+        _check(self.schedule in SCHEDULES, f"a schedule of {SCHEDULES}", self.schedule)
+        _check(
+            0 <= self.min_learning_rate <= self.learning_rate,
+            "0 <= min_learning_rate <= learning_rate",
+            (self.min_learning_rate, self.learning_rate),
+        )
+        _check(0 < self.plateau_factor < 1, "0 < plateau_factor < 1", self.plateau_factor)
+        _check(0 <= self.ema < 1, "0 <= ema < 1", self.ema)
+        for name in ("weight_decay", "warmup_steps", "clip_norm", "early_stopping", "seed"):
+            _check(getattr(self, name) >= 0, f"{name} >= 0", getattr(self, name))
+
+
+@dataclass(frozen=True)
+class Config:
+    """A preset: the model, its loss and its training."""
+
+    model: ModelConfig
+    loss: LossConfig = field(default_factory=LossConfig)
+    train: TrainConfig = field(default_factory=TrainConfig)
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Config:
+        """Builds a config from nested dictionaries; unknown keys are errors."""
+        return from_dict(cls, data)
+
+    @classmethod
+    def from_yaml(cls, path: str | Path) -> Config:
+        """Reads a config from a YAML file."""
+        try:
+            data = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+        except yaml.YAMLError as error:
+            raise ValueError(f"{path} is not valid YAML: {error}") from error
+        return cls.from_dict(data)
+
+    @classmethod
+    def from_preset(cls, name: str) -> Config:
+        """Reads one of the presets in the package."""
+        if name not in preset_names():
+            raise ValueError(f"expected a preset of {preset_names()}, received {name!r}.")
+        with resources.as_file(resources.files("slotflow") / "presets" / f"{name}.yaml") as path:
+            return cls.from_yaml(path)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The config as nested dictionaries of plain values, ready for JSON or YAML."""
+        plain: dict[str, Any] = _plain(dataclasses.asdict(self))
+        return plain
+
+
+def preset_names() -> list[str]:
+    """Names of the presets in the package."""
+    folder = resources.files("slotflow") / "presets"
+    return sorted(p.name[:-5] for p in folder.iterdir() if p.name.endswith(".yaml"))
+
+
+def from_dict(cls: type[T], data: Any, where: str = "") -> T:
+    """Builds a dataclass from nested dictionaries, naming whatever does not fit."""
+    label = where or cls.__name__
+    if not isinstance(data, dict):
+        raise ValueError(f"{label}: expected a mapping, received {type(data).__name__}.")
+    hints = typing.get_type_hints(cls)
+    fields = {f.name: f for f in dataclasses.fields(cls) if f.init}  # type: ignore[arg-type]
+    if unknown := sorted(set(data) - set(fields)):
+        raise ValueError(f"{label}: unknown key {unknown[0]!r}; expected some of {sorted(fields)}.")
+    values = {}
+    for name, spec in fields.items():
+        if name in data:
+            values[name] = _convert(hints[name], data[name], f"{where}.{name}".lstrip("."))
+        elif spec.default is dataclasses.MISSING and spec.default_factory is dataclasses.MISSING:
+            raise ValueError(f"{label}: the key {name!r} is missing.")
+    return cls(**values)
+
+
+def _convert(hint: Any, value: Any, where: str) -> Any:
+    """Converts a plain value to the type that a field declares."""
+    if dataclasses.is_dataclass(hint):
+        return from_dict(typing.cast(type, hint), value, where)
+    origin, args = typing.get_origin(hint), typing.get_args(hint)
+    if origin is types.UnionType or origin is typing.Union:
+        if value is None:
+            return None
+        return _convert(next(a for a in args if a is not type(None)), value, where)
+    if origin is tuple:
+        if not isinstance(value, (list, tuple)):
+            raise ValueError(f"{where}: expected a list, received {value!r}.")
+        kinds = args[:1] * len(value) if len(args) == 2 and args[1] is Ellipsis else args
+        if len(kinds) != len(value):
+            raise ValueError(f"{where}: expected {len(kinds)} values, received {value!r}.")
+        return tuple(_convert(a, v, where) for a, v in zip(kinds, value, strict=True))
+    if hint is float and isinstance(value, (int, float)) and not isinstance(value, bool):
+        return float(value)
+    if isinstance(value, hint) and not (hint is int and isinstance(value, bool)):
+        return value
+    raise ValueError(f"{where}: expected {hint.__name__}, received {value!r}.")
+
+
+def _plain(value: Any) -> Any:
+    """Tuples to lists, recursively."""
+    if isinstance(value, dict):
+        return {k: _plain(v) for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(v) for v in value]
+    return value
+
+
+def _check(condition: bool, expected: str, received: object) -> None:
+    if not condition:
+        raise ValueError(f"expected {expected}, received {received}.")

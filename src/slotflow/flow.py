@@ -1,0 +1,175 @@
+r"""The shared conditional flow (paper, section 3.4): slot context c_k to a density q(y | c_k), built on zuko.
+
+.. math:: q(y \mid c) = \mathcal{N}(f(y; c); 0, I) \left| \det \frac{\partial f}{\partial y} \right|, \qquad
+    f = f_L \circ \pi_L \circ \dots \circ f_1 \circ \pi_1 .
+
+Each f_l is a coupling layer: the first half of the coordinates stays, and a network of that half and of c gives the
+transform of the other half: a rational-quadratic spline on [−B, B] (even layers) or an affine map (odd layers). π_l are
+fixed random permutations.
+
+The network's first layer is linear in [y_a, c], so it splits into W_a y_a + W_c c. The second term does not depend on y:
+`project` computes it once per slot, after which a draw or a density costs nothing that grows with the context's width.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+import torch
+from torch import Tensor, nn
+from torch.distributions import Transform
+from zuko.distributions import DiagNormal, NormalizingFlow
+from zuko.transforms import (
+    ComposedTransform,
+    CouplingTransform,
+    DependentTransform,
+    MonotonicAffineTransform,
+    MonotonicRQSTransform,
+    PermutationTransform,
+)
+
+from slotflow.config import FlowConfig
+
+__all__ = ["ConditionalFlow"]
+
+
+class ConditionalFlow(nn.Module):
+    """Conditional coupling flow over `dim` coordinates.
+
+    Args:
+        dim: Number of coordinates.
+        context: Width of the slot contexts.
+        config: Layers, widths, bins and bound.
+    """
+
+    def __init__(self, dim: int, context: int, config: FlowConfig) -> None:
+        super().__init__()
+        self.dim = dim
+        generator = torch.Generator().manual_seed(config.layers)
+        self.layers = nn.ModuleList(
+            CouplingLayer(dim, context, config, spline=i % 2 == 0, generator=generator)
+            for i in range(config.layers)
+        )
+
+    def project(self, context: Tensor) -> Tensor:
+        """Slot contexts (S, C) to the layers' context terms (S, L, H), once per slot."""
+        terms = [layer.project(context) for layer in self.layers]  # type: ignore[operator]
+        return torch.stack(terms, dim=-2)
+
+    def distribution(self, projected: Tensor) -> NormalizingFlow:
+        """The density q(y | c) for each row.
+
+        Args:
+            projected: Output of `project`, (S, L, H), or rows of it.
+
+        Returns:
+            A zuko distribution with batch shape (S,) and event shape (dim,): `log_prob` takes y of shape (..., S, dim).
+        """
+        transforms = []
+        for layer, term in zip(self.layers, projected.unbind(-2), strict=True):
+            transforms += layer(term)
+        zeros = torch.zeros(*projected.shape[:-2], self.dim, device=projected.device)
+        if projected.dtype == torch.float64:
+            zeros = zeros.double()
+        return NormalizingFlow(
+            ComposedTransform(*transforms), DiagNormal(zeros, torch.ones_like(zeros))
+        )
+
+    def forward(self, context: Tensor) -> NormalizingFlow:
+        """The density q(y | c) for each slot context (S, C)."""
+        return self.distribution(self.project(context))
+
+    def draw(self, projected: Tensor, n: int, generator: torch.Generator) -> Tensor:
+        """Draws from q(y | c) with a given generator.
+
+        Args:
+            projected: Output of `project`, (S, L, H).
+            n: Draws per slot.
+            generator: Source of randomness on the flow's device.
+
+        Returns:
+            Coordinates, (n, S, dim).
+        """
+        flow = self.distribution(projected)
+        shape = (n, *projected.shape[:-2], self.dim)
+        z = torch.randn(
+            shape, generator=generator, device=projected.device, dtype=flow.base.mean.dtype
+        )
+        y: Tensor = flow.transform.inv(z)
+        return y
+
+
+class CouplingLayer(nn.Module):
+    """One permutation and one coupling transform with its network."""
+
+    order: Tensor
+
+    def __init__(
+        self,
+        dim: int,
+        context: int,
+        config: FlowConfig,
+        *,
+        spline: bool,
+        generator: torch.Generator,
+    ) -> None:
+        super().__init__()
+        self.kept = dim // 2
+        self.moved = dim - self.kept
+        self.spline, self.bins, self.bound = spline, config.bins, config.bound
+        outputs = 3 * config.bins - 1 if spline else 2
+        self.register_buffer("order", _mixing_permutation(dim, self.kept, generator))
+        self.from_context = nn.Linear(context, config.hidden)
+        self.from_kept = nn.Linear(self.kept, config.hidden, bias=False)
+        hidden: list[nn.Module] = [nn.ReLU()]
+        for _ in range(config.hidden_layers - 1):
+            hidden += [nn.Linear(config.hidden, config.hidden), nn.ReLU()]
+        self.hidden = nn.Sequential(*hidden)
+        self.out = nn.Linear(config.hidden, self.moved * outputs)
+        nn.init.zeros_(self.out.bias)  # with small weights the flow starts close to the identity
+        nn.init.normal_(self.out.weight, std=1e-3)
+
+    def project(self, context: Tensor) -> Tensor:
+        """Slot contexts (S, C) to this layer's context term (S, H)."""
+        term: Tensor = self.from_context(context)
+        return term
+
+    def forward(self, term: Tensor) -> list[Transform]:
+        """The permutation and the coupling transform for context terms (S, H)."""
+        coupling = HalfCoupling(partial(self.transform, term), self.kept)
+        return [PermutationTransform(self.order), coupling]
+
+    def transform(self, term: Tensor, kept: Tensor) -> DependentTransform:
+        """The transform of the moved half, given the kept half (..., S, kept)."""
+        h = self.out(self.hidden(term + self.from_kept(kept)))
+        h = h if h.dtype == torch.float64 else h.float()  # splines need more than bfloat16
+        h = h.unflatten(-1, (self.moved, -1))  # (..., S, moved, outputs)
+        if self.spline:
+            widths, heights, slopes = h.split([self.bins, self.bins, self.bins - 1], dim=-1)
+            spline = MonotonicRQSTransform(widths, heights, slopes, bound=self.bound)
+            return DependentTransform(spline, 1)
+        return DependentTransform(MonotonicAffineTransform(h[..., 0], h[..., 1]), 1)
+
+
+class HalfCoupling(CouplingTransform):  # type: ignore[misc]
+    """zuko's coupling transform with the split by slices, which no device has to wait for."""
+
+    def __init__(self, meta: object, kept: int) -> None:
+        super(CouplingTransform, self).__init__()
+        self.meta, self.kept = meta, kept
+
+    def split(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """The kept and the moved half of x (..., dim)."""
+        return x[..., : self.kept], x[..., self.kept :]
+
+    def merge(self, x_a: Tensor, x_b: Tensor, shape: torch.Size) -> Tensor:
+        """The inverse of `split`."""
+        return torch.cat([x_a, x_b], dim=-1)
+
+
+def _mixing_permutation(dim: int, kept: int, generator: torch.Generator) -> Tensor:
+    """A random permutation that brings a moved coordinate into the kept half."""
+    while True:
+        order = torch.randperm(dim, generator=generator)
+        if dim == 1 or bool((order[:kept] >= kept).any()):
+            return order

@@ -1,0 +1,104 @@
+r"""The training objective (paper, section 3.5): named terms, weighted in one place.
+
+.. math:: \mathcal{L} = \mathcal{L}_{CE} + \lambda_{flow} \mathcal{L}_{flow} + \lambda_{noise} \mathcal{L}_{noise}
+
+.. math::
+    \mathcal{L}_{CE} = -\log q(K \mid x), \qquad
+    \mathcal{L}_{flow} = -\frac1K \sum_k \log q(y_{\pi^*(k)} \mid c_k), \qquad
+    \mathcal{L}_{noise} = (\hat\sigma - \sigma)^2 ,
+
+each averaged over the batch. π* is the Hungarian assignment under the cost −log q of all pairs of one signal, computed in
+one call without gradient; only the matched pairs are evaluated with it. The cost of a batch is O(ΣK²) network rows
+without and O(ΣK) with gradient, and K_max does not enter.
+
+Teacher forcing gives each signal its true number of slots. With a curriculum a growing share of the signals gets the
+predicted number instead, and the min(K̂, K) matched pairs count.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from slotflow.config import LossConfig
+from slotflow.matching import all_pairs, match
+from slotflow.model import SlotFlow
+from slotflow.simulate import Simulation
+from slotflow.slots.onehot import slot_contexts, slot_index
+
+__all__ = ["SlotFlowLoss"]
+
+
+class SlotFlowLoss(nn.Module):
+    """A model with its objective: a batch of signals in, named loss terms out."""
+
+    def __init__(self, model: SlotFlow, config: LossConfig, low_precision: bool = False) -> None:
+        super().__init__()
+        self.model = model
+        self.config = config
+        self.low_precision = low_precision
+        self.encode = model.encode  # train.py may put a compiled version here
+
+    def forward(self, batch: Simulation, predicted_share: float = 0.0) -> dict[str, Tensor]:
+        """Computes the terms.
+
+        Args:
+            batch: Simulated signals, on the model's device.
+            predicted_share: Share of signals whose slots follow the predicted K (curriculum).
+
+        Returns:
+            "loss", "ce", "flow", "noise" (where the model estimates σ) and "k_accuracy", each a scalar.
+        """
+        device = batch.long.device
+        counts = batch.k.cpu()  # (B,)
+        assert batch.short is not None
+        with torch.autocast(device.type, torch.bfloat16, enabled=self.low_precision):
+            encoding, logits = self.encode(batch.long, batch.short)
+        guess = logits.argmax(dim=-1)
+        terms = {"ce": nn.functional.cross_entropy(logits, batch.k)}
+
+        slots = counts
+        if predicted_share > 0:
+            chosen = torch.arange(counts.shape[0]) < round(predicted_share * counts.shape[0])
+            slots = torch.where(chosen, guess.cpu(), counts)
+        terms["flow"] = self.flow_loss(encoding.context, batch, slots, counts)
+
+        weights = {"ce": 1.0, "flow": self.config.flow}
+        if encoding.noise is not None:
+            terms["noise"] = nn.functional.mse_loss(encoding.noise, batch.sigma.to(encoding.noise))
+            weights["noise"] = self.config.noise
+        loss = torch.stack([weights[name] * term for name, term in terms.items()]).sum()
+        accuracy = (guess == batch.k).float().mean()
+        return {"loss": loss, **terms, "k_accuracy": accuracy}
+
+    def flow_loss(self, g: Tensor, batch: Simulation, slots: Tensor, counts: Tensor) -> Tensor:
+        """Hungarian-matched negative log-likelihood, a scalar.
+
+        Args:
+            g: Global contexts, (B, H).
+            batch: The signals.
+            slots: Slots of each signal, (B,), on the CPU.
+            counts: Components of each signal, (B,), on the CPU.
+        """
+        device, model = g.device, self.model
+        row_signal, row_slot = slot_index(slots)
+        component_signal, component = slot_index(counts)
+        theta = batch.theta[component_signal.to(device), component.to(device)]  # (ΣK, 3)
+        y = model.target.encode(theta).to(model.dtype)  # (ΣK, 4)
+
+        with torch.autocast(device.type, torch.bfloat16, enabled=self.low_precision):
+            contexts = slot_contexts(g, row_signal.to(device), row_slot.to(device), model.k_max)
+            projected = model.flow.project(contexts)  # (Σ slots, L, H)
+            with torch.no_grad():
+                i, j = (index.to(device) for index in all_pairs(slots, counts))
+                cost = -model.flow.distribution(projected[i]).log_prob(y[j])  # (Σ slots·K,)
+            rows, columns = match(cost, slots, counts)
+            matched = model.flow.distribution(projected[rows.to(device)])
+            nll = -matched.log_prob(y[columns.to(device)])  # (Σ min,)
+
+        signal = row_signal[rows]
+        share = (
+            1.0 / torch.bincount(signal, minlength=counts.shape[0])[signal]
+        )  # 1 / pairs of the signal
+        loss: Tensor = (nll * share.to(nll)).sum() / counts.shape[0]
+        return loss

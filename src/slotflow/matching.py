@@ -1,0 +1,68 @@
+r"""Hungarian assignment between slots and components, without gradient.
+
+.. math:: \pi^* = \arg\min_\pi \sum_k C_{k, \pi(k)}, \qquad C_{ij} = -\log q(\theta_j \mid x, \text{slot } i) .
+
+A batch is flat: signal b owns the rows first_b .. first_b + K_b − 1 of the slots and, likewise, of the components. The
+cost of all pairs within signals is one vector of ΣK_b² numbers, in the order that `all_pairs` gives.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from scipy.optimize import linear_sum_assignment
+from torch import Tensor
+
+__all__ = ["all_pairs", "match"]
+
+WORST = 1e12
+"""Cost that stands for an impossible or undefined pair."""
+
+
+def all_pairs(slots: Tensor, components: Tensor) -> tuple[Tensor, Tensor]:
+    """Rows of every (slot, component) pair that belongs to one signal.
+
+    Args:
+        slots: Slots of each signal, (B,), int64, on the CPU.
+        components: Components of each signal, (B,), int64, on the CPU.
+
+    Returns:
+        Slot row and component row of each pair, both (Σ slots·components,), int64; signal by signal, slot by slot.
+    """
+    pairs = slots * components
+    signal = torch.repeat_interleave(pairs)
+    within = torch.arange(signal.shape[0]) - (pairs.cumsum(0) - pairs)[signal]
+    first_slot, first_component = slots.cumsum(0) - slots, components.cumsum(0) - components
+    width = components[signal]
+    return first_slot[signal] + within // width, first_component[signal] + within % width
+
+
+@torch.no_grad()
+def match(cost: Tensor, slots: Tensor, components: Tensor) -> tuple[Tensor, Tensor]:
+    """Cheapest one-to-one assignment within each signal.
+
+    Args:
+        cost: Cost of each pair in the order of `all_pairs`, any device. NaN and infinity count as the worst pair.
+        slots: Slots of each signal, (B,), int64, on the CPU.
+        components: Components of each signal, (B,), int64, on the CPU.
+
+    Returns:
+        Slot rows and component rows of the matched pairs, both (Σ min(slots, components),), int64, on the CPU. No
+        row appears twice; signals stay in order.
+    """
+    values = np.nan_to_num(
+        cost.detach().double().cpu().numpy(), nan=WORST, posinf=WORST, neginf=-WORST
+    )
+    rows, columns = [], []
+    at = first_slot = first_component = 0
+    for n, m in zip(slots.tolist(), components.tolist(), strict=True):
+        if n == 1 and m == 1:
+            i, j = np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.int64)
+        else:
+            i, j = linear_sum_assignment(values[at : at + n * m].reshape(n, m))
+        rows.append(i + first_slot)
+        columns.append(j + first_component)
+        at, first_slot, first_component = at + n * m, first_slot + n, first_component + m
+    if not rows:
+        return torch.zeros(0, dtype=torch.int64), torch.zeros(0, dtype=torch.int64)
+    return torch.from_numpy(np.concatenate(rows)), torch.from_numpy(np.concatenate(columns))

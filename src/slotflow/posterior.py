@@ -1,0 +1,343 @@
+r"""The posterior p(K, Θ | x): probabilities of K, draws, densities, summaries, files.
+
+Given K, slot k has a density q_k(θ) of its own and the draws of different slots are independent (paper, eq. 9). As a
+statement about labelled tuples it is symmetrized over the K! ways to assign components to slots (theorem 4.1):
+
+.. math:: q(\theta_1, \dots, \theta_K, K \mid x) = q(K \mid x) \, \frac{1}{K!} \sum_{\pi \in S_K} \prod_k q_{\pi(k)}(\theta_k) ,
+
+a matrix permanent. All its terms are positive, so the recursion over subsets, P(S ∪ {i}) += P(S) q_i(θ_{|S|+1}), is
+stable in logarithms and costs K 2^K instead of K!.
+
+**Constraints.** A flow on R⁴ puts a little mass on A <= 0 or on frequencies outside the band. Such draws are drawn again, so
+q_k is the flow's density restricted to the allowed box and divided by its mass there; `constrained_fraction` says
+what share of raw draws was touched.
+"""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor
+
+from slotflow.flow import ConditionalFlow
+from slotflow.priors import Prior
+from slotflow.slots.onehot import slot_contexts
+from slotflow.streams import Observation
+from slotflow.target import CircleTarget
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import xarray as xr
+
+__all__ = ["FlowSlots", "Posterior", "log_permanent"]
+
+PARAMETERS = ("amplitude", "phase", "frequency")
+MASS_DRAWS = 4096
+"""Raw draws per slot from which the mass inside the constraints and the radial rule are estimated."""
+MAX_REDRAWS = 1000
+"""Rounds of redrawing before the constraints are called unreachable."""
+ROWS = 65_536
+"""Largest number of flow evaluations in one call, which bounds the memory."""
+
+
+class Slots(Protocol):
+    """The per-slot densities behind a Posterior."""
+
+    k_max: int
+
+    def sample(self, n: int, k: int, seed: int) -> NDArray[np.float64]:
+        """Draws, (n, k, 3)."""
+
+    def log_prob(self, theta: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Log density of component j under slot i, (n, k, 3) to (n, k, k), index (draw, i, j)."""
+
+    def constrained_fraction(self, k: int) -> float:
+        """Share of raw draws outside the constraints."""
+
+
+class Posterior:
+    """Posterior over the number of components and their parameters.
+
+    Args:
+        k_probs: q(K | x), (K_max + 1,), index = K.
+        slots: Densities of the components.
+        observation: The data behind it.
+        noise_std: Estimate of σ.
+        noise_std_error: Its standard error, where there is one.
+        method: Where the posterior comes from.
+    """
+
+    def __init__(
+        self,
+        k_probs: ArrayLike,
+        slots: Slots,
+        observation: Observation,
+        noise_std: float,
+        noise_std_error: float | None,
+        method: str,
+    ) -> None:
+        self.k_probs: NDArray[np.float64] = np.asarray(k_probs, dtype=np.float64)
+        self.slots = slots
+        self.observation = observation
+        self.noise_std = noise_std
+        self.noise_std_error = noise_std_error
+        self.method = method
+
+    def __repr__(self) -> str:
+        return f"Posterior({self.method}, k_map={self.k_map}, p={self.k_probs[self.k_map]:.3f})"
+
+    @property
+    def k_max(self) -> int:
+        """Largest K."""
+        return self.k_probs.size - 1
+
+    @property
+    def k_map(self) -> int:
+        """Most probable K."""
+        return int(self.k_probs.argmax())
+
+    def sample(self, n: int, k: int | None = None, seed: int = 0) -> NDArray[np.float64]:
+        """Draws Θ given K.
+
+        Args:
+            n: Number of draws.
+            k: Number of components; k_map if None.
+            seed: The same seed gives the same draws.
+
+        Returns:
+            (A, φ in [0, 2π), f in Hz), (n, k, 3); column i belongs to slot i.
+        """
+        if n < 0:
+            raise ValueError(f"sample expects n >= 0 draws, received {n}.")
+        return self.slots.sample(n, self._k(k), seed)
+
+    def sample_joint(self, n: int, seed: int = 0) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+        """Draws (K, Θ).
+
+        Returns:
+            (A, φ, f), (n, K_max, 3), NaN where a draw has no such component, and K of each draw, (n,).
+        """
+        if n < 0:
+            raise ValueError(f"sample_joint expects n >= 0 draws, received {n}.")
+        rng = np.random.default_rng(seed)
+        counts = rng.choice(self.k_probs.size, size=n, p=self.k_probs / self.k_probs.sum())
+        theta = np.full((n, self.k_max, 3), np.nan)
+        for k in np.unique(counts):
+            rows = np.flatnonzero(counts == k)
+            theta[rows, :k] = self.slots.sample(rows.size, int(k), int(rng.integers(2**31)))
+        return theta, counts.astype(np.int64)
+
+    def log_prob(self, theta: ArrayLike) -> NDArray[np.float64] | float:
+        """Log q(K, Θ | x) of labelled tuples per unit of (A, rad, Hz), symmetrized over slots.
+
+        Args:
+            theta: (A, φ, f), (k, 3) or (n, k, 3); φ is taken modulo 2π. k = 0 is an empty tuple.
+
+        Returns:
+            A float or (n,); −inf outside the constraints.
+        """
+        array = np.asarray(theta, dtype=np.float64)
+        if array.ndim not in (2, 3) or array.shape[-1] != 3:
+            raise ValueError(
+                f"log_prob expects theta as (k, 3) or (n, k, 3), received {array.shape}."
+            )
+        batch = array if array.ndim == 3 else array[None]
+        k = self._k(batch.shape[1])
+        with np.errstate(divide="ignore"):
+            log_q = np.log(self.k_probs[k]) - math.lgamma(k + 1)
+        total = log_q + log_permanent(self.slots.log_prob(batch))
+        return total if array.ndim == 3 else float(total[0])
+
+    def constrained_fraction(self, k: int | None = None) -> float:
+        """Share of the raw draws for k components that broke A > 0 or the band and was drawn again."""
+        return self.slots.constrained_fraction(self._k(k))
+
+    def summary(self, k: int | None = None, n: int = 2000, seed: int = 0) -> pd.DataFrame:
+        """One row per component: median, sd, 5 % and 95 % of each parameter.
+
+        Phases are summarized around their circular mean; their 5 % point may exceed the 95 % one where the
+        interval crosses 0.
+
+        Args:
+            k: Number of components; k_map if None.
+            n: Draws to summarize.
+            seed: Seed of the draws.
+        """
+        import pandas as pd
+
+        draws = self.sample(n, k, seed)  # (n, k, 3)
+        centre = np.angle(np.exp(1j * draws[..., 1]).mean(axis=0))  # (k,)
+        shifted = draws.copy()
+        shifted[..., 1] = np.mod(draws[..., 1] - centre + np.pi, 2 * np.pi) - np.pi
+        columns: dict[str, Any] = {"slot": np.arange(draws.shape[1])}
+        for i, name in enumerate(PARAMETERS):
+            x = shifted[..., i]
+            q05, q50, q95 = np.quantile(x, [0.05, 0.5, 0.95], axis=0)
+            if name == "phase":
+                q05, q50, q95 = (np.mod(q + centre, 2 * np.pi) for q in (q05, q50, q95))
+            columns |= {f"{name}_median": q50, f"{name}_sd": x.std(axis=0)}
+            columns |= {f"{name}_q05": q05, f"{name}_q95": q95}
+        frame = pd.DataFrame(columns).sort_values("frequency_median", ignore_index=True)
+        frame.index = pd.RangeIndex(1, len(frame) + 1, name="component")
+        return frame
+
+    def to_dataset(self, n: int = 1000, seed: int = 0) -> xr.Dataset:
+        """Joint draws and q(K | x) as an xarray Dataset with units."""
+        import xarray as xr
+
+        from slotflow import __version__
+
+        theta, counts = self.sample_joint(n, seed)
+        variables: dict[str, Any] = {
+            name: (("draw", "component"), theta[..., i], {"units": unit})
+            for i, (name, unit) in enumerate(
+                zip(PARAMETERS, ("data units", "rad", "Hz"), strict=True)
+            )
+        }
+        variables["k"] = (("draw",), counts, {"long_name": "number of components of the draw"})
+        variables["k_probs"] = (("k_value",), self.k_probs, {"long_name": "q(K | x)"})
+        variables["noise_std"] = ((), self.noise_std, {"units": "data units"})
+        attributes = {"method": self.method, "seed": seed, "slotflow_version": __version__}
+        attributes["description"] = (
+            "draws of p(K, Theta | x); NaN where a draw has no such component"
+        )
+        coordinates = {"k_value": np.arange(self.k_probs.size)}
+        return xr.Dataset(variables, coords=coordinates, attrs=attributes)
+
+    def save(self, path: str | Path, n: int = 1000, seed: int = 0) -> None:
+        """Writes `to_dataset` to a NetCDF file, atomically."""
+        from slotflow.io import atomic_path
+
+        with atomic_path(path) as temporary:
+            self.to_dataset(n, seed).to_netcdf(temporary, engine="h5netcdf")
+
+    def _k(self, k: int | None) -> int:
+        if k is None:
+            return self.k_map
+        if not 0 <= k <= self.k_max:
+            raise ValueError(f"expected a number of components in 0..{self.k_max}, received {k}.")
+        return int(k)
+
+
+class FlowSlots:
+    """Slot densities from the shared flow and a signal's global context.
+
+    Args:
+        flow: The conditional flow.
+        target: Its coordinates.
+        context: Global context g of the signal, (H,).
+        prior: Gives K_max and the band.
+    """
+
+    def __init__(
+        self, flow: ConditionalFlow, target: CircleTarget, context: Tensor, prior: Prior
+    ) -> None:
+        self.flow, self.target, self.context, self.prior = flow, target, context, prior
+        self.k_max = prior.k_max
+
+    @torch.inference_mode()
+    def sample(self, n: int, k: int, seed: int) -> NDArray[np.float64]:
+        """Draws, (n, k, 3)."""
+        if n == 0 or k == 0:
+            return np.zeros((n, k, 3))
+        generator = torch.Generator(device=self.context.device).manual_seed(seed)
+        projected = self._project(k)
+        theta = torch.cat(
+            [
+                self.target.decode(self.flow.draw(projected, rows, generator))
+                for rows in _chunks(n, max(1, ROWS // k))
+            ]
+        )
+        for _ in range(MAX_REDRAWS):
+            draw, slot = torch.nonzero(~self._inside(theta), as_tuple=True)
+            if draw.numel() == 0:
+                array: NDArray[np.float64] = theta.cpu().numpy()
+                return array
+            fresh = self.flow.draw(projected[slot], 1, generator)[0]
+            theta[draw, slot] = self.target.decode(fresh)
+        raise ValueError(
+            f"slot {int(slot[0])} of the flow has next to no mass at A > 0 and f in "
+            f"{self.prior.frequency} Hz; the network is untrained or the data are far from its training."
+        )
+
+    @torch.inference_mode()
+    def log_prob(self, theta: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Log density of component j under slot i, (n, k, 3) to (n, k, k)."""
+        n, k = theta.shape[:2]
+        if n == 0 or k == 0:
+            return np.zeros((n, k, k))
+        projected = self._project(k)
+        raw = self._raw_draws(projected)  # (m, k, 4)
+        inside = self._inside(self.target.decode(raw)).double().mean(dim=0)  # (k,)
+        radii, weights = self.target.radial_rule(raw)  # (R, k)
+        flow = self.flow.distribution(projected)
+        points = torch.as_tensor(theta, device=projected.device)
+        rows = []
+        for size in _chunks(n, max(1, ROWS // (radii.shape[0] * k * k))):
+            block, points = points[:size], points[size:]
+            # axes: radius, draw, component j, slot i
+            y = self.target.at_radius(block[None, :, :, None], radii[:, None, None])
+            log_q4 = flow.log_prob(y.to(projected.dtype)).double()
+            log_q = torch.logsumexp(log_q4 + weights.log()[:, None, None], dim=0)
+            log_q = log_q + math.log(self.target.frequency_weight) - inside.log()
+            rows.append(torch.where(self._inside(block)[..., None], log_q, -math.inf))
+        result: NDArray[np.float64] = torch.cat(rows).transpose(1, 2).cpu().numpy()
+        return result
+
+    @torch.inference_mode()
+    def constrained_fraction(self, k: int) -> float:
+        """Share of raw draws outside the constraints."""
+        if k == 0:
+            return 0.0
+        raw = self._raw_draws(self._project(k))
+        return float((~self._inside(self.target.decode(raw))).double().mean())
+
+    def _project(self, k: int) -> Tensor:
+        """Context terms of the first k slots, (k, L, H)."""
+        slot = torch.arange(k, device=self.context.device)
+        g = self.context[None]
+        return self.flow.project(slot_contexts(g, torch.zeros_like(slot), slot, self.k_max))
+
+    def _raw_draws(self, projected: Tensor) -> Tensor:
+        """A fixed set of unconstrained draws, (MASS_DRAWS, k, 4)."""
+        generator = torch.Generator(device=projected.device).manual_seed(0)
+        return self.flow.draw(projected, MASS_DRAWS, generator)
+
+    def _inside(self, theta: Tensor) -> Tensor:
+        """Whether A > 0 and f is in the band, (..., 3) to (...)."""
+        low, high = self.prior.frequency
+        return (theta[..., 0] > 0) & (theta[..., 2] >= low) & (theta[..., 2] <= high)
+
+
+def log_permanent(log_matrix: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Logarithm of Σ_π Π_j exp(M[π(j), j]) for matrices of log entries.
+
+    Args:
+        log_matrix: (n, k, k), −inf allowed.
+
+    Returns:
+        (n,).
+    """
+    n, k = log_matrix.shape[:2]
+    subsets = np.arange(2**k)
+    sizes = np.array([bin(s).count("1") for s in subsets])
+    total = np.full((2**k, n), -np.inf)
+    total[0] = 0.0
+    for j in range(k):
+        before = subsets[sizes == j]
+        for i in range(k):
+            free = before[(before >> i) & 1 == 0]
+            after = free | (1 << i)
+            total[after] = np.logaddexp(total[after], total[free] + log_matrix[:, i, j])
+    result: NDArray[np.float64] = total[-1]
+    return result
+
+
+def _chunks(n: int, size: int) -> list[int]:
+    """Splits n into pieces of at most `size`."""
+    return [size] * (n // size) + ([n % size] if n % size else [])

@@ -1,0 +1,200 @@
+r"""Evenly sampled data: Stream (one series) and Observation (the long stream and, if there is one, the short one).
+
+**Noise level.** Tones live in a band, noise everywhere. With Hann weights w_n and S = Σ w_n², the periodogram
+P_m = |Σ w_n x_n e^{−2πi m n/N}|² / S of white noise has the mean σ² in every bin. The mean over the bins outside the band
+(and outside a guard, beyond which a Hann window's leakage falls as the cube of the distance) therefore estimates σ²
+without a fit. Neighbouring Hann bins correlate with (4/9, 1/36) in power, so M bins are worth M / (1 + 2·(4/9 + 1/36))
+independent exponentials, and the relative error of σ is half that of σ².
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+__all__ = ["Observation", "Stream"]
+
+STEP_TOLERANCE = 1e-3
+"""Largest deviation of a time stamp from the even grid, as a share of the step."""
+
+GUARD_BINS = 12
+"""Bins on either side of the band that are left out of the noise estimate."""
+
+
+@dataclass(frozen=True, eq=False)
+class Stream:
+    """One evenly sampled real series.
+
+    Args:
+        values: Samples, shape (n,), finite.
+        dt: Sampling step in seconds.
+        t0: Time of the first sample in seconds; phases refer to t = 0.
+        sigma: Noise standard deviation per sample, if known.
+    """
+
+    values: NDArray[np.float64]
+    dt: float
+    t0: float = 0.0
+    sigma: float | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "values", _series(self.values))
+        if not (math.isfinite(self.dt) and self.dt > 0):
+            raise ValueError(f"dt must be a positive number of seconds, received {self.dt}.")
+        if not math.isfinite(self.t0):
+            raise ValueError(f"t0 must be finite, received {self.t0}.")
+        if self.sigma is not None and not (math.isfinite(self.sigma) and self.sigma > 0):
+            raise ValueError(f"sigma must be a positive number or None, received {self.sigma}.")
+
+    @classmethod
+    def from_times(cls, times: ArrayLike, values: ArrayLike, sigma: float | None = None) -> Stream:
+        """Builds a stream from a time column, which must be even to 0.1 % of its step.
+
+        Args:
+            times: Time stamps in seconds, shape (n,), increasing.
+            values: Samples, shape (n,).
+            sigma: Noise standard deviation per sample, if known.
+        """
+        t, x = _series(times, "times"), _series(values)
+        if t.shape != x.shape:
+            raise ValueError(
+                f"times and values must have equal lengths, received {t.size} and {x.size}."
+            )
+        if t.size < 2:
+            raise ValueError("a time column needs at least 2 samples; give dt for a single one.")
+        steps = np.diff(t)
+        if np.any(steps <= 0):
+            i = int(np.argmax(steps <= 0))
+            raise ValueError(
+                f"times must increase, but sample {i + 1} is at {t[i + 1]:.9g} s after {t[i]:.9g} s; "
+                "sort the series and remove repeated stamps."
+            )
+        dt = float((t[-1] - t[0]) / (t.size - 1))
+        jitter = np.abs(t - (t[0] + dt * np.arange(t.size))).max() / dt
+        # A time stamp carries rounding of its own: allow what its decimal digits cannot express.
+        rounding = 4 * np.spacing(np.abs(t).max()) / dt
+        if jitter > STEP_TOLERANCE + rounding:
+            raise ValueError(
+                f"times must be evenly spaced to {STEP_TOLERANCE:.1%} of the step, received steps from "
+                f"{steps.min():.6g} to {steps.max():.6g} s (largest deviation {jitter:.2%} of the mean "
+                f"step {dt:.6g} s); resample the series onto an even grid first."
+            )
+        return cls(x, dt, float(t[0]), sigma)
+
+    @property
+    def n(self) -> int:
+        """Number of samples."""
+        return self.values.size
+
+    @property
+    def duration(self) -> float:
+        """Length n·dt in seconds."""
+        return self.n * self.dt
+
+    @property
+    def times(self) -> NDArray[np.float64]:
+        """Time stamps in seconds, shape (n,)."""
+        return self.t0 + self.dt * np.arange(self.n, dtype=np.float64)
+
+    @property
+    def nyquist(self) -> float:
+        """Highest frequency the stream can show, in Hz."""
+        return 0.5 / self.dt
+
+    def spectrum(self) -> tuple[NDArray[np.float64], NDArray[np.complex128]]:
+        """Frequencies in Hz and the spectrum scaled so that a tone peaks at A·exp(iφ), both (n//2 + 1,)."""
+        frequency = np.fft.rfftfreq(self.n, self.dt).astype(np.float64)
+        return frequency, np.fft.rfft(self.values) * (2 / self.n)
+
+
+@dataclass(frozen=True, eq=False)
+class Observation:
+    """One or two streams of the same sky.
+
+    Args:
+        long: The long stream, which resolves frequencies.
+        short: The short, finely sampled stream, if there is one.
+    """
+
+    long: Stream
+    short: Stream | None = None
+
+    @classmethod
+    def from_arrays(
+        cls,
+        long: ArrayLike,
+        dt_long: float,
+        short: ArrayLike | None = None,
+        dt_short: float | None = None,
+        t0_long: float = 0.0,
+        t0_short: float = 0.0,
+    ) -> Observation:
+        """Builds an observation from plain arrays.
+
+        Args:
+            long: Samples of the long stream, shape (N,).
+            dt_long: Its sampling step in seconds.
+            short: Samples of the short stream, shape (M,), or None.
+            dt_short: Its sampling step in seconds.
+            t0_long: Time of the long stream's first sample.
+            t0_short: Time of the short stream's first sample.
+        """
+        if short is None:
+            return cls(Stream(_series(long), dt_long, t0_long))
+        if dt_short is None:
+            raise ValueError("a short stream needs its sampling step: give dt_short in seconds.")
+        return cls(
+            Stream(_series(long), dt_long, t0_long), Stream(_series(short), dt_short, t0_short)
+        )
+
+    def noise_level(self, band: tuple[float, float]) -> tuple[float, float]:
+        """Estimates σ from the long stream's power outside the band (see the module's docstring).
+
+        Args:
+            band: Frequencies in Hz that may hold tones.
+
+        Returns:
+            The estimate and its standard error; (nan, nan) if fewer than 8 bins lie outside.
+        """
+        x, n = self.long.values, self.long.n
+        window = np.hanning(n + 1)[:-1] if n > 1 else np.ones(n)
+        power = np.abs(np.fft.rfft(window * (x - x.mean()))) ** 2 / max((window**2).sum(), 1e-300)
+        f = np.fft.rfftfreq(n, self.long.dt)
+        guard = GUARD_BINS / self.long.duration
+        outside = (f < band[0] - guard) | (f > band[1] + guard)
+        outside[: min(3, outside.size)] = False  # the mean was removed: these bins hold too little
+        outside[-1] = False  # the Nyquist bin is real: one degree of freedom, not two
+        count = int(outside.sum())
+        if count < 8:
+            return math.nan, math.nan
+        sigma = float(np.sqrt(power[outside].mean()))
+        independent = count / (1 + 2 * (4 / 9 + 1 / 36))
+        return sigma, 0.5 * sigma / math.sqrt(independent)
+
+
+def _series(values: ArrayLike, name: str = "values") -> NDArray[np.float64]:
+    """Checks one series and returns it as a float64 array of shape (n,)."""
+    x = np.asarray(values)
+    if x.dtype.kind == "c":
+        raise ValueError(
+            f"{name} must be real, received complex numbers; pass the real part or the modulus."
+        )
+    if x.dtype.kind not in "fiub":
+        raise ValueError(
+            f"{name} must be numbers, received the type {x.dtype}; check for text in the data."
+        )
+    if x.ndim != 1:
+        raise ValueError(f"{name} must be one series of shape (n,), received shape {x.shape}.")
+    if x.size == 0:
+        raise ValueError(f"{name} must hold at least one sample, received none.")
+    x = x.astype(np.float64)
+    bad = ~np.isfinite(x)
+    if bad.any():
+        raise ValueError(
+            f"{name} must be finite, received {int(bad.sum())} NaN or infinite of {x.size}, the first at "
+            f"index {int(np.argmax(bad))}; fill or cut them first."
+        )
+    return x

@@ -1,0 +1,426 @@
+"""Training: one function, read from top to bottom.
+
+Signals are simulated on the fly. The batch of step s on process r has the seed batch_seed(seed, s, r), so that a resumed
+run sees the same signals as an unbroken one, and any batch can be drawn again from the seed that an error names.
+Validation uses seeds of its own, the same at every epoch.
+
+On several GPUs or machines start it with `torchrun --nproc-per-node N -m slotflow train ...`: each process simulates its
+share of the batch, DistributedDataParallel averages the gradients, and process 0 alone writes.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+import yaml
+from torch import Tensor, nn
+
+from slotflow.checkpoint import (
+    flatten_optimizer,
+    load_model,
+    load_training,
+    restore_optimizer,
+    save_model,
+    save_training,
+)
+from slotflow.config import Config, TrainConfig
+from slotflow.io import atomic_path
+from slotflow.loss import SlotFlowLoss
+from slotflow.model import SlotFlow
+from slotflow.progress import progress
+from slotflow.simulate import Simulation, simulate
+
+__all__ = ["TrainingError", "batch_seed", "train"]
+
+VALIDATION_SEED = 2**62
+"""Seeds from here on are for validation."""
+
+
+class TrainingError(RuntimeError):
+    """Training that cannot go on, with the step and the seed that show why."""
+
+
+def train(
+    config: Config,
+    out: str | Path,
+    *,
+    resume: bool = False,
+    init: str | Path | None = None,
+    minutes: float | None = None,
+    device: str | torch.device | None = None,
+    quiet: bool = False,
+) -> Path:
+    """Trains a model.
+
+    Args:
+        config: Model, loss and training.
+        out: Folder for checkpoint.safetensors, model.safetensors (the best validation), metrics.jsonl and
+            config.yaml.
+        resume: Continue from the folder's checkpoint.
+        init: A model file whose weights to start from, with a fresh optimizer.
+        minutes: Time budget, resumed time included; the cosine schedule is fitted to it.
+        device: Where to train; a GPU if there is one.
+        quiet: No progress bar.
+
+    Returns:
+        The model file.
+
+    Raises:
+        TrainingError: The loss is not finite.
+        KeyboardInterrupt: Ctrl-C or SIGTERM, after a checkpoint was written.
+    """
+    out, cfg = Path(out), config.train
+    checkpoint, model_file, metrics_file = (
+        out / name for name in ("checkpoint.safetensors", "model.safetensors", "metrics.jsonl")
+    )
+    with _process_group(device) as (device, rank, world):
+        # --- what to train, and from where -------------------------------------------------------
+        if checkpoint.exists() and not resume:
+            raise ValueError(
+                f"{out} already holds a checkpoint; resume it or choose another folder."
+            )
+        if cfg.batch_size % world:
+            raise ValueError(
+                f"expected a batch_size that {world} processes can share, received {cfg.batch_size}."
+            )
+        torch.manual_seed(cfg.seed)
+        model = SlotFlow(config.model)
+        if init is not None:
+            model.load_state_dict(load_model(init).state_dict())
+        model.to(device)
+        objective = SlotFlowLoss(model, config.loss, cfg.bfloat16)
+        if cfg.compile:
+            objective.encode = torch.compile(model.encode)
+        ema = {n: p.detach().clone() for n, p in model.state_dict().items()} if cfg.ema else {}
+        kind = torch.optim.AdamW if cfg.optimizer == "adamw" else torch.optim.Adam
+        decay = cfg.weight_decay if cfg.optimizer == "adamw" else 0.0
+        optimizer = kind(model.parameters(), cfg.learning_rate, cfg.betas, weight_decay=decay)
+        plateau = torch.optim.lr_scheduler.ReduceLROnPlateau(
+            optimizer,
+            factor=cfg.plateau_factor,
+            patience=cfg.plateau_patience,
+            min_lr=cfg.min_learning_rate,
+        )
+        state: dict[str, Any] = {
+            "step": 0, "seconds": 0.0, "best": math.inf, "bad_epochs": 0, "sums": {}, "summed": 0,
+        }  # fmt: skip
+        if resume:
+            parts, saved = load_training(checkpoint)
+            model.load_state_dict(parts["model"])
+            ema = {n: t.to(device) for n, t in parts.get("ema", {}).items()}
+            restore_optimizer(optimizer, parts["optimizer"], saved["optimizer_groups"])
+            plateau.load_state_dict(saved["plateau"])
+            torch.set_rng_state(parts["rng"]["cpu"])
+            state = {name: saved[name] for name in state}
+        elif rank == 0:
+            out.mkdir(parents=True, exist_ok=True)
+            with atomic_path(out / "config.yaml") as temporary:
+                temporary.write_text(yaml.safe_dump(config.to_dict(), sort_keys=False))
+        log = MetricsLog(metrics_file, state["step"]) if rank == 0 else None
+        step_module: nn.Module = objective
+        if world > 1:
+            step_module = nn.parallel.DistributedDataParallel(objective, broadcast_buffers=False)
+
+        def save() -> None:
+            if rank == 0:
+                tensors, groups = flatten_optimizer(optimizer)
+                rng = {"cpu": torch.get_rng_state()}
+                parts = {"model": model.state_dict(), "ema": ema, "optimizer": tensors, "rng": rng}
+                rest = {"optimizer_groups": groups, "plateau": plateau.state_dict()}
+                rest |= {**state, "sums": {n: float(v) for n, v in state["sums"].items()}}
+                save_training(checkpoint, parts, {"config": config.to_dict(), **rest})
+
+        # --- the loop ----------------------------------------------------------------------------
+        total = cfg.max_epochs * cfg.steps_per_epoch
+        clock, resumed_seconds = time.monotonic(), state["seconds"]
+        last_save = last_log = clock
+        logged_step = state["step"]
+        pending: tuple[int, Tensor] | None = None
+        done = 0.0
+        with _stop_signals() as stop, progress(1.0, "train", quiet or rank > 0) as bar:
+            while True:
+                step = state["step"]
+                now = time.monotonic()
+                state["seconds"] = resumed_seconds + now - clock
+                done = step / total
+                if minutes is not None:
+                    done = max(done, state["seconds"] / (60 * minutes))
+                done, stopping = _agree(done, stop.is_set(), device, world)
+                if done >= 1 or stopping:
+                    break
+
+                seed = batch_seed(cfg.seed, step, rank)
+                batch = _simulate(config, cfg.batch_size // world, seed, device)
+                share = _predicted_share(config.loss.curriculum, done)
+                terms = step_module(batch, share)
+                _check_finite(pending, cfg.seed, rank)
+                pending = (step, terms["loss"].detach())
+                optimizer.zero_grad(set_to_none=True)
+                terms["loss"].backward()
+                if cfg.clip_norm:
+                    nn.utils.clip_grad_norm_(model.parameters(), cfg.clip_norm)
+                _set_learning_rate(optimizer, cfg, step, done)
+                optimizer.step()
+                if ema:
+                    _update_ema(ema, model, min(cfg.ema, (1 + step) / (10 + step)))
+
+                state["step"] = step = step + 1
+                state["summed"] += 1
+                for name, term in terms.items():
+                    state["sums"][name] = state["sums"].get(name, 0.0) + term.detach()
+                epoch_end = step % cfg.steps_per_epoch == 0
+                if step % cfg.log_steps == 0 or epoch_end:
+                    _check_finite(pending, cfg.seed, rank)
+                    means = _reduce(state, device, world)
+                    now = time.monotonic()
+                    rate = (step - logged_step) * cfg.batch_size / max(now - last_log, 1e-9)
+                    last_log, logged_step = now, step
+                    bar.update(done, step=step, **means, signals_per_second=rate)
+                    if log is not None:
+                        rest = {"lr": optimizer.param_groups[0]["lr"], "signals_per_second": rate}
+                        log.write(config, "train", step, state["seconds"], {**means, **rest})
+
+                # --- validation, schedule, checkpoint --------------------------------------------
+                if epoch_end:
+                    values = validate(objective, config, device, rank, world, ema)
+                    if cfg.schedule == "plateau":
+                        plateau.step(values["loss"])
+                    improved = values["loss"] < state["best"]
+                    state["best"] = min(state["best"], values["loss"])
+                    state["bad_epochs"] = 0 if improved else state["bad_epochs"] + 1
+                    if log is not None:
+                        log.write(config, "val", step, state["seconds"], values)
+                        if improved:
+                            save_model(
+                                model_file, _averaged(model, ema), facts(config, state, values)
+                            )
+                    if cfg.early_stopping and state["bad_epochs"] >= cfg.early_stopping:
+                        break
+                    last_log = time.monotonic()
+                if epoch_end or time.monotonic() - last_save > 60 * cfg.checkpoint_minutes:
+                    _check_finite(pending, cfg.seed, rank)
+                    save()
+                    last_save = time.monotonic()
+
+        # --- the end -----------------------------------------------------------------------------
+        _check_finite(pending, cfg.seed, rank)
+        if stopping and done < 1:
+            save()
+            raise KeyboardInterrupt(
+                f"training stopped at step {state['step']}; resume it from {out}"
+            )
+        if state["step"] % cfg.steps_per_epoch:  # the time budget ended inside an epoch
+            values = validate(objective, config, device, rank, world, ema)
+            if log is not None:
+                log.write(config, "val", state["step"], state["seconds"], values)
+                if values["loss"] < state["best"]:
+                    save_model(model_file, _averaged(model, ema), facts(config, state, values))
+            state["best"] = min(state["best"], values["loss"])
+        save()
+        return model_file
+
+
+# --- parts of the loop -------------------------------------------------------------------------------
+
+
+def batch_seed(seed: int, step: int, rank: int = 0) -> int:
+    """Seed of the batch of one step and process: distinct for steps < 2³² and ranks < 2¹⁰."""
+    return (seed % 2**19) * 2**42 + step * 2**10 + rank
+
+
+def _simulate(config: Config, n: int, seed: int, device: torch.device) -> Simulation:
+    model = config.model
+    return simulate(model.prior, n, model.long, model.short, seed=seed, device=device)
+
+
+@torch.no_grad()
+def validate(
+    objective: SlotFlowLoss,
+    config: Config,
+    device: torch.device,
+    rank: int,
+    world: int,
+    ema: dict[str, Tensor],
+) -> dict[str, float]:
+    """Mean loss terms on the fixed validation set, shared among the processes."""
+    model = objective.model
+    trained = {n: t.clone() for n, t in model.state_dict().items()} if ema else None
+    if ema:
+        model.load_state_dict(ema)
+    model.eval()
+    size = max(config.train.batch_size // world, 1)
+    chunks = -(-config.train.validation_signals // size)
+    totals: dict[str, Any] = {"sums": {}, "summed": 0}
+    for chunk in range(rank, -(-chunks // world) * world, world):
+        terms = objective(_simulate(config, size, VALIDATION_SEED + chunk, device))
+        for name, term in terms.items():
+            totals["sums"][name] = totals["sums"].get(name, 0.0) + term
+        totals["summed"] += 1
+    model.train()
+    if trained is not None:
+        model.load_state_dict(trained)
+    return _reduce(totals, device, world)
+
+
+def _set_learning_rate(
+    optimizer: torch.optim.Optimizer, cfg: TrainConfig, step: int, done: float
+) -> None:
+    """Warm-up, then the schedule; ReduceLROnPlateau sets its own after the warm-up."""
+    if step < cfg.warmup_steps:
+        rate = cfg.learning_rate * (step + 1) / cfg.warmup_steps
+    elif cfg.schedule == "cosine":
+        fall = 0.5 * (1 + math.cos(math.pi * min(done, 1.0)))
+        rate = cfg.min_learning_rate + fall * (cfg.learning_rate - cfg.min_learning_rate)
+    elif step == cfg.warmup_steps or cfg.schedule == "constant":
+        rate = cfg.learning_rate
+    else:
+        return
+    for group in optimizer.param_groups:
+        group["lr"] = rate
+
+
+def _predicted_share(curriculum: tuple[float, float] | None, done: float) -> float:
+    """Share of signals that get the predicted number of slots."""
+    if curriculum is None:
+        return 0.0
+    start, end = curriculum
+    return min(max((done - start) / (end - start), 0.0), 1.0)
+
+
+def _check_finite(pending: tuple[int, Tensor] | None, seed: int, rank: int) -> None:
+    """Raises if the loss of a finished step is not finite; asked one step late so that no GPU waits."""
+    if pending is not None and not math.isfinite(pending[1].item()):
+        step, loss = pending
+        raise TrainingError(
+            f"the loss is {loss.item()} at step {step}; its batch has the seed "
+            f"{batch_seed(seed, step, rank)}. Lower the learning rate or set clip_norm, and resume from "
+            "the last checkpoint, which is whole."
+        )
+
+
+@torch.no_grad()
+def _update_ema(ema: dict[str, Tensor], model: nn.Module, decay: float) -> None:
+    current = model.state_dict()
+    moving = [n for n, t in ema.items() if t.is_floating_point()]
+    torch._foreach_lerp_([ema[n] for n in moving], [current[n] for n in moving], 1 - decay)
+
+
+def _averaged(model: SlotFlow, ema: dict[str, Tensor]) -> SlotFlow:
+    """The model with its averaged weights, as a copy; the model itself where there are none."""
+    if not ema:
+        return model
+    copy = SlotFlow(model.config)
+    copy.load_state_dict(ema)
+    return copy
+
+
+def facts(config: Config, state: dict[str, Any], values: dict[str, float]) -> dict[str, object]:
+    """What a model file says of its training."""
+    return {
+        "seed": config.train.seed,
+        "steps": state["step"],
+        "signals": state["step"] * config.train.batch_size,
+        "seconds": round(state["seconds"], 1),
+        "device": torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu",
+        "validation": values,
+    }
+
+
+class MetricsLog:
+    """metrics.jsonl: one JSON object a line; lines beyond the resumed step are dropped."""
+
+    def __init__(self, path: Path, step: int) -> None:
+        self.path = path
+        lines = path.read_text().splitlines() if path.exists() and step else []
+        kept = [line for line in lines if json.loads(line)["step"] <= step]
+        with atomic_path(path) as temporary:
+            temporary.write_text("".join(line + "\n" for line in kept))
+
+    def write(
+        self, config: Config, split: str, step: int, seconds: float, values: dict[str, float]
+    ) -> None:
+        """Appends one line."""
+        epoch = step / config.train.steps_per_epoch
+        head = {"step": step, "epoch": epoch, "split": split, "seconds": round(seconds, 3)}
+        with self.path.open("a") as file:
+            file.write(json.dumps({**head, **values}) + "\n")
+
+
+# --- several processes, signals ----------------------------------------------------------------------
+
+
+@contextmanager
+def _process_group(
+    device: str | torch.device | None,
+) -> Iterator[tuple[torch.device, int, int]]:
+    """Joins the group that torchrun describes in the environment, if any: (device, rank, world)."""
+    world, rank = int(os.environ.get("WORLD_SIZE", 1)), int(os.environ.get("RANK", 0))
+    use_cuda = torch.cuda.is_available() if device is None else torch.device(device).type == "cuda"
+    if device is None:
+        local = int(os.environ.get("LOCAL_RANK", 0))
+        device = torch.device("cuda", local) if use_cuda else torch.device("cpu")
+    device = torch.device(device)
+    if use_cuda:
+        torch.cuda.set_device(device)
+    if world > 1:
+        dist.init_process_group("nccl" if use_cuda else "gloo")
+    try:
+        yield device, rank, world
+    finally:
+        if world > 1:
+            dist.destroy_process_group()
+
+
+def _agree(done: float, stopping: bool, device: torch.device, world: int) -> tuple[float, bool]:
+    """All processes take the largest progress and stop together."""
+    if world == 1:
+        return done, stopping
+    values = torch.tensor([done, float(stopping)], dtype=torch.float64, device=device)
+    dist.all_reduce(values, op=dist.ReduceOp.MAX)
+    return float(values[0]), bool(values[1])
+
+
+def _reduce(totals: dict[str, Any], device: torch.device, world: int) -> dict[str, float]:
+    """Means of summed terms over all processes; empties the sums."""
+    names = list(totals["sums"])
+    values = torch.stack(
+        [torch.as_tensor(totals["sums"][n], device=device).double() for n in names]
+    )
+    values /= totals["summed"]
+    if world > 1:
+        dist.all_reduce(values)
+        values /= world
+    totals["sums"], totals["summed"] = {}, 0
+    return dict(zip(names, values.tolist(), strict=True))
+
+
+@contextmanager
+def _stop_signals() -> Iterator[threading.Event]:
+    """Turns the first Ctrl-C or SIGTERM into a flag; the second one interrupts at once."""
+    stop = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield stop
+        return
+
+    def handler(number: int, frame: object) -> None:
+        if stop.is_set():
+            raise KeyboardInterrupt
+        stop.set()
+
+    before = {s: signal.signal(s, handler) for s in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield stop
+    finally:
+        for number, old in before.items():
+            signal.signal(number, old)

@@ -141,6 +141,7 @@ def test_observation_from_one_file_or_two(tmp_path: Path, write: Write) -> None:
         ("0,1\n1,2\n1,3\n2,4\n", r"times must increase, but sample 2 is at 1 s after 1 s"),
         ("0,1\n1,2\n2.5,3\n3,4\n", r"evenly spaced to 0\.1% of the step.*largest deviation 50"),
         ("nan,1\n1,2\n", r"times must be finite"),
+        ("1e999,1\n1,2\n2,3\n", r"times must be finite"),
         ("1\n2\n", r"expected a sampling step or time stamps.*dt"),
         ("1,2\0\n", r"expected text, received binary"),
     ],

@@ -56,23 +56,22 @@ def k_posterior(
     Returns:
         Probabilities, (B, k_max + 1), float64.
     """
-    logits = logits.double()
+    trained = torch.as_tensor(prior.k_probs_full, device=logits.device)
+    chosen = trained
     if k_prior is not None:
-        trained = torch.as_tensor(prior.k_probs_full, device=logits.device)
         chosen = torch.as_tensor(check_k_prior(k_prior, prior), device=logits.device)
-        shift = torch.where(trained > 0, chosen.log() - trained.log(), 0.0)
-        logits = logits + shift
-    return logits.softmax(dim=-1)
+    shift = torch.where(chosen > 0, chosen.log() - trained.log(), -torch.inf)  # p(K) = 0 stays 0
+    return (logits.double() + shift).softmax(dim=-1)
 
 
 def check_k_prior(k_prior: ArrayLike | Mapping[int, float], prior: Prior) -> NDArray[np.float64]:
     """Validates a prior over K and returns it normalized, (k_max + 1,)."""
     size = prior.k_max + 1
     if isinstance(k_prior, Mapping):
-        if wrong := [k for k in k_prior if not 0 <= k < size]:
-            raise ValueError(f"k_prior: expected K in 0..{prior.k_max}, received K = {wrong[0]}.")
+        if wrong := [k for k in k_prior if k not in range(size)]:
+            raise ValueError(f"k_prior: expected K in 0..{prior.k_max}, received K = {wrong[0]!r}.")
         values = np.zeros(size)
-        values[list(k_prior)] = list(k_prior.values())
+        values[[int(k) for k in k_prior]] = list(k_prior.values())
     else:
         values = np.asarray(k_prior, dtype=np.float64)
     if values.shape != (size,):

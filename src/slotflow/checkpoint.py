@@ -1,7 +1,7 @@
 """Model files and training checkpoints: one safetensors file each, JSON in its header, never pickle.
 
-A file is written beside its destination, flushed to the disk and moved over it in one step, so that a crash, a full disk
-or kill -9 leaves either the old file or the new one, whole.
+A file is written beside its destination, flushed to the disk and moved over it in one step, so that a crash, a full
+disk or kill -9 leaves either the old file or the new one, whole.
 """
 
 from __future__ import annotations
@@ -34,6 +34,10 @@ FORMAT = 1
 """Version of the file layout; a file of a newer one is refused."""
 KEY = "slotflow"
 """Entry of the safetensors header that holds our JSON."""
+
+
+KINDS = ("model", "training")
+"""What a file can hold."""
 
 
 class CheckpointError(ValueError):
@@ -124,8 +128,11 @@ def _write(path: str | Path, tensors: Mapping[str, Tensor], header: dict[str, An
 
     header = {"format": FORMAT, "version": __version__, **header}
     plain = {name: t.detach().cpu().contiguous() for name, t in tensors.items()}
-    with atomic_path(path) as temporary:
-        save_file(plain, temporary, metadata={KEY: json.dumps(header)})
+    try:
+        with atomic_path(path) as temporary:
+            save_file(plain, temporary, metadata={KEY: json.dumps(header)})
+    except SafetensorError as error:  # how safetensors reports a full disk
+        raise OSError(f"{path}: could not be written ({error}); is the disk full?") from error
 
 
 def _read(path: str | Path, tensors: bool = True) -> tuple[dict[str, Tensor], dict[str, Any]]:
@@ -153,6 +160,8 @@ def _read(path: str | Path, tensors: bool = True) -> tuple[dict[str, Tensor], di
     try:
         header: dict[str, Any] = json.loads(metadata[KEY])
         found = int(header["format"])
+        if found <= FORMAT and header["kind"] not in KINDS:
+            raise ValueError(f"expected a kind of {KINDS}, received {header['kind']!r}")
     except (ValueError, KeyError, TypeError) as error:
         raise CheckpointError(f"{path}: its header is damaged ({error}).") from error
     if found > FORMAT:

@@ -78,6 +78,9 @@ class EncoderConfig:
     def __post_init__(self) -> None:
         same = len(self.channels) == len(self.kernels) == len(self.strides) > 0
         _check(same, "as many channels as kernels and strides", dataclasses.asdict(self))
+        for name in ("channels", "kernels", "strides"):
+            _check(min(getattr(self, name)) >= 1, f"{name} >= 1", getattr(self, name))
+        _check(self.heads >= 1, "heads >= 1", self.heads)
         _check(
             self.channels[-1] % self.heads == 0, "heads that divide the last channel", self.heads
         )
@@ -228,7 +231,16 @@ class TrainConfig:
         )
         _check(0 < self.plateau_factor < 1, "0 < plateau_factor < 1", self.plateau_factor)
         _check(0 <= self.ema < 1, "0 <= ema < 1", self.ema)
-        for name in ("weight_decay", "warmup_steps", "clip_norm", "early_stopping", "seed"):
+        _check(all(0 <= b < 1 for b in self.betas), "betas with 0 <= beta < 1", self.betas)
+        for name in (
+            "weight_decay",
+            "warmup_steps",
+            "clip_norm",
+            "early_stopping",
+            "seed",
+            "plateau_patience",
+            "checkpoint_minutes",
+        ):
             _check(getattr(self, name) >= 0, f"{name} >= 0", getattr(self, name))
 
 
@@ -281,7 +293,7 @@ def from_dict(cls: type[T], data: Any, where: str = "") -> T:
         raise ValueError(f"{label}: expected a mapping, received {type(data).__name__}.")
     hints = typing.get_type_hints(cls)
     fields = {f.name: f for f in dataclasses.fields(cls) if f.init}  # type: ignore[arg-type]
-    if unknown := sorted(set(data) - set(fields)):
+    if unknown := sorted(set(data) - set(fields), key=str):
         raise ValueError(f"{label}: unknown key {unknown[0]!r}; expected some of {sorted(fields)}.")
     values = {}
     for name, spec in fields.items():
@@ -289,7 +301,10 @@ def from_dict(cls: type[T], data: Any, where: str = "") -> T:
             values[name] = _convert(hints[name], data[name], f"{where}.{name}".lstrip("."))
         elif spec.default is dataclasses.MISSING and spec.default_factory is dataclasses.MISSING:
             raise ValueError(f"{label}: the key {name!r} is missing.")
-    return cls(**values)
+    try:
+        return cls(**values)
+    except ValueError as error:
+        raise ValueError(f"{label}: {error}") from error
 
 
 def _convert(hint: Any, value: Any, where: str) -> Any:

@@ -7,12 +7,14 @@ Each f_l is a coupling layer: the first half of the coordinates stays, and a net
 transform of the other half: a rational-quadratic spline on [−B, B] (even layers) or an affine map (odd layers). π_l are
 fixed random permutations.
 
-The network's first layer is linear in [y_a, c], so it splits into W_a y_a + W_c c. The second term does not depend on y:
-`project` computes it once per slot, after which a draw or a density costs nothing that grows with the context's width.
+The network's first layer is linear in [y_a, c], so it splits into W_a y_a + W_c c. The second term does not depend on
+y: `project` computes it once per slot, after which a draw or a density costs nothing that grows with the context's
+width.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 
 import torch
@@ -74,6 +76,11 @@ class ConditionalFlow(nn.Module):
         return NormalizingFlow(
             ComposedTransform(*transforms), DiagNormal(zeros, torch.ones_like(zeros))
         )
+
+    def log_prob(self, projected: Tensor, y: Tensor) -> Tensor:
+        """Log density of coordinates (..., S, dim) given rows of `project`, (S, L, H); (..., S)."""
+        log_prob: Tensor = self.distribution(projected).log_prob(y)
+        return log_prob
 
     def forward(self, context: Tensor) -> NormalizingFlow:
         """The density q(y | c) for each slot context (S, C)."""
@@ -141,20 +148,19 @@ class CouplingLayer(nn.Module):
 
     def transform(self, term: Tensor, kept: Tensor) -> DependentTransform:
         """The transform of the moved half, given the kept half (..., S, kept)."""
-        h = self.out(self.hidden(term + self.from_kept(kept)))
+        h: Tensor = self.out(self.hidden(term + self.from_kept(kept)))
         h = h if h.dtype == torch.float64 else h.float()  # splines need more than bfloat16
-        h = h.unflatten(-1, (self.moved, -1))  # (..., S, moved, outputs)
-        if self.spline:
-            widths, heights, slopes = h.split([self.bins, self.bins, self.bins - 1], dim=-1)
-            spline = MonotonicRQSTransform(widths, heights, slopes, bound=self.bound)
-            return DependentTransform(spline, 1)
-        return DependentTransform(MonotonicAffineTransform(h[..., 0], h[..., 1]), 1)
+        h = h.reshape(*h.shape[:-1], self.moved, -1)  # (..., S, moved, outputs)
+        if not self.spline:
+            return DependentTransform(MonotonicAffineTransform(h[..., 0], h[..., 1]), 1)
+        widths, heights, slopes = torch.tensor_split(h, (self.bins, 2 * self.bins), dim=-1)
+        return DependentTransform(MonotonicRQSTransform(widths, heights, slopes, self.bound), 1)
 
 
 class HalfCoupling(CouplingTransform):  # type: ignore[misc]
     """zuko's coupling transform with the split by slices, which no device has to wait for."""
 
-    def __init__(self, meta: object, kept: int) -> None:
+    def __init__(self, meta: Callable[[Tensor], Transform], kept: int) -> None:
         super(CouplingTransform, self).__init__()
         self.meta, self.kept = meta, kept
 

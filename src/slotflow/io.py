@@ -321,7 +321,7 @@ def _stream(table: _Table, name: str, role: str, values: Array, dt: float | None
 
 def _restore_grid(times: Array, resolution: float) -> Array:
     """Puts rounded time stamps (n,) back on the even grid that they were printed from."""
-    if times.ndim != 1 or times.size < 3 or times.dtype.kind != "f":
+    if resolution == 0 or times.size < 3 or not np.isfinite(times).all():
         return times
     grid = np.linspace(times[0], times[-1], times.size)
     step = grid[1] - grid[0]
@@ -424,7 +424,8 @@ def _hdf5_table(path: Path) -> Iterator[_Table]:
     with file:
         nodes: dict[str, Any] = {}
 
-        def visit(name: str, node: Any) -> None:
+        def visit(name: str | bytes, node: Any) -> None:
+            name = os.fsdecode(name)  # h5py gives bytes where a name is not UTF-8
             if isinstance(node, h5py.Dataset):
                 nodes[name] = node
             for key in filter(AUXILIARY.match, node.attrs):

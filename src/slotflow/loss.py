@@ -7,9 +7,9 @@ r"""The training objective (paper, section 3.5): named terms, weighted in one pl
     \mathcal{L}_{flow} = -\frac1K \sum_k \log q(y_{\pi^*(k)} \mid c_k), \qquad
     \mathcal{L}_{noise} = (\hat\sigma - \sigma)^2 ,
 
-each averaged over the batch. π* is the Hungarian assignment under the cost −log q of all pairs of one signal, computed in
-one call without gradient; only the matched pairs are evaluated with it. The cost of a batch is O(ΣK²) network rows
-without and O(ΣK) with gradient, and K_max does not enter.
+each averaged over the batch. π* is the Hungarian assignment under the cost −log q of all pairs of one signal,
+computed in one call without gradient; only the matched pairs are evaluated with it. The cost of a batch is O(ΣK²)
+network rows without and O(ΣK) with gradient, and K_max does not enter.
 
 Teacher forcing gives each signal its true number of slots. With a curriculum a growing share of the signals gets the
 predicted number instead, and the min(K̂, K) matched pairs count.
@@ -50,12 +50,12 @@ class SlotFlowLoss(nn.Module):
             "loss", "ce", "flow", "noise" (where the model estimates σ) and "k_accuracy", each a scalar.
         """
         device = batch.long.device
-        counts = batch.k.cpu()  # (B,)
+        counts, k = batch.k, batch.k.to(device)  # (B,) on the CPU and on the device
         assert batch.short is not None
         with torch.autocast(device.type, torch.bfloat16, enabled=self.low_precision):
             encoding, logits = self.encode(batch.long, batch.short)
         guess = logits.argmax(dim=-1)
-        terms = {"ce": nn.functional.cross_entropy(logits, batch.k)}
+        terms = {"ce": nn.functional.cross_entropy(logits, k)}
 
         slots = counts
         if predicted_share > 0:
@@ -68,7 +68,7 @@ class SlotFlowLoss(nn.Module):
             terms["noise"] = nn.functional.mse_loss(encoding.noise, batch.sigma.to(encoding.noise))
             weights["noise"] = self.config.noise
         loss = torch.stack([weights[name] * term for name, term in terms.items()]).sum()
-        accuracy = (guess == batch.k).float().mean()
+        accuracy = (guess == k).float().mean()
         return {"loss": loss, **terms, "k_accuracy": accuracy}
 
     def flow_loss(self, g: Tensor, batch: Simulation, slots: Tensor, counts: Tensor) -> Tensor:
@@ -91,14 +91,14 @@ class SlotFlowLoss(nn.Module):
             projected = model.flow.project(contexts)  # (Σ slots, L, H)
             with torch.no_grad():
                 i, j = (index.to(device) for index in all_pairs(slots, counts))
-                cost = -model.flow.distribution(projected[i]).log_prob(y[j])  # (Σ slots·K,)
+                cost = -model.flow.log_prob(projected[i], y[j])  # (Σ slots·K,)
             rows, columns = match(cost, slots, counts)
-            matched = model.flow.distribution(projected[rows.to(device)])
-            nll = -matched.log_prob(y[columns.to(device)])  # (Σ min,)
+            if rows.shape[0] < projected.shape[0]:  # else every slot is matched, in order
+                projected = projected[rows.to(device)]
+            nll = -model.flow.log_prob(projected, y[columns.to(device)])  # (Σ min,)
 
         signal = row_signal[rows]
-        share = (
-            1.0 / torch.bincount(signal, minlength=counts.shape[0])[signal]
-        )  # 1 / pairs of the signal
+        pairs = torch.bincount(signal, minlength=counts.shape[0])  # (B,)
+        share = 1.0 / pairs[signal]
         loss: Tensor = (nll * share.to(nll)).sum() / counts.shape[0]
         return loss

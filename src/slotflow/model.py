@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import resources
 from pathlib import Path
@@ -137,7 +137,6 @@ class SlotFlow(nn.Module):
         batch_size: int = ...,
     ) -> list[Posterior]: ...
 
-    @torch.inference_mode()
     def infer(
         self,
         observation: Observation | Sequence[Observation],
@@ -163,6 +162,11 @@ class SlotFlow(nn.Module):
             return self.infer(
                 [observation], k_prior=k_prior, device=device, dtype=dtype, threads=threads
             )[0]
+        if not isinstance(observation, Iterable):
+            raise ValueError(
+                f"infer expects an Observation or a sequence of them, received "
+                f"{type(observation).__name__}; build one with Observation.from_arrays."
+            )
         observations = list(observation)
         for i, obs in enumerate(observations):
             if not isinstance(obs, Observation):
@@ -173,15 +177,17 @@ class SlotFlow(nn.Module):
             self._check(obs)
         if batch_size < 1:
             raise ValueError(f"infer expects batch_size >= 1, received {batch_size}.")
-        self._move(device, dtype)
+        self._move(device, dtype)  # outside inference mode: the weights must stay trainable
         was_training = self.training
         self.eval()
         posteriors: list[Posterior] = []
-        with _threads(threads):
-            for start in range(0, len(observations), batch_size):
-                chunk = observations[start : start + batch_size]
-                posteriors += self._infer_batch(chunk, k_prior)
-        self.train(was_training)
+        try:
+            with _threads(threads), torch.inference_mode():
+                for start in range(0, len(observations), batch_size):
+                    chunk = observations[start : start + batch_size]
+                    posteriors += self._infer_batch(chunk, k_prior)
+        finally:
+            self.train(was_training)
         return posteriors
 
     def _infer_batch(

@@ -3,14 +3,16 @@ r"""The posterior p(K, Θ | x): probabilities of K, draws, densities, summaries,
 Given K, slot k has a density q_k(θ) of its own and the draws of different slots are independent (paper, eq. 9). As a
 statement about labelled tuples it is symmetrized over the K! ways to assign components to slots (theorem 4.1):
 
-.. math:: q(\theta_1, \dots, \theta_K, K \mid x) = q(K \mid x) \, \frac{1}{K!} \sum_{\pi \in S_K} \prod_k q_{\pi(k)}(\theta_k) ,
+.. math::
+    q(\theta_1, \dots, \theta_K, K \mid x)
+    = q(K \mid x) \, \frac{1}{K!} \sum_{\pi \in S_K} \prod_k q_{\pi(k)}(\theta_k) ,
 
 a matrix permanent. All its terms are positive, so the recursion over subsets, P(S ∪ {i}) += P(S) q_i(θ_{|S|+1}), is
 stable in logarithms and costs K 2^K instead of K!.
 
-**Constraints.** A flow on R⁴ puts a little mass on A <= 0 or on frequencies outside the band. Such draws are drawn again, so
-q_k is the flow's density restricted to the allowed box and divided by its mass there; `constrained_fraction` says
-what share of raw draws was touched.
+**Constraints.** A flow on R⁴ puts a little mass on A <= 0 or on frequencies outside the band. Such draws are drawn
+again, so q_k is the flow's density restricted to the allowed box and divided by its mass there;
+`constrained_fraction` says what share of raw draws was touched.
 """
 
 from __future__ import annotations
@@ -170,6 +172,8 @@ class Posterior:
         """
         import pandas as pd
 
+        if n < 1:
+            raise ValueError(f"summary expects n >= 1 draws, received {n}.")
         draws = self.sample(n, k, seed)  # (n, k, 3)
         centre = np.angle(np.exp(1j * draws[..., 1]).mean(axis=0))  # (k,)
         shifted = draws.copy()
@@ -219,8 +223,10 @@ class Posterior:
     def _k(self, k: int | None) -> int:
         if k is None:
             return self.k_map
-        if not 0 <= k <= self.k_max:
-            raise ValueError(f"expected a number of components in 0..{self.k_max}, received {k}.")
+        if k not in range(self.k_max + 1):
+            raise ValueError(
+                f"expected a whole number of components in 0..{self.k_max}, received {k!r}."
+            )
         return int(k)
 
 
@@ -245,8 +251,8 @@ class FlowSlots:
         """Draws, (n, k, 3)."""
         if n == 0 or k == 0:
             return np.zeros((n, k, 3))
-        generator = torch.Generator(device=self.context.device).manual_seed(seed)
         projected = self._project(k)
+        generator = torch.Generator(device=projected.device).manual_seed(seed)
         theta = torch.cat(
             [
                 self.target.decode(self.flow.draw(projected, rows, generator))
@@ -260,10 +266,7 @@ class FlowSlots:
                 return array
             fresh = self.flow.draw(projected[slot], 1, generator)[0]
             theta[draw, slot] = self.target.decode(fresh)
-        raise ValueError(
-            f"slot {int(slot[0])} of the flow has next to no mass at A > 0 and f in "
-            f"{self.prior.frequency} Hz; the network is untrained or the data are far from its training."
-        )
+        raise self._unreachable(int(slot[0]))
 
     @torch.inference_mode()
     def log_prob(self, theta: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -274,6 +277,8 @@ class FlowSlots:
         projected = self._project(k)
         raw = self._raw_draws(projected)  # (m, k, 4)
         inside = self._inside(self.target.decode(raw)).double().mean(dim=0)  # (k,)
+        if not bool(inside.all()):
+            raise self._unreachable(int(inside.argmin()))
         radii, weights = self.target.radial_rule(raw)  # (R, k)
         flow = self.flow.distribution(projected)
         points = torch.as_tensor(theta, device=projected.device)
@@ -299,14 +304,21 @@ class FlowSlots:
 
     def _project(self, k: int) -> Tensor:
         """Context terms of the first k slots, (k, L, H)."""
-        slot = torch.arange(k, device=self.context.device)
-        g = self.context[None]
+        weights = next(self.flow.parameters())  # the model may have been moved since
+        g = self.context[None].to(weights.device, weights.dtype)
+        slot = torch.arange(k, device=g.device)
         return self.flow.project(slot_contexts(g, torch.zeros_like(slot), slot, self.k_max))
 
     def _raw_draws(self, projected: Tensor) -> Tensor:
         """A fixed set of unconstrained draws, (MASS_DRAWS, k, 4)."""
         generator = torch.Generator(device=projected.device).manual_seed(0)
         return self.flow.draw(projected, MASS_DRAWS, generator)
+
+    def _unreachable(self, slot: int) -> ValueError:
+        return ValueError(
+            f"slot {slot} of the flow has next to no mass at A > 0 and f in "
+            f"{self.prior.frequency} Hz; the network is untrained or the data are far from its training."
+        )
 
     def _inside(self, theta: Tensor) -> Tensor:
         """Whether A > 0 and f is in the band, (..., 3) to (...)."""

@@ -133,9 +133,12 @@ class Prior:
         index = torch.arange(self.k_max, device=device)
         mask = index < k[:, None]  # (n, k_max)
 
-        room = self.frequency[1] - self.frequency[0] - (k[:, None] - 1) * self.min_separation
+        # Float64 throughout: a whole number times a Python float would be float32.
+        room = (
+            self.frequency[1] - self.frequency[0] - (k[:, None].double() - 1) * self.min_separation
+        )
         gaps = torch.where(mask, u[2], 2.0).sort(dim=1).values * room  # absent ones go last
-        frequency = self.frequency[0] + gaps + index * self.min_separation
+        frequency = self.frequency[0] + gaps + index.double() * self.min_separation
 
         lo, hi = self.amplitude
         if self.amplitude_law == "loguniform":
@@ -162,14 +165,13 @@ class Prior:
         k = theta.shape[-2]
         amplitude, frequency = theta[..., 0], theta[..., 2].sort(dim=-1).values
         if k > 0 and self._room(k) <= 0:
-            return torch.full(theta.shape[:-2], -math.inf, dtype=torch.float64)
+            return theta.new_full(theta.shape[:-2], -math.inf)
         (a_lo, a_hi), (f_lo, f_hi) = self.amplitude, self.frequency
         inside = ((amplitude >= a_lo) & (amplitude <= a_hi)).all(-1)
         inside &= ((frequency >= f_lo) & (frequency <= f_hi)).all(-1)
         inside &= (frequency.diff(dim=-1) >= self.min_separation).all(-1)
 
-        log_prob = torch.full(inside.shape, -k * math.log(2 * math.pi), dtype=torch.float64)
-        log_prob = log_prob.to(theta.device)
+        log_prob = theta.new_full(inside.shape, -k * math.log(2 * math.pi))
         if k > 0:
             log_prob -= k * math.log(self._room(k))
         if self.amplitude_law == "loguniform":
@@ -193,7 +195,7 @@ class Prior:
         sigma = torch.as_tensor(sigma).double()
         lo, hi = self.sigma
         inside = (sigma >= lo) & (sigma <= hi)
-        return torch.where(inside, -math.log(hi - lo), -math.inf).double()
+        return torch.where(inside, sigma.new_full((), -math.log(hi - lo)), -math.inf)
 
     # ------------------------------------------------------------------ helpers
 

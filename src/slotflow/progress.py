@@ -112,7 +112,7 @@ class _Plain:
         self.printed_any, self.pending = True, False
         parts = [f"{self.description} {_number(self.completed)}"]
         if self.total:
-            parts[0] += f"/{_number(self.total)} ({100 * self.completed / self.total:.0f} %)"
+            parts = [f"{self.description} {100 * self.completed / self.total:.0f} %"]
             done = self.completed - (self.first or 0.0)
             if done > 0 and self.completed < self.total:
                 left = (self.last_print - self.start) * (self.total - self.completed) / done

@@ -7,21 +7,20 @@ t_i = t_0 + i·J·dt and t_j = j·dt; then
 
 .. math:: A e^{i(2π f t + φ)} = \big[ A e^{i(2π f t_i + φ)} \big] \, e^{2π i f t_j} ,
 
-so float64 is needed on I + J ≈ 2√N points only, and the signal is the real part of a product of an I × 2K and a 2K × J
-matrix in float32.
+so sines are needed on I + J ≈ 2√N points only, and the signal is the real part of a product of an I × 2K and a 2K × J
+matrix. The product stays in float64 as well: it costs little, and neither autocast nor TF32, which a training loop may
+have switched on, rounds it. Only the result is rounded, once, to float32.
 
 **Two modes.** `analytic` (training) draws the noise of the two streams independently. `physical` (test) makes both
-streams samples of one master series: noise is shared wherever their instants coincide. (For the paper's grids the master
-grid has 2,560 Hz, of which the long stream is every 256th sample and the short one every 5th; they share 20 instants.)
-White noise on the master grid, looked at on two subsets of it, is independent noise on the union of the subsets, so
-only the coincident samples have to be copied and the master grid itself is never stored.
+streams samples of one master series: noise is shared wherever their instants coincide. (For the paper's grids the
+master grid has 2,560 Hz, of which the long stream is every 256th sample and the short one every 5th; they share 20
+instants.) White noise on the master grid, looked at on two subsets of it, is independent noise on the union of the
+subsets, so only the coincident samples have to be copied and the master grid itself is never stored.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -36,14 +35,16 @@ from slotflow.streams import Observation, Stream
 __all__ = ["Simulation", "coincident", "simulate", "tones"]
 
 MODES = ("analytic", "physical")
+K_STREAM = 0x5DEECE66D
+"""Sets the seed of K apart from the seed of everything else."""
 
 
 @dataclass(frozen=True, eq=False)
 class Simulation:
-    """A batch of n simulated signals with their truth, on one device."""
+    """A batch of n simulated signals with their truth."""
 
     k: Tensor
-    """Number of components, (n,), int64."""
+    """Number of components, (n,), int64, always on the CPU."""
     theta: Tensor
     """(A, φ, f) sorted by frequency, (n, k_max, 3), float64; zeros where there is no component."""
     sigma: Tensor
@@ -58,7 +59,7 @@ class Simulation:
     @property
     def mask(self) -> Tensor:
         """Which components exist, (n, k_max), bool."""
-        return torch.arange(self.theta.shape[1], device=self.k.device) < self.k[:, None]
+        return (torch.arange(self.theta.shape[1]) < self.k[:, None]).to(self.theta.device)
 
     def snr_db(self) -> Tensor:
         """10 log10(Σ A² / 2σ²), the paper's mixture SNR, (n,)."""
@@ -108,13 +109,15 @@ def simulate(
         raise ValueError(f"simulate expects a mode of {MODES}, received {mode!r}.")
     if k is not None and not 0 <= k <= prior.k_max:
         raise ValueError(f"simulate expects 0 <= k <= k_max = {prior.k_max}, received {k}.")
-    generator = torch.Generator(device=device).manual_seed(seed)
+    generator = torch.Generator(device=device).manual_seed(spread_seed(seed))
     device = generator.device
 
-    counts = prior.sample_k(n, generator)
+    # K decides shapes: drawn on the CPU, so that no later step has to wait for the device to know it.
+    k_generator = torch.Generator().manual_seed(spread_seed(seed ^ K_STREAM))
+    counts = prior.sample_k(n, k_generator)
     if k is not None:
         counts = torch.full_like(counts, k)
-    theta = prior.sample_theta(counts, generator)
+    theta = prior.sample_theta(counts.to(device), generator)
     sigma = prior.sample_sigma(n, generator)
 
     noise_long = torch.randn(n, long.n, generator=generator, device=device)
@@ -129,6 +132,19 @@ def simulate(
     return Simulation(counts, theta, sigma, x_long, x_short, (long, short))
 
 
+def spread_seed(seed: int) -> int:
+    """Mixes the 64 bits of a seed one-to-one (the output function of SplitMix64).
+
+    The CPU's Mersenne Twister in torch looks at the low 32 bits of its seed only, so that seeds which differ above
+    them would give the same signals.
+    """
+    mask = 2**64 - 1
+    z = (seed + 0x9E3779B97F4A7C15) & mask
+    z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & mask
+    z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & mask
+    return z ^ (z >> 31)
+
+
 def tones(theta: Tensor, grid: Grid) -> Tensor:
     """Noise-free sum of tones on a grid.
 
@@ -139,7 +155,7 @@ def tones(theta: Tensor, grid: Grid) -> Tensor:
     Returns:
         Signals, shape (n, N), float32.
     """
-    n, k = theta.shape[:2]
+    n = theta.shape[0]
     cols = max(1, math.isqrt(grid.n))
     rows = -(-grid.n // cols)
     amplitude, phase, frequency = (theta[..., i, None] for i in range(3))  # (n, K, 1) each
@@ -147,28 +163,15 @@ def tones(theta: Tensor, grid: Grid) -> Tensor:
     t_j = grid.dt * torch.arange(cols, device=theta.device, dtype=torch.float64)
     coarse = torch.remainder(frequency * t_i + phase / (2 * math.pi), 1.0) * (2 * math.pi)
     fine = torch.remainder(frequency * t_j, 1.0) * (2 * math.pi)
-    left = torch.cat([amplitude * coarse.cos(), -amplitude * coarse.sin()], dim=1).float()
-    right = torch.cat([fine.cos(), fine.sin()], dim=1).float()  # (n, 2K, J)
-    with _full_precision(theta.device):
-        x = torch.bmm(left.transpose(1, 2), right)  # (n, I, J)
-    return x.reshape(n, rows * cols)[:, : grid.n].contiguous() if k else x.new_zeros(n, grid.n)
+    left = torch.cat([amplitude * coarse.cos(), -amplitude * coarse.sin()], dim=1)
+    right = torch.cat([fine.cos(), fine.sin()], dim=1)  # (n, 2K, J)
+    x = torch.bmm(left.transpose(1, 2), right)  # (n, I, J)
+    return x.reshape(n, rows * cols)[:, : grid.n].float()
 
 
 def coincident(long: Grid, short: Grid) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Indices (i, j) of the samples that the two grids share, to a millionth of the short step."""
-    position = (long.times - short.t0) / short.dt
+    position = (long.t0 - short.t0 + long.dt * np.arange(long.n)) / short.dt
     nearest = np.rint(position)
     shared = (np.abs(position - nearest) < 1e-6) & (nearest >= 0) & (nearest < short.n)
     return np.flatnonzero(shared), nearest[shared].astype(np.int64)
-
-
-@contextmanager
-def _full_precision(device: torch.device) -> Iterator[None]:
-    """Keeps autocast and TF32, which a training loop may have switched on, away from the phases."""
-    precision = torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision("highest")
-    try:
-        with torch.autocast(device.type, enabled=False):
-            yield
-    finally:
-        torch.set_float32_matmul_precision(precision)

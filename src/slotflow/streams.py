@@ -1,10 +1,10 @@
 r"""Evenly sampled data: Stream (one series) and Observation (the long stream and, if there is one, the short one).
 
-**Noise level.** Tones live in a band, noise everywhere. With Hann weights w_n and S = Σ w_n², the periodogram
-P_m = |Σ w_n x_n e^{−2πi m n/N}|² / S of white noise has the mean σ² in every bin. The mean over the bins outside the band
+**Noise level.** Tones live in a band, noise everywhere. With Hann weights w_n and S = Σ w_n², the periodogram P_m =
+|Σ w_n x_n e^{−2πi m n/N}|² / S of white noise has the mean σ² in every bin. The mean over the bins outside the band
 (and outside a guard, beyond which a Hann window's leakage falls as the cube of the distance) therefore estimates σ²
-without a fit. Neighbouring Hann bins correlate with (4/9, 1/36) in power, so M bins are worth M / (1 + 2·(4/9 + 1/36))
-independent exponentials, and the relative error of σ is half that of σ².
+without a fit. Neighbouring Hann bins correlate with (4/9, 1/36) in power, so M bins are worth M / (1 + 2·(4/9 +
+1/36)) independent exponentials, and the relative error of σ is half that of σ².
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """Training: one function, read from top to bottom.
 
-Signals are simulated on the fly. The batch of step s on process r has the seed batch_seed(seed, s, r), so that a resumed
-run sees the same signals as an unbroken one, and any batch can be drawn again from the seed that an error names.
-Validation uses seeds of its own, the same at every epoch.
+Signals are simulated on the fly. The batch of step s on process r has the seed batch_seed(seed, s, r), so that a
+resumed run sees the same signals as an unbroken one, and any batch can be drawn again from the seed that an error
+names. Validation uses seeds of its own, the same at every epoch.
 
-On several GPUs or machines start it with `torchrun --nproc-per-node N -m slotflow train ...`: each process simulates its
-share of the batch, DistributedDataParallel averages the gradients, and process 0 alone writes.
+On several GPUs or machines start it with `torchrun --nproc-per-node N -m slotflow train ...`: each process simulates
+its share of the batch, DistributedDataParallel averages the gradients, and process 0 alone writes.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ import yaml
 from torch import Tensor, nn
 
 from slotflow.checkpoint import (
+    CheckpointError,
     flatten_optimizer,
     load_model,
     load_training,
@@ -43,6 +44,8 @@ from slotflow.simulate import Simulation, simulate
 
 __all__ = ["TrainingError", "batch_seed", "train"]
 
+TRAINING_SEED = 2**61
+"""Seeds from here on are for training; those below are left to users, so that no test meets a training batch."""
 VALIDATION_SEED = 2**62
 """Seeds from here on are for validation."""
 
@@ -90,6 +93,12 @@ def train(
             raise ValueError(
                 f"{out} already holds a checkpoint; resume it or choose another folder."
             )
+        if resume and not checkpoint.exists():
+            raise CheckpointError(
+                f"{out} holds no checkpoint to resume; check the path or start a new run."
+            )
+        if minutes is not None and not minutes > 0:
+            raise ValueError(f"expected minutes > 0, received {minutes}.")
         if cfg.batch_size % world:
             raise ValueError(
                 f"expected a batch_size that {world} processes can share, received {cfg.batch_size}."
@@ -97,7 +106,7 @@ def train(
         torch.manual_seed(cfg.seed)
         model = SlotFlow(config.model)
         if init is not None:
-            model.load_state_dict(load_model(init).state_dict())
+            _load_weights(model, load_model(init).state_dict(), init)
         model.to(device)
         objective = SlotFlowLoss(model, config.loss, cfg.bfloat16)
         if cfg.compile:
@@ -111,15 +120,16 @@ def train(
             factor=cfg.plateau_factor,
             patience=cfg.plateau_patience,
             min_lr=cfg.min_learning_rate,
+            threshold_mode="abs",  # a relative one points the wrong way once the loss is negative
         )
         state: dict[str, Any] = {
             "step": 0, "seconds": 0.0, "best": math.inf, "bad_epochs": 0, "sums": {}, "summed": 0,
         }  # fmt: skip
         if resume:
             parts, saved = load_training(checkpoint)
-            model.load_state_dict(parts["model"])
+            _load_weights(model, parts["model"], checkpoint)
             ema = {n: t.to(device) for n, t in parts.get("ema", {}).items()}
-            restore_optimizer(optimizer, parts["optimizer"], saved["optimizer_groups"])
+            restore_optimizer(optimizer, parts.get("optimizer", {}), saved["optimizer_groups"])
             plateau.load_state_dict(saved["plateau"])
             torch.set_rng_state(parts["rng"]["cpu"])
             state = {name: saved[name] for name in state}
@@ -134,6 +144,7 @@ def train(
 
         def save() -> None:
             if rank == 0:
+                _check_weights(model, state["step"], cfg.seed)
                 tensors, groups = flatten_optimizer(optimizer)
                 rng = {"cpu": torch.get_rng_state()}
                 parts = {"model": model.state_dict(), "ema": ema, "optimizer": tensors, "rng": rng}
@@ -236,7 +247,7 @@ def train(
 
 def batch_seed(seed: int, step: int, rank: int = 0) -> int:
     """Seed of the batch of one step and process: distinct for steps < 2³² and ranks < 2¹⁰."""
-    return (seed % 2**19) * 2**42 + step * 2**10 + rank
+    return TRAINING_SEED + (seed % 2**19) * 2**42 + step * 2**10 + rank
 
 
 def _simulate(config: Config, n: int, seed: int, device: torch.device) -> Simulation:
@@ -302,11 +313,31 @@ def _check_finite(pending: tuple[int, Tensor] | None, seed: int, rank: int) -> N
     """Raises if the loss of a finished step is not finite; asked one step late so that no GPU waits."""
     if pending is not None and not math.isfinite(pending[1].item()):
         step, loss = pending
-        raise TrainingError(
-            f"the loss is {loss.item()} at step {step}; its batch has the seed "
-            f"{batch_seed(seed, step, rank)}. Lower the learning rate or set clip_norm, and resume from "
-            "the last checkpoint, which is whole."
-        )
+        raise _failure(f"the loss is {loss.item()}", step, batch_seed(seed, step, rank))
+
+
+def _check_weights(model: nn.Module, step: int, seed: int) -> None:
+    """Keeps weights that are not finite out of a checkpoint: a finite loss can have such a gradient."""
+    if not all(bool(p.isfinite().all()) for p in model.parameters()):
+        raise _failure("the gradient is not finite", step - 1, batch_seed(seed, step - 1))
+
+
+def _failure(what: str, step: int, seed: int) -> TrainingError:
+    return TrainingError(
+        f"{what} at step {step}; its batch has the seed {seed}. Lower the learning rate or set clip_norm, "
+        "and resume from the last checkpoint, which is whole."
+    )
+
+
+def _load_weights(model: SlotFlow, weights: dict[str, Tensor], source: str | Path) -> None:
+    """Loads weights that must fit the model."""
+    try:
+        model.load_state_dict(weights)
+    except RuntimeError as error:
+        raise CheckpointError(
+            f"{source}: its weights do not fit the model of the config; give the config that it was "
+            f"trained with ({error})."
+        ) from error
 
 
 @torch.no_grad()
@@ -343,7 +374,7 @@ class MetricsLog:
     def __init__(self, path: Path, step: int) -> None:
         self.path = path
         lines = path.read_text().splitlines() if path.exists() and step else []
-        kept = [line for line in lines if json.loads(line)["step"] <= step]
+        kept = [line for line in lines if _step(line) <= step]
         with atomic_path(path) as temporary:
             temporary.write_text("".join(line + "\n" for line in kept))
 
@@ -357,6 +388,14 @@ class MetricsLog:
             file.write(json.dumps({**head, **values}) + "\n")
 
 
+def _step(line: str) -> float:
+    """Step of a line of metrics; infinite for a line that a crash cut short."""
+    try:
+        return float(json.loads(line)["step"])
+    except (ValueError, KeyError, TypeError):
+        return math.inf
+
+
 # --- several processes, signals ----------------------------------------------------------------------
 
 
@@ -366,12 +405,11 @@ def _process_group(
 ) -> Iterator[tuple[torch.device, int, int]]:
     """Joins the group that torchrun describes in the environment, if any: (device, rank, world)."""
     world, rank = int(os.environ.get("WORLD_SIZE", 1)), int(os.environ.get("RANK", 0))
-    use_cuda = torch.cuda.is_available() if device is None else torch.device(device).type == "cuda"
-    if device is None:
-        local = int(os.environ.get("LOCAL_RANK", 0))
-        device = torch.device("cuda", local) if use_cuda else torch.device("cpu")
-    device = torch.device(device)
+    device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    use_cuda = device.type == "cuda"
     if use_cuda:
+        if str(device) == "cuda":  # no index: one device per process
+            device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", 0)))
         torch.cuda.set_device(device)
     if world > 1:
         dist.init_process_group("nccl" if use_cuda else "gloo")

@@ -1,0 +1,242 @@
+"""Streams and observations: bookkeeping, the noise level with its standard error, and every bad input."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from statistics_helpers import assert_mean, assert_within
+
+from slotflow import Observation, Stream
+
+Array = NDArray[np.float64]
+BAND = (2.5, 3.0)
+
+
+# ---------------------------------------------------------------------- bookkeeping
+
+
+def test_stream_properties():
+    stream = Stream(np.arange(5), 0.25, t0=2.0, sigma=0.5)
+    assert (stream.n, stream.duration, stream.nyquist, stream.sigma) == (5, 1.25, 2.0, 0.5)
+    np.testing.assert_array_equal(stream.times, [2.0, 2.25, 2.5, 2.75, 3.0])
+    assert stream.values.dtype == np.float64
+
+
+@pytest.mark.parametrize(
+    "values", [[1, 2], (1.0, 2.0), np.float32([1, 2]), np.int8([1, 2]), [True, False]]
+)
+def test_stream_takes_any_real_numbers(values: Any):
+    np.testing.assert_array_equal(Stream(values, 1.0).values, np.asarray(values, dtype=float))
+
+
+def test_stream_keeps_its_own_copy():
+    values = np.zeros(4)
+    stream = Stream(values, 1.0)
+    values[0] = 7
+    assert stream.values[0] == 0
+
+
+def test_spectrum_peaks_at_the_complex_amplitude():
+    t = 0.1 * np.arange(400)
+    stream = Stream(1.7 * np.cos(2 * np.pi * 2.5 * t + 0.6), 0.1)
+    frequency, spectrum = stream.spectrum()
+    assert frequency.shape == spectrum.shape == (201,)
+    peak = int(np.argmax(np.abs(spectrum)))
+    assert frequency[peak] == pytest.approx(2.5)
+    assert spectrum[peak] == pytest.approx(1.7 * np.exp(0.6j))
+
+
+@pytest.mark.parametrize("t0", [0.0, -3.5, 1.7e9])
+def test_from_times_finds_step_and_start(t0: float):
+    t = t0 + np.arange(2000) / 512
+    stream = Stream.from_times(t, np.ones(2000))
+    assert stream.dt == pytest.approx(1 / 512, rel=1e-6) and stream.t0 == t0
+    np.testing.assert_allclose(stream.times, t, rtol=0, atol=1e-3 / 512)
+
+
+def test_from_times_tolerates_printed_stamps():
+    t = np.round(np.arange(1000) * 0.1, 5)
+    assert Stream.from_times(t, t, sigma=2.0).dt == pytest.approx(0.1)
+
+
+def test_from_arrays():
+    x, y = np.arange(6.0), np.arange(4.0)
+    one = Observation.from_arrays(x, 0.1, t0_long=5.0)
+    assert one.short is None and one.long.t0 == 5.0 and one.long.n == 6
+    two = Observation.from_arrays(
+        long=x, dt_long=0.1, short=y, dt_short=1 / 512, t0_long=1.0, t0_short=2.0
+    )
+    assert two.short is not None
+    assert (two.short.n, two.short.dt, two.short.t0, two.long.t0) == (4, 1 / 512, 2.0, 1.0)
+    np.testing.assert_array_equal(two.long.values, x)
+    np.testing.assert_array_equal(two.short.values, y)
+
+
+# ---------------------------------------------------------------------- noise level
+
+SIGMA = 0.7
+
+
+def no_tones(t: Array) -> Array:
+    """Noise alone."""
+    return np.zeros_like(t)
+
+
+def strong_tones(t: Array) -> Array:
+    """Tones on the band's edges and inside it, up to 70 times the noise, on a constant of 20."""
+    parts = [
+        a * np.cos(2 * np.pi * f * t + a) for a, f in [(50, 2.5), (20, 2.613), (1, 2.7), (50, 3.0)]
+    ]
+    return 20 + np.sum(parts, axis=0)
+
+
+def noise_levels(
+    n: int, tones: Callable[[Array], Array], seed: int, estimate: Callable[[Array], Any], draws: int
+) -> Array:
+    """Estimates of many noise draws, (draws, ...)."""
+    rng = np.random.default_rng(seed)
+    signal = tones(0.1 * np.arange(n))
+    return np.array([estimate(signal + SIGMA * rng.standard_normal(n)) for _ in range(draws)])
+
+
+def ours(x: Array) -> tuple[float, float]:
+    """The estimator under test."""
+    return Observation.from_arrays(x, 0.1).noise_level(BAND)
+
+
+@pytest.mark.parametrize("tones", [no_tones, strong_tones])
+@pytest.mark.parametrize("n", [512, 1001, 3000])
+def test_noise_level_and_its_error_are_right(n: int, tones: Callable[[Array], Array], seed: int):
+    draws = 2000
+    sigma, error = noise_levels(n, tones, seed, ours, draws).T
+    assert_mean(sigma**2, SIGMA**2)
+    # The error bar is that of the scatter, whose own relative error is 1/√(2·draws).
+    score = (sigma - SIGMA) / error
+    assert_within(score.std(), 1.0, 1 / math.sqrt(2 * draws))
+    assert_within(np.mean(np.abs(score) < 1.96), 0.95, math.sqrt(0.95 * 0.05 / draws))
+
+
+def without_window(x: Array) -> tuple[float, float]:
+    """A wrong estimator: the plain periodogram, into which the tones leak from afar."""
+    power = np.abs(np.fft.rfft(x - x.mean())) ** 2 / x.size
+    f = np.fft.rfftfreq(x.size, 0.1)
+    outside = (f < 2.46) | (f > 3.04)
+    return float(np.sqrt(power[outside].mean())), math.nan
+
+
+def with_the_wrong_band(x: Array) -> tuple[float, float]:
+    """A wrong use: the tones are not in the band that is left out."""
+    return Observation.from_arrays(x, 0.1).noise_level((1.0, 1.5))
+
+
+@pytest.mark.parametrize("wrong", [without_window, with_the_wrong_band])
+def test_the_noise_check_rejects_wrong_estimators(
+    wrong: Callable[[Array], tuple[float, float]], seed: int
+):
+    sigma = noise_levels(3000, strong_tones, seed, wrong, 200)[:, 0]
+    with pytest.raises(AssertionError):
+        assert_mean(sigma**2, SIGMA**2)
+
+
+def test_noise_level_scales_with_the_data(seed: int):
+    x = np.random.default_rng(seed).standard_normal(1000)
+    sigma, error = ours(x)
+    np.testing.assert_allclose(ours(1e-6 * x), (1e-6 * sigma, 1e-6 * error), rtol=1e-9)
+    np.testing.assert_allclose(ours(x + 5.0), (sigma, error), rtol=1e-9)
+
+
+@pytest.mark.parametrize(("n", "band"), [(1, BAND), (2, BAND), (20, BAND), (3000, (0.0, 5.0))])
+def test_noise_level_says_when_it_cannot_tell(n: int, band: tuple[float, float]):
+    sigma, error = Observation.from_arrays(np.arange(float(n)), 0.1).noise_level(band)
+    assert math.isnan(sigma) and math.isnan(error)
+
+
+# ---------------------------------------------------------------------- errors
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ([1.0, math.nan, 2.0], "finite, received 1 NaN or infinite of 3, the first at index 1"),
+        ([math.inf, 1.0], "finite.*index 0"),
+        ([1.0, -math.inf, math.nan], "received 2 NaN"),
+        ([1 + 1j, 2.0], "real, received complex"),
+        (["1.0", "x"], "numbers, received the type"),
+        ([b"1.0"], "numbers, received the type"),
+        ([None, 1.0], "numbers, received the type object"),
+        ([[1.0, 2.0]], r"one series of shape \(n,\), received shape \(1, 2\)"),
+        (3.0, r"received shape \(\)"),
+        ([], "at least one sample"),
+        (np.array(["2020-01-01"], dtype="datetime64[D]"), "numbers, received the type"),
+    ],
+)
+def test_bad_values_are_refused(values: Any, message: str):
+    for build in (
+        lambda: Stream(values, 0.1),
+        lambda: Observation.from_arrays(values, 0.1),
+        lambda: Observation.from_arrays([1.0], 0.1, short=values, dt_short=0.1),
+        lambda: Stream.from_times([0.0, 1.0], values),
+    ):
+        with pytest.raises(ValueError, match=message):
+            build()
+
+
+@pytest.mark.parametrize("dt", [0.0, -0.1, math.nan, math.inf])
+def test_bad_steps_are_refused(dt: float):
+    with pytest.raises(ValueError, match=f"dt must be a positive number of seconds, received {dt}"):
+        Stream([1.0], dt)
+    with pytest.raises(ValueError, match="dt must be a positive"):
+        Observation.from_arrays([1.0], 0.1, short=[1.0], dt_short=dt)
+
+
+@pytest.mark.parametrize("t0", [math.nan, -math.inf])
+def test_bad_starts_are_refused(t0: float):
+    with pytest.raises(ValueError, match="t0 must be finite"):
+        Stream([1.0], 0.1, t0)
+
+
+@pytest.mark.parametrize("sigma", [0.0, -1.0, math.nan, math.inf])
+def test_bad_noise_levels_are_refused(sigma: float):
+    with pytest.raises(ValueError, match="sigma must be a positive number or None"):
+        Stream([1.0], 0.1, sigma=sigma)
+
+
+def test_short_stream_needs_its_step():
+    with pytest.raises(ValueError, match="give dt_short"):
+        Observation.from_arrays([1.0], 0.1, short=[1.0])
+
+
+@pytest.mark.parametrize(
+    ("times", "message"),
+    [
+        ([0.0, 1.0, 2.0], "equal lengths, received 3 and 4"),
+        ([0.0, 1.0, 1.0, 2.0], "must increase, but sample 2 is at 1 s after 1 s"),
+        ([0.0, 2.0, 1.0, 3.0], "must increase, but sample 2"),
+        ([3.0, 2.0, 1.0, 0.0], "must increase, but sample 1"),
+        ([0.0, 1.0, 2.0, 3.02], "evenly spaced.*resample"),
+        ([0.0, 1.0, 2.0, 4.0], "evenly spaced.*steps from 1 to 2 s"),
+        ([0.0, 1.0, math.nan, 3.0], "times must be finite"),
+        (["0", "1", "2", "3"], "times must be numbers"),
+        ([[0.0, 1.0, 2.0, 3.0]], "times must be one series"),
+    ],
+)
+def test_bad_times_are_refused(times: Any, message: str):
+    with pytest.raises(ValueError, match=message):
+        Stream.from_times(times, [1.0, 2.0, 3.0, 4.0])
+
+
+def test_one_time_stamp_is_no_step():
+    with pytest.raises(ValueError, match="at least 2 samples; give dt"):
+        Stream.from_times([0.0], [1.0])
+
+
+def test_a_gap_in_a_long_series_is_refused():
+    t = 0.1 * np.arange(3000)
+    t[1500:] += 0.05
+    with pytest.raises(ValueError, match="evenly spaced"):
+        Stream.from_times(t, t)

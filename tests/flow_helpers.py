@@ -10,9 +10,10 @@ import torch
 from slotflow.config import FlowConfig
 from slotflow.flow import ConditionalFlow
 
-__all__ = ["FLOW", "gaussian_flow", "perturb", "rough_flow"]
+__all__ = ["DEEP", "FLOW", "gaussian_flow", "perturb", "rough_flow"]
 
 FLOW = FlowConfig(layers=4, hidden=16, hidden_layers=2, bins=6)
+DEEP = FlowConfig(layers=8, hidden=16, hidden_layers=2, bins=6)
 
 
 def rough_flow(
@@ -40,13 +41,13 @@ def perturb(flow: ConditionalFlow, seed: int, std: float) -> ConditionalFlow:
 
 
 def gaussian_flow(
-    mean: Sequence[float], sd: Sequence[float], context: int, config: FlowConfig = FLOW
+    mean: Sequence[float], sd: Sequence[float], context: int, config: FlowConfig = DEEP
 ) -> ConditionalFlow:
     """A float64 flow whose density is exactly the product of N(mean_i, sd_i²), whatever the context."""
     dim = len(mean)
     flow = ConditionalFlow(dim, context, config).double()
     place = torch.arange(dim)  # original coordinate at each position
-    left = set(range(dim))
+    left = {i for i in range(dim) if (mean[i], sd[i]) != (0.0, 1.0)}  # to be moved
     with torch.no_grad():
         for layer in flow.layers:
             layer.out.weight.zero_()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import numpy as np
@@ -125,11 +126,11 @@ def test_lemma_gradient_is_the_weight_times_the_targets(target: CircleTarget, se
 def test_lemma_holds_through_encode(target: CircleTarget, seed: int) -> None:
     """The same by autograd through `encode`, down to ∂L/∂φ."""
     flow = rough_flow(4, 3, seed)
-    q = flow(torch.zeros(50, 3, dtype=torch.float64))
+    context = torch.zeros(50, 3, dtype=torch.float64)
     theta = components(50, seed).requires_grad_()
-    (-q.log_prob(target.encode(theta))).sum().backward()
+    (-flow(context).log_prob(target.encode(theta))).sum().backward()
     y = target.encode(theta.detach()).requires_grad_()
-    (-q.log_prob(y)).sum().backward()
+    (-flow(context).log_prob(y)).sum().backward()
     assert theta.grad is not None and y.grad is not None
     phase, g = theta.detach()[:, 1], y.grad
     expected = target.phase_weight * (-phase.sin() * g[:, 1] + phase.cos() * g[:, 2])
@@ -169,7 +170,7 @@ def test_radial_rule_integrates_gaussians(
         pieces = [0.0, *(max(0.0, peak + m * sd) for m in (-9, -3, 0, 3, 9))]
         expected = sum(
             integrate.quad(lambda x, phi=phi: x * density(x, phi), a, b)[0]
-            for a, b in zip(pieces, pieces[1:], strict=False)
+            for a, b in itertools.pairwise(pieces)
             if b > a
         )
         assert weights @ density(r, phi) == pytest.approx(expected, rel=2e-3)

@@ -25,6 +25,7 @@ from slotflow.matching import all_pairs, match
 from slotflow.model import SlotFlow
 from slotflow.simulate import Simulation
 from slotflow.slots.onehot import slot_contexts, slot_index
+from slotflow.upload import upload
 
 __all__ = ["SlotFlowLoss"]
 
@@ -50,7 +51,7 @@ class SlotFlowLoss(nn.Module):
             "loss", "ce", "flow", "noise" (where the model estimates σ) and "k_accuracy", each a scalar.
         """
         device = batch.long.device
-        counts, k = batch.k, batch.k.to(device)  # (B,) on the CPU and on the device
+        counts, k = batch.k, upload(batch.k, device)  # (B,) on the CPU and on the device
         assert batch.short is not None
         with torch.autocast(device.type, torch.bfloat16, enabled=self.low_precision):
             encoding, logits = self.encode(batch.long, batch.short)
@@ -83,22 +84,23 @@ class SlotFlowLoss(nn.Module):
         device, model = g.device, self.model
         row_signal, row_slot = slot_index(slots)
         component_signal, component = slot_index(counts)
-        theta = batch.theta[component_signal.to(device), component.to(device)]  # (ΣK, 3)
+        theta = batch.theta[upload(component_signal, device), upload(component, device)]  # (ΣK, 3)
         y = model.target.encode(theta).to(model.dtype)  # (ΣK, 4)
 
         with torch.autocast(device.type, torch.bfloat16, enabled=self.low_precision):
-            contexts = slot_contexts(g, row_signal.to(device), row_slot.to(device), model.k_max)
+            rows_of = upload(row_signal, device), upload(row_slot, device)
+            contexts = slot_contexts(g, *rows_of, model.k_max)
             projected = model.flow.project(contexts)  # (Σ slots, L, H)
             with torch.no_grad():
-                i, j = (index.to(device) for index in all_pairs(slots, counts))
+                i, j = (upload(index, device) for index in all_pairs(slots, counts))
                 cost = -model.flow.log_prob(projected[i], y[j])  # (Σ slots·K,)
             rows, columns = match(cost, slots, counts)
             if rows.shape[0] < projected.shape[0]:  # else every slot is matched, in order
-                projected = projected[rows.to(device)]
-            nll = -model.flow.log_prob(projected, y[columns.to(device)])  # (Σ min,)
+                projected = projected[upload(rows, device)]
+            nll = -model.flow.log_prob(projected, y[upload(columns, device)])  # (Σ min,)
 
         signal = row_signal[rows]
         pairs = torch.bincount(signal, minlength=counts.shape[0])  # (B,)
-        share = 1.0 / pairs[signal]
-        loss: Tensor = (nll * share.to(nll)).sum() / counts.shape[0]
+        share = 1.0 / pairs[signal].double()
+        loss: Tensor = (nll * upload(share, device)).sum() / counts.shape[0]
         return loss

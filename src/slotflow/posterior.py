@@ -281,7 +281,7 @@ class FlowSlots:
             raise self._unreachable(int(inside.argmin()))
         radii, weights = self.target.radial_rule(raw)  # (R, k)
         flow = self.flow.distribution(projected)
-        points = torch.as_tensor(theta, device=projected.device)
+        points = torch.tensor(np.ascontiguousarray(theta), device=projected.device)
         rows = []
         for size in _chunks(n, max(1, ROWS // (radii.shape[0] * k * k))):
             block, points = points[:size], points[size:]

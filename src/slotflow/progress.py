@@ -56,18 +56,14 @@ def progress(
     if quiet:
         yield _Silent()
         return
-    columns = _rich_columns() if sys.stderr.isatty() else None
-    if columns is None:
+    bar = _rich_progress() if sys.stderr.isatty() else None
+    if bar is None:
         plain = _Plain(total, description, clock)
         yield plain
         plain.close()
         return
-    from rich.console import Console
-    from rich.progress import Progress
-
-    with Progress(*columns, console=Console(stderr=True)) as bar:
-        task = bar.add_task(description, total=total, fields="")
-        yield _Bar(bar, task)
+    with bar:
+        yield _Bar(bar, bar.add_task(description, total=total, fields=""))
 
 
 class _Silent:
@@ -136,19 +132,27 @@ class _Bar:
         self.bar.update(self.task, completed=completed, fields=format_fields(self.fields))
 
 
-def _rich_columns() -> list[Any] | None:
-    """The columns of the bar, or None where rich is not installed."""
+def _rich_progress() -> Any | None:
+    """A bar with the fields on the line below it, or None where rich is not installed."""
     try:
-        from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TaskProgressColumn, TimeRemainingColumn
+        from rich.text import Text
     except ImportError:
         return None
-    return [
-        TextColumn("[bold]{task.description}"),
-        BarColumn(bar_width=24),
+
+    class TwoLines(Progress):
+        def get_renderables(self) -> Iterator[Any]:
+            yield self.make_tasks_table(self.tasks)
+            yield from (Text(task.fields["fields"], style="dim") for task in self.tasks)
+
+    columns = (
+        "[bold]{task.description}",
+        BarColumn(bar_width=None),
         TaskProgressColumn(),
-        TimeRemainingColumn(compact=True),
-        TextColumn("{task.fields[fields]}", markup=False),
-    ]
+        TimeRemainingColumn(),
+    )
+    return TwoLines(*columns, console=Console(stderr=True), expand=True)
 
 
 def format_fields(fields: dict[str, Field]) -> str:

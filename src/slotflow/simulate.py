@@ -31,6 +31,7 @@ from torch import Tensor
 from slotflow.config import Grid
 from slotflow.priors import Prior
 from slotflow.streams import Observation, Stream
+from slotflow.upload import upload
 
 __all__ = ["Simulation", "coincident", "simulate", "tones"]
 
@@ -117,7 +118,7 @@ def simulate(
     counts = prior.sample_k(n, k_generator)
     if k is not None:
         counts = torch.full_like(counts, k)
-    theta = prior.sample_theta(counts.to(device), generator)
+    theta = prior.sample_theta(upload(counts, device), generator)
     sigma = prior.sample_sigma(n, generator)
 
     noise_long = torch.randn(n, long.n, generator=generator, device=device)

@@ -137,6 +137,9 @@ def train(
             out.mkdir(parents=True, exist_ok=True)
             with atomic_path(out / "config.yaml") as temporary:
                 temporary.write_text(yaml.safe_dump(config.to_dict(), sort_keys=False))
+        current = model.state_dict()
+        averages = [t for t in ema.values() if t.is_floating_point()]
+        weights = [current[name] for name, t in ema.items() if t.is_floating_point()]
         log = MetricsLog(metrics_file, state["step"]) if rank == 0 else None
         step_module: nn.Module = objective
         if world > 1:
@@ -157,7 +160,7 @@ def train(
         clock, resumed_seconds = time.monotonic(), state["seconds"]
         last_save = last_log = clock
         logged_step = state["step"]
-        pending: tuple[int, Tensor] | None = None
+        last_loss = loss = torch.zeros(())
         done = 0.0
         with _stop_signals() as stop, progress(1.0, "train", quiet or rank > 0) as bar:
             while True:
@@ -175,8 +178,9 @@ def train(
                 batch = _simulate(config, cfg.batch_size // world, seed, device)
                 share = _predicted_share(config.loss.curriculum, done)
                 terms = step_module(batch, share)
-                _check_finite(pending, cfg.seed, rank)
-                pending = (step, terms["loss"].detach())
+                _check_finite(last_loss, step - 1, cfg.seed, rank)
+                loss = terms["loss"].detach()
+                last_loss = loss.to("cpu", non_blocking=True)  # read one step later: no GPU waits
                 optimizer.zero_grad(set_to_none=True)
                 terms["loss"].backward()
                 if cfg.clip_norm:
@@ -184,7 +188,8 @@ def train(
                 _set_learning_rate(optimizer, cfg, step, done)
                 optimizer.step()
                 if ema:
-                    _update_ema(ema, model, min(cfg.ema, (1 + step) / (10 + step)))
+                    decay = min(cfg.ema, (1 + step) / (10 + step))
+                    torch._foreach_lerp_(averages, weights, 1 - decay)
 
                 state["step"] = step = step + 1
                 state["summed"] += 1
@@ -192,7 +197,7 @@ def train(
                     state["sums"][name] = state["sums"].get(name, 0.0) + term.detach()
                 epoch_end = step % cfg.steps_per_epoch == 0
                 if step % cfg.log_steps == 0 or epoch_end:
-                    _check_finite(pending, cfg.seed, rank)
+                    _check_finite(loss, step - 1, cfg.seed, rank)
                     means = _reduce(state, device, world)
                     now = time.monotonic()
                     rate = (step - logged_step) * cfg.batch_size / max(now - last_log, 1e-9)
@@ -220,12 +225,12 @@ def train(
                         break
                     last_log = time.monotonic()
                 if epoch_end or time.monotonic() - last_save > 60 * cfg.checkpoint_minutes:
-                    _check_finite(pending, cfg.seed, rank)
+                    _check_finite(loss, step - 1, cfg.seed, rank)
                     save()
                     last_save = time.monotonic()
 
         # --- the end -----------------------------------------------------------------------------
-        _check_finite(pending, cfg.seed, rank)
+        _check_finite(loss, state["step"] - 1, cfg.seed, rank)
         if stopping and done < 1:
             save()
             raise KeyboardInterrupt(
@@ -309,11 +314,14 @@ def _predicted_share(curriculum: tuple[float, float] | None, done: float) -> flo
     return min(max((done - start) / (end - start), 0.0), 1.0)
 
 
-def _check_finite(pending: tuple[int, Tensor] | None, seed: int, rank: int) -> None:
-    """Raises if the loss of a finished step is not finite; asked one step late so that no GPU waits."""
-    if pending is not None and not math.isfinite(pending[1].item()):
-        step, loss = pending
-        raise _failure(f"the loss is {loss.item()}", step, batch_seed(seed, step, rank))
+def _check_finite(loss: Tensor, step: int, seed: int, rank: int) -> None:
+    """Raises if the loss of a step is not finite."""
+    if not math.isfinite(value := loss.item()):
+        raise TrainingError(
+            f"the loss is {value} at step {step}; its batch has the seed "
+            f"{batch_seed(seed, step, rank)}. Lower the learning rate or set clip_norm, and resume from "
+            "the last checkpoint, which is whole."
+        )
 
 
 def _check_weights(model: nn.Module, step: int, seed: int) -> None:
@@ -338,13 +346,6 @@ def _load_weights(model: SlotFlow, weights: dict[str, Tensor], source: str | Pat
             f"{source}: its weights do not fit the model of the config; give the config that it was "
             f"trained with ({error})."
         ) from error
-
-
-@torch.no_grad()
-def _update_ema(ema: dict[str, Tensor], model: nn.Module, decay: float) -> None:
-    current = model.state_dict()
-    moving = [n for n, t in ema.items() if t.is_floating_point()]
-    torch._foreach_lerp_([ema[n] for n in moving], [current[n] for n in moving], 1 - decay)
 
 
 def _averaged(model: SlotFlow, ema: dict[str, Tensor]) -> SlotFlow:

@@ -1,0 +1,435 @@
+"""Model files and checkpoints: exact round trips, clear refusals, and files that no crash can break."""
+
+from __future__ import annotations
+
+import errno
+import json
+import pickle
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors import safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+from training_helpers import python, same_tensors, tiny, write_config
+
+import slotflow.checkpoint
+from slotflow import SlotFlow, __version__
+from slotflow.checkpoint import (
+    FORMAT,
+    CheckpointError,
+    describe,
+    flatten_optimizer,
+    load_model,
+    load_training,
+    restore_optimizer,
+    save_model,
+    save_training,
+)
+from slotflow.config import Config
+from slotflow.train import train
+
+PARTS = {
+    "model": {"a.weight": torch.arange(6.0).reshape(2, 3).T, "b": torch.tensor([1, 2])},
+    "rng": {"cpu": torch.arange(5, dtype=torch.uint8)},
+    "optimizer": {"0.step": torch.tensor(3.0), "0.exp_avg": torch.zeros(0, 2)},
+    "ema": {"a.weight": torch.full((3, 2), 0.1, dtype=torch.float64), "b": torch.tensor([True])},
+}
+STATE = {"step": 7, "best": float("inf"), "config": {"π": [0.1, None, "x"]}, "loss": 0.1 + 0.2}
+
+
+@pytest.fixture(scope="module")
+def model() -> SlotFlow:
+    """An untrained network."""
+    torch.manual_seed(3)
+    return SlotFlow.from_preset("debug")
+
+
+@pytest.fixture
+def model_file(model: SlotFlow, tmp_path: Path) -> Path:
+    """Its file."""
+    save_model(tmp_path / "model.safetensors", model, {"steps": 5})
+    return tmp_path / "model.safetensors"
+
+
+def rewrite(path: Path, change: Callable[[dict[str, Any]], Any], drop: str = "") -> None:
+    """Changes a file's header, and leaves one tensor out if asked to."""
+    with safe_open(path, framework="pt") as file:
+        header = json.loads(file.metadata()["slotflow"])
+        tensors = {name: file.get_tensor(name) for name in file.keys() if name != drop}  # noqa: SIM118
+    save_file(tensors, path, metadata={"slotflow": json.dumps(change(header))})
+
+
+# --- Round trips --------------------------------------------------------------------------------
+
+
+def test_model_round_trip(model: SlotFlow, model_file: Path) -> None:
+    loaded = load_model(model_file)
+    assert loaded.config == model.config
+    assert same_tensors(loaded.state_dict(), model.state_dict())
+    header = describe(model_file)
+    assert (header["format"], header["version"]) == (FORMAT, __version__)
+    assert (header["kind"], header["facts"]) == ("model", {"steps": 5})
+    for source in (model_file, str(model_file), model_file.parent):
+        assert same_tensors(SlotFlow.from_pretrained(source).state_dict(), model.state_dict())
+
+
+def test_model_saves_itself(model: SlotFlow, tmp_path: Path) -> None:
+    model.save(tmp_path / "new" / "folder" / "a.safetensors", {"note": "σ"})
+    assert describe(tmp_path / "new" / "folder" / "a.safetensors")["facts"] == {"note": "σ"}
+
+
+def test_training_round_trip(tmp_path: Path) -> None:
+    save_training(tmp_path / "a.safetensors", PARTS, STATE)
+    parts, state = load_training(tmp_path / "a.safetensors")
+    assert parts.keys() == PARTS.keys()
+    assert all(same_tensors(parts[part], dict(PARTS[part])) for part in PARTS)
+    assert all(parts[part][n].dtype == t.dtype for part in PARTS for n, t in PARTS[part].items())
+    assert {name: state[name] for name in STATE} == STATE
+
+
+@pytest.mark.parametrize("kind", [torch.optim.Adam, torch.optim.AdamW])
+def test_optimizer_round_trip(kind: type[torch.optim.Adam], tmp_path: Path) -> None:
+    """After loading, the next steps are the same to the last bit; without the moments they are not."""
+
+    def weights() -> list[Tensor]:
+        generator = torch.Generator().manual_seed(1)
+        return [torch.randn(n, generator=generator).requires_grad_() for n in (3, 5)]
+
+    def step(parameters: list[Tensor], optimizer: torch.optim.Optimizer, times: int) -> None:
+        for _ in range(times):
+            optimizer.zero_grad()
+            torch.stack([(p**4).sum() for p in parameters]).sum().backward()
+            optimizer.step()
+
+    def resumed(with_moments: bool) -> list[Tensor]:
+        tensors, groups = flatten_optimizer(first)
+        save_training(tmp_path / "o.safetensors", {"optimizer": tensors}, {"groups": groups})
+        parts, state = load_training(tmp_path / "o.safetensors")
+        parameters = [p.detach().clone().requires_grad_() for p in a]
+        second = kind(parameters, 0.5)
+        restore_optimizer(second, parts["optimizer"] if with_moments else {}, state["groups"])
+        assert second.param_groups[0]["lr"] == 0.01
+        step(parameters, second, 2)
+        return parameters
+
+    a = weights()
+    first = kind(a, 0.01, (0.8, 0.95))
+    step(a, first, 3)
+    other, without = resumed(True), resumed(False)
+    step(a, first, 2)
+    assert all(p.equal(q) for p, q in zip(a, other, strict=True))
+    assert not any(p.equal(q) for p, q in zip(a, without, strict=True))
+
+
+def test_model_of_a_checkpoint(debug_config: Config, tmp_path: Path) -> None:
+    """A checkpoint can stand in for a model file: its averaged weights where there are any."""
+    for ema, part in ((0.9, "ema"), (0.0, "model")):
+        train(tiny(debug_config, ema=ema, max_epochs=1), tmp_path / part, quiet=True)
+        path = tmp_path / part / "checkpoint.safetensors"
+        assert same_tensors(load_model(path).state_dict(), load_training(path)[0][part])
+
+
+# --- Refusals -----------------------------------------------------------------------------------
+
+
+class Bomb:
+    """Writes a file when it is unpickled."""
+
+    def __init__(self, marker: Path) -> None:
+        self.marker = marker
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Path.touch, (self.marker,)
+
+
+def check_refused(path: Path, words: str) -> None:
+    """Every reader refuses the file with a CheckpointError that names it and holds the words."""
+    for reader in (load_model, load_training, describe, SlotFlow.from_pretrained):
+        with pytest.raises(CheckpointError, match=words) as caught:
+            reader(path)
+        assert str(path) in str(caught.value)
+        assert isinstance(caught.value, ValueError)
+
+
+def test_missing_file(tmp_path: Path) -> None:
+    check_refused(tmp_path / "none.safetensors", "nothing there; check the path")
+    with pytest.raises(CheckpointError, match="nothing there"):
+        SlotFlow.from_pretrained(tmp_path)  # a folder without a model
+    with pytest.raises(CheckpointError, match="name of embedded weights"):
+        SlotFlow.from_pretrained("zooom")
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"x", b"time,value\n0.0,1.0\n" * 100, bytes(64), b"\xff" * 64, b"PK\x03\x04" + bytes(64)],
+    ids=["empty", "byte", "text", "zeros", "ones", "zip"],
+)
+def test_foreign_bytes(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "model.safetensors"
+    path.write_bytes(content)
+    check_refused(path, "truncated or of another kind")
+
+
+def test_truncated_at_any_length(model_file: Path) -> None:
+    whole = model_file.read_bytes()
+    for cut in [*range(0, 200, 7), *range(200, len(whole), len(whole) // 40), len(whole) - 1]:
+        model_file.write_bytes(whole[:cut])
+        with pytest.raises(CheckpointError, match="truncated or of another kind"):
+            load_model(model_file)
+    check_refused(model_file, "truncated or of another kind")
+    model_file.write_bytes(whole + b"more")
+    check_refused(model_file, "truncated or of another kind")
+    model_file.write_bytes(whole)
+    load_model(model_file)
+
+
+@pytest.mark.parametrize("writer", ["pickle", "torch"])
+def test_pickles_are_refused_and_never_run(tmp_path: Path, writer: str) -> None:
+    path, marker = tmp_path / "model.safetensors", tmp_path / "executed"
+    if writer == "pickle":
+        path.write_bytes(pickle.dumps(Bomb(marker)))
+    else:
+        torch.save({"bomb": Bomb(marker)}, path)
+    check_refused(path, "truncated or of another kind")
+    assert not marker.exists()
+    if writer == "pickle":  # the control: the bomb works
+        pickle.loads(path.read_bytes())
+        assert marker.exists()
+
+
+@pytest.mark.parametrize("metadata", [None, {"format": "pt"}])
+def test_safetensors_of_someone_else(tmp_path: Path, metadata: dict[str, str] | None) -> None:
+    path = tmp_path / "model.safetensors"
+    save_file({"weight": torch.zeros(2)}, path, metadata=metadata)
+    check_refused(path, "not one of slotflow's")
+
+
+@pytest.mark.parametrize(
+    "header",
+    ["", "{", "[1]", "3", "{}", '{"format": "x"}', '{"format": 1}', '{"format": 1, "kind": "map"}'],
+)
+def test_damaged_header(tmp_path: Path, header: str) -> None:
+    path = tmp_path / "model.safetensors"
+    save_file({"weight": torch.zeros(2)}, path, metadata={"slotflow": header})
+    check_refused(path, "header is damaged")
+
+
+def test_newer_format(model_file: Path) -> None:
+    future = {"format": FORMAT + 1, "version": "9.9.0", "kind": "something new"}
+    rewrite(model_file, lambda _: future)
+    check_refused(model_file, rf"slotflow 9\.9\.0 in format {FORMAT + 1}.*upgrade slotflow")
+
+
+def test_model_file_is_no_checkpoint(model_file: Path) -> None:
+    with pytest.raises(CheckpointError, match=r"received a model file; resume from checkpoint\."):
+        load_training(model_file)
+
+
+def test_weights_that_do_not_fit(model: SlotFlow, model_file: Path) -> None:
+    def widen(header: dict[str, Any]) -> dict[str, Any]:
+        header["model"]["encoder"]["context"] *= 2
+        return header
+
+    name = next(iter(model.state_dict()))
+    rewrite(model_file, lambda header: header, drop=name)
+    with pytest.raises(CheckpointError, match="do not fit the config") as caught:
+        load_model(model_file)
+    assert name in str(caught.value)
+    save_model(model_file, model, {})
+    rewrite(model_file, widen)
+    with pytest.raises(CheckpointError, match="do not fit the config"):
+        load_model(model_file)
+
+
+def test_config_of_an_unknown_kind(model_file: Path) -> None:
+    """A config that this version cannot build is a refusal too, not a KeyError."""
+
+    def rename(header: dict[str, Any]) -> dict[str, Any]:
+        header["model"]["encoder"]["sparkle"] = True
+        return header
+
+    rewrite(model_file, rename)
+    with pytest.raises(ValueError, match="unknown key 'sparkle'"):
+        load_model(model_file)
+
+
+# --- Atomic writing -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "error",
+    [OSError(errno.ENOSPC, "No space left on device"), KeyboardInterrupt(), RuntimeError("dead")],
+    ids=["full", "ctrl-c", "error"],
+)
+@pytest.mark.parametrize("written", [True, False], ids=["half", "nothing"])
+def test_failed_write_leaves_the_former_file(
+    model: SlotFlow,
+    model_file: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    error: BaseException,
+    written: bool,
+) -> None:
+    before = model_file.read_bytes()
+
+    def half(tensors: dict[str, Tensor], path: Path, metadata: dict[str, str]) -> None:
+        if written:
+            save_file(tensors, path, metadata)
+            content = path.read_bytes()
+            path.write_bytes(content[: len(content) // 2])
+        raise error
+
+    monkeypatch.setattr(slotflow.checkpoint, "save_file", half)
+    with pytest.raises(type(error)):
+        save_model(model_file, model, {"steps": 6})
+    assert model_file.read_bytes() == before
+    assert [p.name for p in model_file.parent.iterdir()] == [model_file.name]
+
+
+def test_full_disk_during_training(
+    debug_config: Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = []
+
+    def full(*arguments: Any, **options: Any) -> None:
+        calls.append(1)
+        if len(calls) > 3:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        save_file(*arguments, **options)
+
+    monkeypatch.setattr(slotflow.checkpoint, "save_file", full)
+    config = tiny(debug_config, checkpoint_minutes=0.0)
+    with pytest.raises(OSError, match="No space left"):
+        train(config, tmp_path, quiet=True)
+    assert load_training(tmp_path / "checkpoint.safetensors")[1]["step"] == 3
+    assert not list(tmp_path.glob(".*"))
+    monkeypatch.setattr(slotflow.checkpoint, "save_file", save_file)  # room was made
+    train(config, tmp_path, resume=True, quiet=True)
+
+
+# --- kill -9 ------------------------------------------------------------------------------------
+
+KILLER = '''
+"""Starts a writer over and over, kills it at a random moment and looks at what it left."""
+import os, random, resource, signal, sys, time
+from contextlib import contextmanager
+from pathlib import Path
+
+import torch
+import slotflow.checkpoint as checkpoint
+import safetensors.torch
+from slotflow.config import Config
+from slotflow.train import train
+
+how, folder, config, kills = sys.argv[1], Path(sys.argv[2]), sys.argv[3], int(sys.argv[4])
+path = folder / "checkpoint.safetensors"
+torch.set_num_threads(1)
+random.seed(int(sys.argv[5]))
+
+
+@contextmanager
+def straight(target):  # the careless way: no temporary file
+    yield target
+
+
+def slowly(tensors, target, metadata):  # and in place: newer releases of safetensors rename a file of their own
+    content = safetensors.torch.save(tensors, metadata)
+    with open(target, "wb", buffering=0) as file:
+        for start in range(0, len(content), 2**16):
+            file.write(content[start : start + 2**16])
+            time.sleep(0.0005)
+
+
+def write_for_ever():
+    for n in range(10**9):
+        tensors = {str(i): torch.full((1000, 50), float(n)) for i in range(10)}
+        checkpoint.save_training(path, {"model": tensors}, {"step": n})
+
+
+def write():
+    if how == "train":
+        train(Config.from_yaml(config), folder, resume=path.exists(), quiet=True)
+    elif how == "full":
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        write_limit = (path.stat().st_size - 1000, resource.RLIM_INFINITY)
+        resource.setrlimit(resource.RLIMIT_FSIZE, write_limit)
+        try:
+            write_for_ever()
+        except OSError as error:
+            print("refused", str(error).replace(str(path), "PATH"), flush=True)
+    else:
+        checkpoint.save_file = slowly
+        if how == "straight":
+            checkpoint.atomic_path = straight
+        write_for_ever()
+
+
+for _ in range(kills):
+    before = path.stat().st_mtime_ns if path.exists() else 0
+    child = os.fork()
+    if child == 0:
+        try:
+            write()
+        finally:
+            os._exit(1)
+    if how != "full":
+        while not path.exists() or path.stat().st_mtime_ns == before:
+            time.sleep(0.001)
+        time.sleep(random.uniform(0, 0.06))
+        os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    try:
+        parts, state = checkpoint.load_training(path)
+        mixed = how != "train" and {float(t) for v in parts["model"].values() for t in v.unique()}
+        print("mixed" if mixed and mixed != {float(state["step"])} else "whole", state["step"])
+    except checkpoint.CheckpointError:
+        print("broken")
+print("left", len(list(folder.glob(".*"))))
+'''
+
+
+def killed(how: str, tmp_path: Path, config: Config, kills: int, seed: int) -> list[list[str]]:
+    """What was found after each kill, word by word."""
+    folder = tmp_path / "run"
+    folder.mkdir(exist_ok=True)
+    file = write_config(config, tmp_path / "config.yaml")
+    result = python("-c", KILLER, how, folder, file, kills, seed, timeout=120)
+    assert result.returncode == 0, result.stderr
+    return [line.split() for line in result.stdout.splitlines()]
+
+
+def test_kill_9_while_training(debug_config: Config, tmp_path: Path, seed: int) -> None:
+    """Each run resumes what the one before it left, with a checkpoint after every step."""
+    config = tiny(debug_config, checkpoint_minutes=0.0, steps_per_epoch=50, max_epochs=100)
+    *found, _ = killed("train", tmp_path, config, 8, seed)
+    assert [word for word, *_ in found] == ["whole"] * 8
+    steps = [int(step) for _, step in found]
+    assert steps == sorted(steps) and len(set(steps)) == 8, "every run went on from the last"
+
+
+def test_kill_9_while_writing(debug_config: Config, tmp_path: Path, seed: int) -> None:
+    """A writer that does nothing else: the file is whole and of one moment; at worst a temporary one is left."""
+    *found, left = killed("atomic", tmp_path, tiny(debug_config), 12, seed)
+    assert Counter(word for word, *_ in found) == {"whole": 12}
+    assert int(left[1]) > 0, "no kill came in the middle of a write: the test is too weak"
+
+
+def test_kill_9_breaks_a_careless_writer(debug_config: Config, tmp_path: Path, seed: int) -> None:
+    """The control: writing straight into the file, the same kills leave broken ones."""
+    *found, _ = killed("straight", tmp_path, tiny(debug_config), 12, seed)
+    assert Counter(word for word, *_ in found)["broken"] > 0
+
+
+def test_file_system_that_refuses_to_grow(debug_config: Config, tmp_path: Path) -> None:
+    """A real refusal by the operating system, halfway through the file, becomes one clear OSError."""
+    (tmp_path / "run").mkdir()
+    tensors = {str(i): torch.full((1000, 50), 7.0) for i in range(10)}
+    save_training(tmp_path / "run" / "checkpoint.safetensors", {"model": tensors}, {"step": 7})
+    refused, found, left = killed("full", tmp_path, tiny(debug_config), 1, 0)
+    assert " ".join(refused).startswith("refused PATH: could not be written")
+    assert found == ["whole", "7"]
+    assert left == ["left", "0"]

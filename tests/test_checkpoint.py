@@ -315,7 +315,7 @@ def test_full_disk_during_training(
 
 KILLER = '''
 """Starts a writer over and over, kills it at a random moment and looks at what it left."""
-import os, random, resource, signal, sys, time
+import os, random, resource, signal, sys, time, traceback
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -374,10 +374,14 @@ for _ in range(kills):
     if child == 0:
         try:
             write()
+        except BaseException:
+            traceback.print_exc()
         finally:
             os._exit(1)
     if how != "full":
         while not path.exists() or path.stat().st_mtime_ns == before:
+            if os.waitpid(child, os.WNOHANG)[0]:
+                sys.exit("the writer died by itself")
             time.sleep(0.001)
         time.sleep(random.uniform(0, 0.06))
         os.kill(child, signal.SIGKILL)
@@ -405,10 +409,10 @@ def killed(how: str, tmp_path: Path, config: Config, kills: int, seed: int) -> l
 def test_kill_9_while_training(debug_config: Config, tmp_path: Path, seed: int) -> None:
     """Each run resumes what the one before it left, with a checkpoint after every step."""
     config = tiny(debug_config, checkpoint_minutes=0.0, steps_per_epoch=50, max_epochs=100)
-    *found, _ = killed("train", tmp_path, config, 8, seed)
-    assert [word for word, *_ in found] == ["whole"] * 8
+    *found, _ = killed("train", tmp_path, config, 6, seed)
+    assert [word for word, *_ in found] == ["whole"] * 6
     steps = [int(step) for _, step in found]
-    assert steps == sorted(steps) and len(set(steps)) == 8, "every run went on from the last"
+    assert steps == sorted(steps) and len(set(steps)) == 6, "every run went on from the last"
 
 
 def test_kill_9_while_writing(debug_config: Config, tmp_path: Path, seed: int) -> None:

@@ -111,7 +111,7 @@ def test_demo_json_is_reproducible(tmp_path: Path, model: Path) -> None:
 
 
 def test_simulate_is_reproducible_and_obeys_its_flags(tmp_path: Path) -> None:
-    flags = ["--n=20", "--k-min=2", "--k-max=2", "--sigma=0.3:0.4", "--amplitude=2:3", "--band=1:4"]
+    flags = ["--n=20", "--k-min=2", "--k-max=2", "--sigma=0.3:0.4", "--amplitude=2:3", "--band=1:3"]
     flags.append("--json")
     record = json.loads(run("simulate", "--out", tmp_path / "a.npz", "--seed", 7, *flags))
     run("simulate", "--out", tmp_path / "b.npz", "--seed", 7, *flags)
@@ -120,7 +120,7 @@ def test_simulate_is_reproducible_and_obeys_its_flags(tmp_path: Path) -> None:
         assert a["long"].shape == (20, record["long"]["n"])
         assert 0.3 <= a["sigma"].min() <= a["sigma"].max() <= 0.4
         assert a["theta"][..., 0].min() >= 2
-        assert a["theta"][..., 2].min() < 2.4 < 3.1 < a["theta"][..., 2].max()
+        assert 1 <= a["theta"][..., 2].min() < 2.4 < a["theta"][..., 2].max() <= 3
         for name in a.files:
             np.testing.assert_array_equal(a[name], b[name])
 
@@ -173,8 +173,8 @@ def test_train_resume_infer(tmp_path: Path, signals: Path) -> None:
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        (["--resume"], "expected a training folder with a config.yaml"),
-        (["--minutes", "-1"], "--minutes: expected a positive number"),
+        (["--resume"], "config.yaml: no such config file"),
+        (["--minutes", "-1"], "expected minutes > 0, received -1"),
         (["--preset", "debug", "--config", "a.yaml"], "exclude each other"),
         (["--set", "train.learning_rate=fast"], "train.learning_rate: expected float"),
         (["--set", "train.batch_size=0"], "batch_size >= 1"),
@@ -245,6 +245,7 @@ def test_infer_refuses(
 ) -> None:
     long, short = tables
     text = long.read_text().splitlines()
+    n = len(text) - 1
     bad = {
         "nan.csv": ["time,x", *(line.split(",")[0] + ",nan" for line in text[1:])],
         "text.csv": [*text[:5], "0.4,high", *text[6:]],
@@ -258,9 +259,9 @@ def test_infer_refuses(
     with_model = ("--model", model, "--short", short)
     cases: list[tuple[tuple[Any, ...], str]] = [
         ((tmp_path / "absent.csv", *with_model), "absent.csv: no such file"),
-        ((tmp_path / "nan.csv", *with_model), "received 512 NaN or infinite of 512"),
+        ((tmp_path / "nan.csv", *with_model), f"received {n} NaN or infinite of {n}"),
         ((tmp_path / "text.csv", *with_model), "line 6: expected a number, received 'high'"),
-        ((tmp_path / "cut.csv", *with_model), "512 samples in the long stream, received 511"),
+        ((tmp_path / "cut.csv", *with_model), f"{n} samples in the long stream, received {n - 1}"),
         ((tmp_path / "empty.csv", *with_model), "the file is empty"),
         ((long, "--model", model), "needs a short stream"),
         ((long, "--dt", 0.2, *with_model), "expected one sampling step"),
@@ -308,7 +309,7 @@ def test_ctrl_c_and_debug(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     def interrupted(*args: object, **kwargs: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("slotflow.io.write_simulation", interrupted)
+    monkeypatch.setattr("slotflow.cli.simulate.write_simulation", interrupted)
     assert "stopped:" in run("simulate", "--out", tmp_path / "a.npz", code=130)
     monkeypatch.setenv("SLOTFLOW_DEBUG", "1")
     result = CliRunner().invoke(app, ["infer", str(tmp_path / "absent.csv"), "--threads", "1"])

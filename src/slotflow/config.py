@@ -105,11 +105,14 @@ class FlowConfig:
     """w_φ, the factor on cos φ and sin φ in the flow's target."""
     frequency_weight: float = 3.0
     """w_f, the factor on the centred frequency in the flow's target."""
+    radius_jitter: float = 0.0
+    """Spread of ln(radius) that training gives the targets' circle; 0 is the paper's degenerate target (target.py)."""
 
     def __post_init__(self) -> None:
         for name in ("layers", "hidden", "hidden_layers"):
             _check(getattr(self, name) >= 1, f"{name} >= 1", getattr(self, name))
         _check(self.bins >= 2, "bins >= 2", self.bins)
+        _check(self.radius_jitter >= 0, "radius_jitter >= 0", self.radius_jitter)
         for name in ("bound", "phase_weight", "frequency_weight"):
             _check(getattr(self, name) > 0, f"{name} > 0", getattr(self, name))
 

@@ -5,7 +5,7 @@ r"""The shared conditional flow (paper, section 3.4): slot context c_k to a dens
 
 Each f_l is a coupling layer: the first half of the coordinates stays, and a network of that half and of c gives the
 transform of the other half: a rational-quadratic spline on [−B, B] (even layers) or an affine map (odd layers). π_l are
-fixed random permutations.
+fixed random permutations, chosen so that no coordinate is left out.
 
 The network's first layer is linear in [y_a, c], so it splits into W_a y_a + W_c c. The second term does not depend on
 y: `project` computes it once per slot, after which a draw or a density costs nothing that grows with the context's
@@ -17,7 +17,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.distributions import Transform
 from zuko.distributions import DiagNormal, NormalizingFlow
@@ -32,7 +34,10 @@ from zuko.transforms import (
 
 from slotflow.config import FlowConfig
 
-__all__ = ["ConditionalFlow"]
+__all__ = ["ConditionalFlow", "balanced_permutations"]
+
+CANDIDATES = 4096
+"""Random sets of permutations from which the most even one is taken."""
 
 
 class ConditionalFlow(nn.Module):
@@ -47,10 +52,10 @@ class ConditionalFlow(nn.Module):
     def __init__(self, dim: int, context: int, config: FlowConfig) -> None:
         super().__init__()
         self.dim = dim
-        generator = torch.Generator().manual_seed(config.layers)
+        orders = balanced_permutations(dim, dim // 2, config.layers)
         self.layers = nn.ModuleList(
-            CouplingLayer(dim, context, config, spline=i % 2 == 0, generator=generator)
-            for i in range(config.layers)
+            CouplingLayer(dim, context, config, spline=i % 2 == 0, order=torch.from_numpy(order))
+            for i, order in enumerate(orders)
         )
 
     def project(self, context: Tensor) -> Tensor:
@@ -118,14 +123,14 @@ class CouplingLayer(nn.Module):
         config: FlowConfig,
         *,
         spline: bool,
-        generator: torch.Generator,
+        order: Tensor,
     ) -> None:
         super().__init__()
         self.kept = dim // 2
         self.moved = dim - self.kept
         self.spline, self.bins, self.bound = spline, config.bins, config.bound
         outputs = 3 * config.bins - 1 if spline else 2
-        self.register_buffer("order", _mixing_permutation(dim, self.kept, generator))
+        self.register_buffer("order", order)
         self.from_context = nn.Linear(context, config.hidden)
         self.from_kept = nn.Linear(self.kept, config.hidden, bias=False)
         hidden: list[nn.Module] = [nn.ReLU()]
@@ -173,9 +178,31 @@ class HalfCoupling(CouplingTransform):  # type: ignore[misc]
         return torch.cat([x_a, x_b], dim=-1)
 
 
-def _mixing_permutation(dim: int, kept: int, generator: torch.Generator) -> Tensor:
-    """A random permutation that brings a moved coordinate into the kept half."""
-    while True:
-        order = torch.randperm(dim, generator=generator)
-        if dim == 1 or bool((order[:kept] >= kept).any()):
-            return order
+def balanced_permutations(dim: int, kept: int, layers: int) -> NDArray[np.int64]:
+    """Random permutations under which every coordinate gets its share of both kinds of layer.
+
+    Of many random candidates the most even one is taken: each coordinate moved equally often by the splines and
+    equally often by the affine layers, and every two coordinates on different sides at least once, since a coupling
+    layer lets a coordinate depend only on those of the other side.
+
+    Args:
+        dim: Number of coordinates.
+        kept: Coordinates that a layer leaves as they are.
+        layers: Number of layers, splines first and every second.
+
+    Returns:
+        Order of the coordinates before each layer, relative to the layer before, (layers, dim).
+    """
+    rng = np.random.default_rng(0)
+    orders = rng.permuted(np.tile(np.arange(dim), (CANDIDATES, layers, 1)), axis=-1)
+    at = np.tile(np.arange(dim), (CANDIDATES, 1))  # coordinate at each position
+    moved = np.zeros((CANDIDATES, layers, dim), dtype=np.int64)
+    for layer in range(layers):
+        at = np.take_along_axis(at, orders[:, layer], axis=1)
+        np.put_along_axis(moved[:, layer], at[:, kept:], 1, axis=1)
+    kinds = (moved, moved[:, ::2], moved[:, 1::2])  # all layers, splines, affine layers
+    unevenness = sum(np.ptp(some.sum(1), axis=-1) for some in kinds)
+    apart = (moved[..., :, None] != moved[..., None, :]).any(1)  # (candidates, dim, dim)
+    score = unevenness + (~apart).sum((1, 2))
+    best: NDArray[np.int64] = orders[int(np.argmin(score))]
+    return best

@@ -85,7 +85,7 @@ class SlotFlowLoss(nn.Module):
         row_signal, row_slot = slot_index(slots)
         component_signal, component = slot_index(counts)
         theta = batch.theta[upload(component_signal, device), upload(component, device)]  # (ΣK, 3)
-        y = model.target.encode(theta).to(model.dtype)  # (ΣK, 4)
+        y = model.target.encode_for_training(theta, batch.seed).to(model.dtype)  # (ΣK, 4)
 
         with torch.autocast(device.type, torch.bfloat16, enabled=self.low_precision):
             rows_of = upload(row_signal, device), upload(row_slot, device)
@@ -101,6 +101,6 @@ class SlotFlowLoss(nn.Module):
 
         signal = row_signal[rows]
         pairs = torch.bincount(signal, minlength=counts.shape[0])  # (B,)
-        share = 1.0 / pairs[signal].double()
+        share = (1.0 / pairs[signal].double()).to(nll.dtype)
         loss: Tensor = (nll * upload(share, device)).sum() / counts.shape[0]
         return loss

@@ -56,6 +56,8 @@ class Simulation:
     """Short streams, (n, M), float32."""
     grids: tuple[Grid, Grid | None]
     """Sampling of the long and the short stream."""
+    seed: int
+    """Seed that gives the same batch again on the same device."""
 
     @property
     def mask(self) -> Tensor:
@@ -130,7 +132,7 @@ def simulate(
             i, j = (torch.as_tensor(index, device=device) for index in coincident(long, short))
             noise_short[:, j] = noise_long[:, i]
         x_short = tones(theta, short).addcmul_(noise_short, sigma[:, None].float())
-    return Simulation(counts, theta, sigma, x_long, x_short, (long, short))
+    return Simulation(counts, theta, sigma, x_long, x_short, (long, short), seed)
 
 
 def spread_seed(seed: int) -> int:

@@ -12,6 +12,11 @@ from it and decoding means to ignore the radius r. The density of what is drawn 
 
 A trained flow is thin around the circle, so the integral is done by Gauss–Legendre panels whose widths grow away from
 the radius that the flow's own draws show.
+
+**Jitter.** Data on a surface have no density in R⁴: the likelihood grows without bound as the flow grows thinner
+around the circle, and that, not the parameters, is what training then works on. With `jitter` = s > 0 a training target
+gets the radius w_φ e^{s ε}, ε ~ N(0, 1), independent of everything else. The expected loss becomes the negative
+log-likelihood of (A, φ, f), which is bounded, plus a constant; what is decoded does not change.
 """
 
 from __future__ import annotations
@@ -44,13 +49,16 @@ class CircleTarget:
     """w_f."""
     centre: float
     """f_0 in Hz."""
+    jitter: float = 0.0
+    """s, the spread of ln(radius) in training."""
     dim: int = 4
     """Number of coordinates."""
 
     @classmethod
     def from_config(cls, config: FlowConfig, prior: Prior) -> CircleTarget:
         """Takes the weights from the config and the centre from the prior's band."""
-        return cls(config.phase_weight, config.frequency_weight, sum(prior.frequency) / 2)
+        centre = sum(prior.frequency) / 2
+        return cls(config.phase_weight, config.frequency_weight, centre, config.radius_jitter)
 
     def encode(self, theta: Tensor) -> Tensor:
         """(A, φ, f), (..., 3), to coordinates, (..., 4), same type."""
@@ -64,6 +72,14 @@ class CircleTarget:
             ],
             dim=-1,
         )
+
+    def encode_for_training(self, theta: Tensor, seed: int) -> Tensor:
+        """Coordinates of (n, 3) with the radius jittered, (n, 4); the same seed gives the same radii."""
+        if self.jitter == 0:
+            return self.encode(theta)
+        generator = torch.Generator(device=theta.device).manual_seed(seed)
+        noise = torch.randn(theta.shape[0], generator=generator, device=theta.device)
+        return self.at_radius(theta, self.phase_weight * torch.exp(self.jitter * noise))
 
     def decode(self, y: Tensor) -> Tensor:
         """Coordinates, (..., 4), to (A, φ in [0, 2π), f), (..., 3), float64."""

@@ -317,11 +317,7 @@ def _predicted_share(curriculum: tuple[float, float] | None, done: float) -> flo
 def _check_finite(loss: Tensor, step: int, seed: int, rank: int) -> None:
     """Raises if the loss of a step is not finite."""
     if not math.isfinite(value := loss.item()):
-        raise TrainingError(
-            f"the loss is {value} at step {step}; its batch has the seed "
-            f"{batch_seed(seed, step, rank)}. Lower the learning rate or set clip_norm, and resume from "
-            "the last checkpoint, which is whole."
-        )
+        raise _failure(f"the loss is {value}", step, batch_seed(seed, step, rank))
 
 
 def _check_weights(model: nn.Module, step: int, seed: int) -> None:

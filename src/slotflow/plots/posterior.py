@@ -1,21 +1,13 @@
-"""Pictures: one colour-blind-safe style, figures that need no window, files that appear whole.
-
-Every function builds a :class:`matplotlib.figure.Figure` of its own. ``pyplot`` is never imported,
-so neither the user's backend nor their style is touched, and nothing has to be closed.
-"""
+"""The picture of a posterior: data, spectrum, q(K | x) and every component."""
 
 from __future__ import annotations
 
-import json
-import os
-from contextlib import AbstractContextManager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from slotflow.io import atomic_path
+from slotflow.plots.style import COLOURS, GREY, INK, LEGEND, colour_of, style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -23,44 +15,10 @@ if TYPE_CHECKING:
 
     from slotflow.posterior import Posterior
 
-__all__ = ["plot_posterior", "plot_training", "save_figure"]
+__all__ = ["plot_posterior"]
 
 Float = NDArray[np.float64]
 
-INK = "#222222"
-GREY = "#8c8c8c"
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
-"""Okabe and Ito's colours, without black (data, truth) and yellow (too pale on white)."""
-
-STYLE: Any = {
-    "axes.axisbelow": True,
-    "axes.edgecolor": GREY,
-    "axes.grid": True,
-    "axes.labelcolor": INK,
-    "axes.labelsize": 9,
-    "axes.linewidth": 0.8,
-    "axes.spines.right": False,
-    "axes.spines.top": False,
-    "axes.titlelocation": "left",
-    "axes.titlesize": 10,
-    "figure.dpi": 100,
-    "figure.facecolor": "white",
-    "font.family": "DejaVu Sans",
-    "font.size": 9,
-    "grid.color": "#e6e6e6",
-    "grid.linewidth": 0.6,
-    "legend.columnspacing": 1.4,
-    "legend.fontsize": 8,
-    "legend.frameon": False,
-    "svg.hashsalt": "slotflow",
-    "text.color": INK,
-    "xtick.color": INK,
-    "xtick.labelsize": 8,
-    "ytick.color": INK,
-    "ytick.labelsize": 8,
-}
-
-FORMATS = (".png", ".svg", ".pdf")
 N_DRAWS = 2000
 PERIODS = 24
 """Periods of the band's centre that the stretch of data shows."""
@@ -81,73 +39,25 @@ def plot_posterior(post: Posterior, truth: ArrayLike | None = None) -> Figure:
     draws = post.sample(N_DRAWS, seed=0)  # (n, K, 3)
     draws = draws[:, np.argsort(np.median(draws[..., 2], axis=0))]
     exact = None if truth is None else np.asarray(truth, dtype=float).reshape(-1, 3)
-    with _style():
+    band = _band(post, draws, exact)
+    with style():
         figure = Figure(figsize=(11, 9.4), layout="constrained")
         figure.suptitle(_headline(post), x=0.01, ha="left", size=12, weight="bold")
         grid = figure.add_gridspec(3, 6, height_ratios=(1, 1.15, 1.25))
-        _draw_data(figure.add_subplot(grid[0, :]), post, draws, exact)
-        _draw_spectrum(figure.add_subplot(grid[1, :4]), post, draws, exact)
+        _draw_data(figure.add_subplot(grid[0, :]), post, draws, exact, band)
+        _draw_spectrum(figure.add_subplot(grid[1, :4]), post, draws, exact, band)
         _draw_k(figure.add_subplot(grid[1, 4:]), post, exact)
         panels = [figure.add_subplot(grid[2, 2 * j : 2 * j + 2]) for j in range(3)]
         _draw_components(panels, draws, exact)
     return figure
 
 
-def plot_training(metrics_path: str | os.PathLike[str]) -> Figure:
-    """Draws the course of a training run.
-
-    Args:
-        metrics_path: The run's ``metrics.jsonl``: one JSON object per line with ``step``,
-            ``split`` ("train" or "val"), ``loss`` and, where they are known, ``ce``, ``flow``,
-            ``noise``, ``k_accuracy``, ``lr`` and ``signals_per_second``.
-
-    Returns:
-        A figure with the loss, its terms, the accuracy of K, and learning rate with throughput.
-    """
-    from matplotlib.figure import Figure
-
-    records = _read_metrics(Path(metrics_path))
-    with _style():
-        figure = Figure(figsize=(10, 6.4), layout="constrained")
-        axes = figure.subplots(2, 2)
-        _draw_curves(axes[0, 0], records, ("loss",), "Loss")
-        _draw_curves(axes[0, 1], records, ("ce", "flow", "noise"), "Terms of the loss")
-        _draw_curves(axes[1, 0], records, ("k_accuracy",), "Share of signals with the right K")
-        axes[1, 0].set_ylim(0, 1.03)
-        _draw_curves(axes[1, 1], records, ("lr",), "Learning rate and throughput")
-        _draw_throughput(axes[1, 1], records)
-    return figure
-
-
-def save_figure(figure: Figure, path: str | os.PathLike[str], dpi: int = 160) -> None:
-    """Writes a figure as PNG, SVG or PDF, whole or not at all.
-
-    The same figure gives the same bytes: dates are left out.
-
-    Args:
-        figure: The figure.
-        path: File to write; its suffix chooses the format.
-        dpi: Resolution of a PNG.
-    """
-    suffix = Path(path).suffix.lower()
-    if suffix not in FORMATS:
-        raise ValueError(
-            f"{path}: expected a figure's name to end in one of {' '.join(FORMATS)}, "
-            f"received {suffix or 'no ending'!r}; rename it."
-        )
-    metadata = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}.get(suffix)
-    with _style(), atomic_path(path) as temporary:
-        figure.savefig(temporary, dpi=dpi, metadata=metadata)
-
-
-# --- Panels of the posterior -------------------------------------------------------------------
-
-
-def _draw_data(ax: Axes, post: Posterior, draws: Float, truth: Float | None) -> None:
+def _draw_data(
+    ax: Axes, post: Posterior, draws: Float, truth: Float | None, band: tuple[float, float]
+) -> None:
     """A stretch of the long stream with the reconstruction and its 90 % band."""
     stream = post.observation.long
-    centre = np.mean(_band(post, draws, truth))
-    stop = min(stream.duration, PERIODS / float(centre))
+    stop = min(stream.duration, PERIODS / (0.5 * sum(band)))
     shown = stream.times <= stream.t0 + stop
     t = np.linspace(stream.t0, stream.t0 + stop, 1200)
     signals = _signal(draws[:400], t)  # (400, 1200)
@@ -172,13 +82,15 @@ def _draw_data(ax: Axes, post: Posterior, draws: Float, truth: Float | None) -> 
     )
     ax.set(xlabel="time [s]", ylabel="x(t)", xlim=(t[0], t[-1]))
     ax.set_title(f"Data and reconstruction, first {stop:.3g} s of {stream.duration:.4g} s")
-    ax.legend(loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=5, borderaxespad=0.2)
+    ax.legend(ncols=5, **LEGEND)
 
 
-def _draw_spectrum(ax: Axes, post: Posterior, draws: Float, truth: Float | None) -> None:
+def _draw_spectrum(
+    ax: Axes, post: Posterior, draws: Float, truth: Float | None, band: tuple[float, float]
+) -> None:
     """The band's amplitude spectrum with the components on it."""
     stream = post.observation.long
-    low, high = _band(post, draws, truth)
+    low, high = band
     margin = 0.05 * (high - low)
     n = 8 * stream.n  # zero padding: a smooth line between the bins
     f = np.fft.rfftfreq(n, stream.dt)
@@ -186,14 +98,13 @@ def _draw_spectrum(ax: Axes, post: Posterior, draws: Float, truth: Float | None)
     shown = (f >= low - margin) & (f <= high + margin)
     ax.fill_between(f[shown], amplitude[shown], color=GREY, alpha=0.25, lw=0)
     ax.plot(f[shown], amplitude[shown], color=GREY, lw=1, label="long stream")
-    sigma = post.noise_std
-    if np.isfinite(sigma):
-        floor = sigma * np.sqrt(np.pi / stream.n)
+    if np.isfinite(post.noise_std):
+        floor = post.noise_std * np.sqrt(np.pi / stream.n)
         ax.axhline(floor, color=GREY, lw=0.8, ls=":", label="noise floor")
     for j in range(draws.shape[1]):
         q = np.quantile(draws[:, j], (0.05, 0.5, 0.95), axis=0)  # (3, 3)
         (a_low, a, a_high), (f_low, f_mid, f_high) = q[:, 0], q[:, 2]
-        colour = _colour(j)
+        colour = colour_of(j)
         ax.errorbar(
             f_mid, a, yerr=[[a - a_low], [a_high - a]], xerr=[[f_mid - f_low], [f_high - f_mid]],
             fmt="o", color=colour, ms=5, lw=1.4, zorder=3,
@@ -213,20 +124,19 @@ def _draw_spectrum(ax: Axes, post: Posterior, draws: Float, truth: Float | None)
     ax.set(xlabel="frequency [Hz]", ylabel="amplitude", xlim=(low - margin, high + margin))
     ax.set_ylim(0, 1.12 * ax.get_ylim()[1])
     ax.set_title("Spectrum of the band")
-    ax.legend(loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=4, borderaxespad=0.2)
+    ax.legend(ncols=4, **LEGEND)
 
 
 def _draw_k(ax: Axes, post: Posterior, truth: Float | None) -> None:
     """The bar chart of q(K | x)."""
     k = np.arange(len(post.k_probs))
-    bars = ax.bar(k, post.k_probs, color=[COLOURS[0] if i == post.k_map else "#a8c8de" for i in k])
-    for bar, p in zip(bars, post.k_probs, strict=True):
+    ax.bar(k, post.k_probs, color=[COLOURS[0] if i == post.k_map else "#a8c8de" for i in k])
+    for i, p in enumerate(post.k_probs):
         if p >= 0.005:
-            x = bar.get_x() + bar.get_width() / 2
-            ax.annotate(f"{p:.2f}", (x, p), (0, 2), textcoords="offset points", ha="center", size=8)
+            ax.annotate(f"{p:.2f}", (i, p), (0, 2), textcoords="offset points", ha="center", size=8)
     if truth is not None:
         ax.plot(len(truth), 0, "^", color=INK, ms=7, clip_on=False, zorder=5, label="true K")
-        ax.legend(loc="lower right", bbox_to_anchor=(1.0, 1.0), borderaxespad=0.2)
+        ax.legend(**LEGEND)
     ax.set(xlabel="number of components K", ylabel="probability", ylim=(0, 1.12), xticks=k)
     ax.grid(axis="x", visible=False)
     ax.set_title("q(K | x)")
@@ -266,12 +176,12 @@ def _draw_components(axes: list[Axes], draws: Float, truth: Float | None) -> Non
         ax.set_yticklabels([])
     axes[0].set_yticklabels([f"{j + 1}   {f:.4f} Hz" for j, f in enumerate(medians)])
     for j, label in enumerate(axes[0].get_yticklabels()):
-        label.set_color(_colour(j))
+        label.set_color(colour_of(j))
 
 
 def _draw_row(ax: Axes, j: int, samples: Float, truth: float) -> None:
     """One marginal: a histogram that stands on its own base line, median and interval below it."""
-    colour = _colour(j)
+    colour = colour_of(j)
     low, mid, high = np.quantile(samples, (0.05, 0.5, 0.95))
     first, last = np.quantile(samples, (0.002, 0.998))
     if last > first:
@@ -285,94 +195,6 @@ def _draw_row(ax: Axes, j: int, samples: Float, truth: float) -> None:
         ax.plot(truth, j, "x", color=INK, ms=7, mew=1.6, zorder=4)
 
 
-# --- Panels of training --------------------------------------------------------------------------
-
-
-def _read_metrics(path: Path) -> list[dict[str, Any]]:
-    """Reads JSON lines; a last line that was cut short by a kill is left out."""
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except FileNotFoundError:
-        raise ValueError(f"{path}: no such file; expected a run's metrics.jsonl.") from None
-    records: list[dict[str, Any]] = []
-    for number, line in enumerate(lines, 1):
-        try:
-            record = json.loads(line)
-        except json.JSONDecodeError:
-            if number == len(lines):
-                break
-            raise ValueError(f"{path}: line {number}: expected a JSON object.") from None
-        if not isinstance(record, dict) or "step" not in record:
-            raise ValueError(f"{path}: line {number}: expected a JSON object with a 'step'.")
-        records.append(record)
-    if not records:
-        raise ValueError(f"{path}: holds no records yet; wait for the first step of training.")
-    return records
-
-
-def _points(records: list[dict[str, Any]], name: str, split: str) -> Float:
-    """The steps and values of a quantity, shape (2, n)."""
-    points = [
-        (r["step"], r[name])
-        for r in records
-        if r.get("split", "train") == split and isinstance(r.get(name), (int, float))
-    ]
-    return np.array(points, dtype=float).reshape(-1, 2).T
-
-
-def _draw_curves(
-    ax: Axes, records: list[dict[str, Any]], names: tuple[str, ...], title: str
-) -> None:
-    """Some quantities against the step: training thin, validation with dots."""
-    for j, name in enumerate(names):
-        for split in ("train", "val"):
-            step, value = _points(records, name, split)
-            if not step.size:
-                continue
-            style: dict[str, Any] = {"lw": 1.0, "alpha": 0.55}
-            if split == "val":
-                style = {"lw": 1.6, "marker": "o", "ms": 3.5}
-            label = f"{name}, {split}" if len(names) > 1 else split
-            ax.plot(step, value, color=_colour(j), label=label, **style)
-    ax.set_xlabel("step")
-    ax.set_title(title)
-    if ax.get_lines():
-        ax.legend()
-    else:
-        ax.text(0.5, 0.5, "not recorded", transform=ax.transAxes, ha="center", color=GREY)
-
-
-def _draw_throughput(ax: Axes, records: list[dict[str, Any]]) -> None:
-    """Signals per second on a second axis of the learning rate's panel."""
-    ax.set_ylabel("learning rate", color=_colour(0))
-    ax.set_ylim(bottom=0)
-    step, rate = _points(records, "signals_per_second", "train")
-    if not step.size:
-        return
-    right = ax.twinx()
-    right.plot(step, rate, color=_colour(1), lw=1.0)
-    right.set_ylabel("signals per second", color=_colour(1))
-    right.set_ylim(bottom=0)
-    right.grid(visible=False)
-    if legend := ax.get_legend():
-        legend.remove()
-
-
-# --- Shared ---------------------------------------------------------------------------------------
-
-
-def _style() -> AbstractContextManager[None]:
-    """The style, for the enclosed code only."""
-    from matplotlib import rc_context
-
-    return rc_context(STYLE)
-
-
-def _colour(j: int) -> str:
-    """Colour of component j, counted from 0; numbers tell components apart where colours repeat."""
-    return COLOURS[j % len(COLOURS)]
-
-
 def _signal(theta: Float, t: Float) -> Float:
     """Noise-free signals.
 
@@ -383,11 +205,9 @@ def _signal(theta: Float, t: Float) -> Float:
     Returns:
         Signals, shape (n, m).
     """
-    total = np.zeros((len(theta), len(t)))
-    for k in range(theta.shape[1]):
-        amplitude, phase, frequency = (theta[:, k, i, None] for i in range(3))
-        total += amplitude * np.cos(2 * np.pi * frequency * t + phase)
-    return total
+    amplitude, phase, frequency = np.moveaxis(theta, -1, 0)[..., None]  # (n, K, 1) each
+    signals: Float = (amplitude * np.cos(2 * np.pi * frequency * t + phase)).sum(axis=1)
+    return signals
 
 
 def _band(post: Posterior, draws: Float, truth: Float | None) -> tuple[float, float]:
@@ -426,10 +246,10 @@ def _match(draws: Float, truth: Float | None) -> Float:
     Returns:
         Shape (K, 3); rows of NaN where there is none.
     """
-    matched = np.full(draws.shape[1:], np.nan)
-    if truth is not None and len(truth):
-        from scipy.optimize import linear_sum_assignment
+    from scipy.optimize import linear_sum_assignment
 
+    matched = np.full(draws.shape[1:], np.nan)
+    if truth is not None:
         cost = np.abs(np.median(draws[..., 2], axis=0)[:, None] - truth[None, :, 2])
         rows, columns = linear_sum_assignment(cost)
         matched[rows] = truth[columns]

@@ -1,0 +1,146 @@
+"""``slotflow infer``: the components of the signals in files."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.markup import escape
+
+from slotflow.cli import output
+from slotflow.cli.options import Device, Json, ModelName, Seed, help_text
+from slotflow.io import atomic_path, read_observations
+from slotflow.model import SlotFlow
+from slotflow.plots import plot_posterior, save_figure
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from slotflow.posterior import Posterior
+
+__all__ = ["HELP", "run"]
+
+HELP = help_text(
+    "Infers the components of the signals in files.\n\n"
+    "Reads CSV, TSV, NPY, NPZ and HDF5. With --out, writes summary.csv (one row per component) and "
+    "posterior.nc (draws over K and all parameters); several signals get a folder each.",
+    "slotflow infer long.csv --short short.csv --out result",
+    "slotflow infer long.npy --dt 0.15625 --short short.npy --dt-short 0.015625",
+    "slotflow infer test.npz --json > answers.json",
+    "slotflow infer test.npz --k-prior 1:0.5,2:0.5 --out result --plot",
+)
+
+
+def run(
+    files: Annotated[list[Path], typer.Argument(metavar="FILE", help="Files of long streams.")],
+    short: Annotated[
+        Path | None, typer.Option(help="File of the short stream, if it has its own.")
+    ] = None,
+    dt: Annotated[
+        float | None, typer.Option(help="Step of the long stream in seconds, if not in the file.")
+    ] = None,
+    dt_short: Annotated[
+        float | None, typer.Option(help="Step of the short stream in seconds, if not in the file.")
+    ] = None,
+    column: Annotated[
+        str | None, typer.Option(help="Column of a text table: its name, or its number from 1.")
+    ] = None,
+    dataset: Annotated[
+        str | None, typer.Option(help="Name of the array in an NPZ or HDF5 file.")
+    ] = None,
+    model: ModelName = None,
+    k_prior: Annotated[
+        str | None,
+        typer.Option(metavar="P0,P1,...|K:P,...", help="Prior over K instead of the training's."),
+    ] = None,
+    samples: Annotated[int, typer.Option(min=1, help="Draws to summarize and to write.")] = 1000,
+    seed: Seed = 0,
+    out: Annotated[Path | None, typer.Option(help="Folder for the results.")] = None,
+    plot: Annotated[bool, typer.Option("--plot", help="Write posterior.png too.")] = False,
+    device: Device = None,
+    threads: Annotated[int | None, typer.Option(min=1, help="CPU threads.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Infers the components of the signals in files."""
+    if short is not None and len(files) > 1:
+        raise ValueError(f"--short goes with one file, received {len(files)}; run them one by one.")
+    if plot and out is None:
+        raise ValueError("--plot needs a folder to write to; give --out.")
+    chosen_prior = None if k_prior is None else _k_prior(k_prior)
+    network = SlotFlow.from_pretrained(model, device=device)
+    observations = {
+        file: read_observations(file, dt, short, dt_short, column=column, dataset=dataset)
+        for file in files
+    }
+    start = time.perf_counter()
+    posteriors: list[tuple[Path, int, Posterior]] = []
+    for file, group in observations.items():
+        try:
+            answers = network.infer(group, k_prior=chosen_prior, threads=threads)
+        except ValueError as error:
+            raise ValueError(f"{file}: {error}") from error
+        posteriors += [(file, i, post) for i, post in enumerate(answers)]
+    seconds = time.perf_counter() - start
+
+    records = []
+    names = _names({file: len(group) for file, group in observations.items()})
+    for (file, index, post), name in zip(posteriors, names, strict=True):
+        summary = post.summary(n=samples, seed=seed)
+        record = output.posterior_record(post, summary) | {"file": str(file), "signal": index}
+        if out is not None:
+            folder = out / name if len(names) > 1 else out
+            record["files"] = _write(post, summary, folder, samples, seed, plot)
+        records.append(record)
+    if as_json:
+        output.print_json({"model": network.config.name, "seconds": seconds, "signals": records})
+        return
+    for record in records:
+        title = record["file"] + (f" [{record['signal']}]" if len(records) > len(files) else "")
+        output.console.print(f"[bold]{escape(title)}[/bold]")
+        output.print_posterior(record)
+        for path in record.get("files", {}).values():
+            output.console.print(f"Written: {escape(path)}")
+    place = output.device_name(network.device)
+    output.console.print(f"{len(records)} signal(s) in {1e3 * seconds:.0f} ms on {place}")
+
+
+def _names(counts: dict[Path, int]) -> list[str]:
+    """A name for each signal of files that hold ``counts`` of them."""
+    stems = [file.stem for file in counts]
+    if len(set(stems)) < len(stems):  # equal names in different folders
+        stems = [f"{i:03d}-{stem}" for i, stem in enumerate(stems)]
+    return [
+        stem if n == 1 else f"{stem}-{i:05d}"
+        for stem, n in zip(stems, counts.values(), strict=True)
+        for i in range(n)
+    ]
+
+
+def _write(
+    post: Posterior, summary: pd.DataFrame, folder: Path, samples: int, seed: int, plot: bool
+) -> dict[str, str]:
+    """Writes one signal's results, each file whole or not at all."""
+    files = {"summary": folder / "summary.csv", "posterior": folder / "posterior.nc"}
+    with atomic_path(files["summary"]) as temporary:
+        summary.to_csv(temporary)
+    post.save(files["posterior"], n=samples, seed=seed)
+    if plot:
+        files["figure"] = folder / "posterior.png"
+        save_figure(plot_posterior(post), files["figure"])
+    return {name: str(path) for name, path in files.items()}
+
+
+def _k_prior(text: str) -> list[float] | dict[int, float]:
+    """Reads ``P0,P1,...`` or ``K:P,K:P,...``."""
+    parts = text.split(",")
+    try:
+        if ":" in text:
+            return {int(k): float(p) for k, p in (part.split(":") for part in parts)}
+        return [float(part) for part in parts]
+    except ValueError:
+        raise ValueError(
+            f"--k-prior: expected numbers for K = 0, 1, ... such as 0,1,1,2 or pairs such as "
+            f"1:0.5,2:0.5, received {text!r}."
+        ) from None

@@ -1,0 +1,109 @@
+"""Options that several commands share, and the config that they describe."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import torch
+import typer
+import yaml
+
+from slotflow.config import Config, preset_names
+
+__all__ = [
+    "ConfigFile",
+    "Device",
+    "Json",
+    "ModelName",
+    "Preset",
+    "Seed",
+    "Settings",
+    "help_text",
+    "load_config",
+]
+
+
+def help_text(text: str, *examples: str) -> str:
+    """A command's help: a text and worked examples, each on a line of its own."""
+    lines = "\n".join(f"  $ {example}" for example in examples)
+    return f"{text}\n\n\b\n[bold]Examples[/bold]\n{lines}"
+
+
+def _check_device(name: str | None) -> str | None:
+    """Refuses a device that this machine does not have."""
+    if name is not None:
+        try:
+            torch.empty(0, device=name)
+        except (RuntimeError, AssertionError) as error:
+            reason = str(error).split("\n")[0]
+            raise ValueError(
+                f"--device: expected a device of this machine such as cpu or cuda, received {name!r} "
+                f"({reason})."
+            ) from error
+    return name
+
+
+Seed = Annotated[int, typer.Option(min=0, help="The same seed gives the same result.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of a table.")]
+Device = Annotated[
+    str | None,
+    typer.Option(
+        callback=_check_device,
+        help="Where to compute: cpu, cuda, cuda:1, mps; automatic if not given.",
+    ),
+]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Change one entry of the config; repeatable."),
+]
+Preset = Annotated[str | None, typer.Option(help=f"One of: {', '.join(preset_names())}.")]
+ConfigFile = Annotated[
+    Path | None, typer.Option("--config", help="A YAML file instead of a preset.")
+]
+ModelName = Annotated[
+    str | None,
+    typer.Option(help="Name of embedded weights, a model file or a training folder."),
+]
+
+
+def load_config(preset: str | None, file: Path | None, settings: Sequence[str]) -> Config:
+    """A preset (debug, if nothing is named) or a file, with some entries changed.
+
+    Args:
+        preset: Name of a preset.
+        file: A YAML file.
+        settings: Changes such as ``train.batch_size=64``.
+    """
+    if preset is not None and file is not None:
+        raise ValueError("--preset and --config exclude each other; give one of them.")
+    if file is not None and not file.is_file():
+        raise ValueError(f"{file}: no such config file; check the path.")
+    config = Config.from_preset(preset or "debug") if file is None else Config.from_yaml(file)
+    data = config.to_dict()
+    for setting in settings:
+        _apply(data, setting)
+    return Config.from_dict(data)
+
+
+def _apply(data: dict[str, Any], setting: str) -> None:
+    """Changes one entry of nested dictionaries: ``train.batch_size=64``."""
+    key, equals, text = setting.partition("=")
+    *parents, last = key.strip().split(".")
+    node: Any = data
+    for parent in parents:
+        node = node.get(parent) if isinstance(node, dict) else None
+    if not equals or not isinstance(node, dict) or last not in node:
+        raise ValueError(
+            f"--set: expected KEY=VALUE with a key of the config such as train.batch_size=64, "
+            f"received {setting!r}; `slotflow info paper --json` lists the keys."
+        )
+    try:
+        node[last] = json.loads(text)  # numbers such as 1e-4, which YAML takes for text
+    except json.JSONDecodeError:
+        try:
+            node[last] = yaml.safe_load(text)
+        except yaml.YAMLError:
+            raise ValueError(f"--set: expected a YAML value, received {text!r}.") from None

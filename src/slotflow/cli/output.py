@@ -1,0 +1,167 @@
+"""What commands print: JSON, tables, the bars of q(K | x), facts and complaints."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+import typer
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from slotflow.posterior import PARAMETERS
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from slotflow.posterior import Posterior
+
+__all__ = [
+    "complain",
+    "console",
+    "device_name",
+    "posterior_record",
+    "print_facts",
+    "print_json",
+    "print_posterior",
+]
+
+Record = dict[str, Any]
+
+console = Console(highlight=False, soft_wrap=True)
+_errors = Console(highlight=False, soft_wrap=True, stderr=True)
+
+
+def complain(label: str, message: object) -> None:
+    """Prints one line on standard error."""
+    _errors.print(f"[red]{label}:[/red] {escape(' '.join(str(message).split()))}")
+
+
+def print_json(record: Record) -> None:
+    """Prints one JSON document; numbers that are not finite become null."""
+    typer.echo(json.dumps(_finite(record), indent=2, allow_nan=False))
+
+
+def _finite(value: Any) -> Any:
+    """The same with None for numbers that are not finite."""
+    if isinstance(value, dict):
+        return {k: _finite(v) for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(v) for v in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def print_facts(record: Record, indent: int = 0) -> None:
+    """Prints nested facts, one per line."""
+    for name, value in record.items():
+        label = f"{' ' * indent}[bold]{escape(name)}[/bold]"
+        if isinstance(value, dict):
+            console.print(label)
+            print_facts(value, indent + 2)
+        else:
+            console.print(label, escape(_text(value)))
+
+
+def _text(value: Any) -> str:
+    """A fact in words."""
+    if isinstance(value, (list, tuple)):
+        return ", ".join(map(str, value)) or "none"
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    return f"{value:,}" if type(value) is int else str(value)
+
+
+def device_name(device: torch.device) -> str:
+    """A device in words."""
+    if device.type == "cuda":
+        return torch.cuda.get_device_name(device)
+    threads = torch.get_num_threads()
+    return f"{device.type}, {threads} thread{'' if threads == 1 else 's'}"
+
+
+# --- A posterior ---------------------------------------------------------------------------------
+
+
+def posterior_record(post: Posterior, summary: pd.DataFrame) -> Record:
+    """A posterior and its summary as plain values."""
+    return {
+        "k_map": post.k_map,
+        "k_probs": post.k_probs.tolist(),
+        "components": summary.reset_index().to_dict(orient="records"),
+        "noise_std": post.noise_std,
+        "noise_std_error": post.noise_std_error,
+        "constrained_fraction": post.constrained_fraction(),
+    }
+
+
+def print_posterior(record: Record, truth: Record | None = None) -> None:
+    """Prints q(K | x), the table of components and the noise level.
+
+    Args:
+        record: What `posterior_record` gives.
+        truth: True ``k``, ``noise_std`` and ``components``, where they are known.
+    """
+    console.print("\nq(K | x)")
+    for k, p in enumerate(record["k_probs"]):
+        marks = " ◂ most probable" if k == record["k_map"] else ""
+        marks += " (true K)" if truth and k == truth["k"] else ""
+        console.print(f"  K = {k:<2d} {_bar(p):<24s} {p:6.3f}{marks}")
+    console.print(f"\nComponents, given K = {record['k_map']} (median ± sd)")
+    console.print(_component_table(record, truth), soft_wrap=False)
+    error = record["noise_std_error"]
+    console.print(
+        f"\nNoise level σ = {record['noise_std']:.3f}"
+        + (f" ± {error:.3f}" if error else "")
+        + (f" (truth {truth['noise_std']:.3f})" if truth else "")
+    )
+    share = record["constrained_fraction"]
+    console.print(f"Draws outside A > 0 or the band, drawn again: {share:.1%}\n")
+
+
+def _component_table(record: Record, truth: Record | None) -> Table:
+    """One row per component, with its true values beside it where they are known."""
+    table = Table(box=SIMPLE_HEAD, header_style="bold", padding=(0, 1, 0, 0), show_edge=False)
+    table.add_column("#", justify="right")
+    for name, unit in zip(PARAMETERS, ("", " [rad]", " [Hz]"), strict=True):
+        table.add_column(escape(name + unit), justify="right", no_wrap=True)
+        if truth:
+            table.add_column("truth", justify="right", style="cyan")
+    for row, exact in _pairs(record["components"], truth["components"] if truth else []):
+        cells = [str(row["component"]) if row else "–"]
+        for name in PARAMETERS:
+            sd = row[f"{name}_sd"] if row else math.nan
+            digits = _digits(sd)
+            median = f"{row[f'{name}_median']:.{digits}f}" if row else ""
+            cells.append(f"{median} ± {sd:.{digits}f}" if row else "missed")
+            if truth:
+                cells.append(f"{exact[name]:.{digits}f}" if exact else "none")
+        table.add_row(*cells)
+    return table
+
+
+def _pairs(rows: list[Record], truth: list[Record]) -> list[tuple[Record | None, Record | None]]:
+    """Inferred and true components side by side by their frequencies; None where there is none."""
+    from scipy.optimize import linear_sum_assignment
+
+    inferred, true = [r["frequency_median"] for r in rows], [t["frequency"] for t in truth]
+    i, j = linear_sum_assignment(np.abs(np.subtract.outer(inferred, true)))
+    partner = dict(zip(i.tolist(), j.tolist(), strict=True))
+    found = [(row, truth[partner[n]] if n in partner else None) for n, row in enumerate(rows)]
+    missed = [(None, t) for n, t in enumerate(truth) if n not in partner.values()]
+    return [*found, *missed]
+
+
+def _digits(sd: float) -> int:
+    """Decimals that show two digits of an uncertainty."""
+    return min(max(1 - math.floor(math.log10(sd)), 0), 7) if sd > 0 else 4
+
+
+def _bar(p: float, width: int = 24) -> str:
+    """A probability as blocks of an eighth."""
+    eighths = round(8 * width * p)
+    return "█" * (eighths // 8) + " ▏▎▍▌▋▊▉"[eighths % 8].strip()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -70,7 +69,7 @@ inside = sorted(Path(path).name for path in touched if path.startswith(str(out))
 
 @contextmanager
 def torchrun(*arguments: object) -> Iterator[subprocess.Popen[str]]:
-    """Starts two processes on a free port; none of them outlives the block."""
+    """Starts two processes on a free port; none of them outlives the block: the launcher ends them on SIGTERM."""
     command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2"]
     command += ["--standalone", "--local-addr", "127.0.0.1", *map(str, arguments)]
     process = subprocess.Popen(
@@ -79,14 +78,16 @@ def torchrun(*arguments: object) -> Iterator[subprocess.Popen[str]]:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        start_new_session=True,
     )
     try:
         yield process
     finally:
         if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+            process.terminate()
+            try:
+                process.communicate(timeout=SECONDS)
+            finally:
+                process.kill()
 
 
 def finish(process: subprocess.Popen[str]) -> str:

@@ -36,6 +36,8 @@ from slotflow.config import FlowConfig
 
 __all__ = ["ConditionalFlow", "balanced_permutations"]
 
+CONTEXT_GAIN = 10.0
+"""Initial scale of the context's weights, relative to torch's default."""
 CANDIDATES = 4096
 """Random sets of permutations from which the most even one is taken."""
 
@@ -138,8 +140,11 @@ class CouplingLayer(nn.Module):
             hidden += [nn.Linear(config.hidden, config.hidden), nn.ReLU()]
         self.hidden = nn.Sequential(*hidden)
         self.out = nn.Linear(config.hidden, self.moved * outputs)
-        nn.init.zeros_(self.out.bias)  # with small weights the flow starts close to the identity
-        nn.init.normal_(self.out.weight, std=1e-3)
+        # The flow starts near the identity, but with a context that is heard: at the usual scale its term is small
+        # beside the kept half's, and training settles on the marginal over signals instead of the posterior.
+        nn.init.normal_(self.from_context.weight, std=CONTEXT_GAIN / (3 * context) ** 0.5)
+        nn.init.normal_(self.out.weight, std=0.05)
+        nn.init.zeros_(self.out.bias)
 
     def project(self, context: Tensor) -> Tensor:
         """Slot contexts (S, C) to this layer's context term (S, H)."""

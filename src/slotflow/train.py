@@ -414,6 +414,9 @@ def _process_group(
         yield device, rank, world
     finally:
         if world > 1:
+            # gloo's thread needs the interpreter's lock to let go of the last tensor; without this pause the
+            # lock can be held by a destructor that waits for that thread, for ever.
+            time.sleep(0.1)
             dist.destroy_process_group()
 
 

@@ -112,7 +112,9 @@ def together(a: Simulation, b: Simulation) -> Simulation:
 
 def test_two_processes_are_one(debug_config: Config, tmp_path: Path) -> None:
     """Gradients agree between the processes and with one process that has both batches; only the first one writes."""
+    flow = dataclasses.replace(debug_config.model.flow, radius_jitter=0.0)  # drawn per batch
     config = tiny(debug_config, clip_norm=0.0, ema=0.9, steps_per_epoch=3)
+    config = dataclasses.replace(config, model=dataclasses.replace(config.model, flow=flow))
     out, notes = tmp_path / "run", tmp_path / "notes"
     notes.mkdir()
     (tmp_path / "observed.py").write_text(OBSERVED)

@@ -13,8 +13,9 @@ from statistics_helpers import assert_mean, assert_within
 from torch import Tensor, nn
 from zuko.transforms import MonotonicAffineTransform, MonotonicRQSTransform
 
+import slotflow.flow as flow_module
 from slotflow.config import Config, FlowConfig
-from slotflow.flow import ConditionalFlow
+from slotflow.flow import CONTEXT_GAIN, ConditionalFlow, balanced_permutations
 
 CONTEXT = 5
 
@@ -58,15 +59,34 @@ def test_log_determinant_check_can_fail(seed: int) -> None:
     assert ladj.abs().max() > 0.1
 
 
-def test_fresh_flow_is_close_to_a_permuted_identity(seed: int) -> None:
+@pytest.mark.parametrize("gain", [CONTEXT_GAIN, 1.0])
+def test_a_fresh_flow_hears_its_context(
+    monkeypatch: pytest.MonkeyPatch, gain: float, seed: int
+) -> None:
+    """The initial scale makes the context matter; with torch's own (the control) it hardly does."""
+    monkeypatch.setattr(flow_module, "CONTEXT_GAIN", gain)
     torch.manual_seed(seed)
-    flow = ConditionalFlow(4, CONTEXT, FLOW).double()
-    y = normal(50, 1, 4, seed=seed)
-    expected = y
-    for layer in flow.layers:
-        expected = expected[..., layer.order]
-    z = flow(normal(1, CONTEXT, seed=seed)).transform(y)
-    torch.testing.assert_close(z, expected, rtol=0, atol=0.1)
+    flow = ConditionalFlow(4, 64, FlowConfig(layers=4, hidden=64, bins=12)).double()
+    contexts = 0.3 * normal(200, 64, seed=seed)
+    z = flow(contexts).transform(normal(1, 4, seed=seed + 1).expand(200, 4))
+    heard = z.std(dim=0).mean() > 0.15
+    assert bool(heard) == (gain == CONTEXT_GAIN)
+
+
+@pytest.mark.parametrize("layers", [2, 4, 8])
+@pytest.mark.parametrize("dim", [2, 3, 4])
+def test_permutations_leave_no_coordinate_out(dim: int, layers: int) -> None:
+    """Each coordinate gets its share of splines and of affine layers, to within one."""
+    at, moved = np.arange(dim), []
+    for order in balanced_permutations(dim, dim // 2, layers):
+        assert sorted(order) == list(range(dim))
+        at = at[order]
+        moved.append(np.isin(np.arange(dim), at[dim // 2 :]))
+    counts = np.array(moved)
+    assert counts.any(axis=0).all()
+    if layers >= 4:
+        for some in (counts, counts[::2], counts[1::2]):
+            assert np.ptp(some.sum(axis=0)) <= 1
 
 
 def test_spline_layer_is_the_identity_outside_its_bound(seed: int) -> None:

@@ -162,6 +162,7 @@ def test_loss_averages_over_signals(seed: int) -> None:
             batch.long[rows],
             batch.short[rows],
             batch.grids,
+            batch.seed,
         )
 
     whole, first, second = (objective(part(s)) for s in (slice(0, 8), slice(0, 4), slice(4, 8)))

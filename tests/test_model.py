@@ -18,6 +18,8 @@ from slotflow.config import Config, LossConfig
 from slotflow.loss import SlotFlowLoss
 from slotflow.model import DEFAULT, pretrained_names
 
+LONG, SHORT = (getattr(Config.from_preset("debug").model, name) for name in ("long", "short"))
+
 
 @pytest.fixture(scope="module")
 def signals(debug_config: Config, base_seed: int) -> Simulation:
@@ -55,7 +57,7 @@ def test_names_of_the_package() -> None:
 
 def test_api_from_end_to_end(debug_model: SlotFlow, signals: Simulation) -> None:
     x, y = signals.long[0].numpy(), signals.short[0].numpy()
-    obs = Observation.from_arrays(long=x, dt_long=0.1, short=y, dt_short=1 / 128)
+    obs = Observation.from_arrays(long=x, dt_long=LONG.dt, short=y, dt_short=SHORT.dt)
     post = debug_model.infer(obs)
     assert isinstance(post, Posterior)
     assert post.k_probs.shape == (4,) and post.k_probs.sum() == pytest.approx(1.0, abs=1e-12)
@@ -271,24 +273,34 @@ def test_load_in_double_precision() -> None:
 # ---------------------------------------------------------------- refusals
 
 
-def stream_pair(long_n: int = 512, long_dt: float = 0.1, short_n: int = 128, short_dt: float = 1 / 128) -> Observation:  # fmt: skip  # noqa: E501
+def stream_pair(
+    long_n: int = LONG.n,
+    long_dt: float = LONG.dt,
+    short_n: int = SHORT.n,
+    short_dt: float = SHORT.dt,
+) -> Observation:
     return Observation.from_arrays(np.zeros(long_n), long_dt, np.zeros(short_n), short_dt)
 
 
 @pytest.mark.parametrize(
     ("obs", "message"),
     [
-        (stream_pair(long_n=511), "expects 512 samples in the long stream, received 511"),
-        (stream_pair(short_n=256), "expects 128 samples in the short stream, received 256"),
-        (stream_pair(long_dt=0.2), r"expects a step of 0\.1 s in the long stream, received 0\.2 s"),
-        (stream_pair(long_dt=0.1001), "expects a step of .* received"),
+        (stream_pair(long_n=127), "expects 128 samples in the long stream, received 127"),
+        (stream_pair(short_n=256), "expects 64 samples in the short stream, received 256"),
+        (
+            stream_pair(long_dt=0.2),
+            r"expects a step of 0\.15625 s in the long stream, received 0\.2 s",
+        ),
+        (stream_pair(long_dt=1.001 * LONG.dt), "expects a step of .* received"),
         (stream_pair(short_dt=1 / 100), r"expects a step of .* short stream, received 0\.01 s"),
         (
-            Observation.from_arrays(np.zeros(512), 0.1),
-            "needs a short stream of 128 samples .* received none; give short=",
+            Observation.from_arrays(np.zeros(LONG.n), LONG.dt),
+            "needs a short stream of 64 samples .* received none; give short=",
         ),
         (
-            Observation.from_arrays(np.zeros(512), 0.1, np.zeros(128), 1 / 128, t0_long=5.0),
+            Observation.from_arrays(
+                np.zeros(LONG.n), LONG.dt, np.zeros(SHORT.n), SHORT.dt, t0_long=5.0
+            ),
             "expects the long stream to start at t0 = 0 s, received 5 s",
         ),
     ],
@@ -303,9 +315,9 @@ def test_observations_that_do_not_fit(
 
 
 def test_rounding_of_the_step_is_forgiven(debug_model: SlotFlow) -> None:
-    assert debug_model.infer(stream_pair(long_dt=0.1 * (1 + 1e-9))).k_probs.sum() == pytest.approx(
-        1
-    )
+    assert debug_model.infer(
+        stream_pair(long_dt=LONG.dt * (1 + 1e-9))
+    ).k_probs.sum() == pytest.approx(1)
 
 
 @pytest.mark.parametrize(

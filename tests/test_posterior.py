@@ -14,9 +14,10 @@ from numpy.typing import NDArray
 from scipy import stats
 from statistics_helpers import assert_mean, assert_within
 
-import slotflow.posterior as module
+import slotflow.slots.densities as module
 from slotflow import Observation, Posterior, Prior, SlotFlow, simulate
-from slotflow.posterior import MASS_DRAWS, FlowSlots, log_permanent
+from slotflow.posterior import log_permanent
+from slotflow.slots.densities import MASS_DRAWS, FlowSlots
 from slotflow.target import CircleTarget
 
 Array = NDArray[np.float64]

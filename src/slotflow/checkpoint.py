@@ -6,6 +6,7 @@ disk or kill -9 leaves either the old file or the new one, whole.
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,9 +17,10 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from slotflow.config import ModelConfig, from_dict
+from slotflow.config import ModelConfig
 from slotflow.io import atomic_path
 from slotflow.model import SlotFlow
+from slotflow.parsing import from_dict, plain
 
 __all__ = [
     "FORMAT",
@@ -52,7 +54,11 @@ def save_model(path: str | Path, model: SlotFlow, facts: Mapping[str, object]) -
         model: The model.
         facts: JSON-able facts about its training.
     """
-    header = {"kind": "model", "model": _plain_config(model.config), "facts": dict(facts)}
+    header = {
+        "kind": "model",
+        "model": plain(dataclasses.asdict(model.config)),
+        "facts": dict(facts),
+    }
     _write(path, model.state_dict(), header)
 
 
@@ -127,10 +133,10 @@ def _write(path: str | Path, tensors: Mapping[str, Tensor], header: dict[str, An
     from slotflow import __version__
 
     header = {"format": FORMAT, "version": __version__, **header}
-    plain = {name: t.detach().cpu().contiguous() for name, t in tensors.items()}
+    on_cpu = {name: t.detach().cpu().contiguous() for name, t in tensors.items()}
     try:
         with atomic_path(path) as temporary:
-            save_file(plain, temporary, metadata={KEY: json.dumps(header)})
+            save_file(on_cpu, temporary, metadata={KEY: json.dumps(header)})
     except SafetensorError as error:  # how safetensors reports a full disk
         raise OSError(f"{path}: could not be written ({error}); is the disk full?") from error
 
@@ -174,10 +180,3 @@ def _read(path: str | Path, tensors: bool = True) -> tuple[dict[str, Tensor], di
 
 def _part(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
     return {n[len(prefix) :]: t for n, t in tensors.items() if n.startswith(prefix)}
-
-
-def _plain_config(config: ModelConfig) -> dict[str, Any]:
-    import dataclasses
-
-    plain: dict[str, Any] = json.loads(json.dumps(dataclasses.asdict(config)))
-    return plain

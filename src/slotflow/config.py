@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import types
-import typing
 from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import yaml
 from numpy.typing import NDArray
 
+from slotflow.parsing import from_dict, plain
 from slotflow.priors import Prior
 
 __all__ = [
@@ -27,8 +26,6 @@ __all__ = [
     "TrainConfig",
     "preset_names",
 ]
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -279,67 +276,14 @@ class Config:
 
     def to_dict(self) -> dict[str, Any]:
         """The config as nested dictionaries of plain values, ready for JSON or YAML."""
-        plain: dict[str, Any] = _plain(dataclasses.asdict(self))
-        return plain
+        values: dict[str, Any] = plain(dataclasses.asdict(self))
+        return values
 
 
 def preset_names() -> list[str]:
     """Names of the presets in the package."""
     folder = resources.files("slotflow") / "presets"
     return sorted(p.name[:-5] for p in folder.iterdir() if p.name.endswith(".yaml"))
-
-
-def from_dict(cls: type[T], data: Any, where: str = "") -> T:
-    """Builds a dataclass from nested dictionaries, naming whatever does not fit."""
-    label = where or cls.__name__
-    if not isinstance(data, dict):
-        raise ValueError(f"{label}: expected a mapping, received {type(data).__name__}.")
-    hints = typing.get_type_hints(cls)
-    fields = {f.name: f for f in dataclasses.fields(cls) if f.init}  # type: ignore[arg-type]
-    if unknown := sorted(set(data) - set(fields), key=str):
-        raise ValueError(f"{label}: unknown key {unknown[0]!r}; expected some of {sorted(fields)}.")
-    values = {}
-    for name, spec in fields.items():
-        if name in data:
-            values[name] = _convert(hints[name], data[name], f"{where}.{name}".lstrip("."))
-        elif spec.default is dataclasses.MISSING and spec.default_factory is dataclasses.MISSING:
-            raise ValueError(f"{label}: the key {name!r} is missing.")
-    try:
-        return cls(**values)
-    except ValueError as error:
-        raise ValueError(f"{label}: {error}") from error
-
-
-def _convert(hint: Any, value: Any, where: str) -> Any:
-    """Converts a plain value to the type that a field declares."""
-    if dataclasses.is_dataclass(hint):
-        return from_dict(typing.cast(type, hint), value, where)
-    origin, args = typing.get_origin(hint), typing.get_args(hint)
-    if origin is types.UnionType or origin is typing.Union:
-        if value is None:
-            return None
-        return _convert(next(a for a in args if a is not type(None)), value, where)
-    if origin is tuple:
-        if not isinstance(value, (list, tuple)):
-            raise ValueError(f"{where}: expected a list, received {value!r}.")
-        kinds = args[:1] * len(value) if len(args) == 2 and args[1] is Ellipsis else args
-        if len(kinds) != len(value):
-            raise ValueError(f"{where}: expected {len(kinds)} values, received {value!r}.")
-        return tuple(_convert(a, v, where) for a, v in zip(kinds, value, strict=True))
-    if hint is float and isinstance(value, (int, float)) and not isinstance(value, bool):
-        return float(value)
-    if isinstance(value, hint) and not (hint is int and isinstance(value, bool)):
-        return value
-    raise ValueError(f"{where}: expected {hint.__name__}, received {value!r}.")
-
-
-def _plain(value: Any) -> Any:
-    """Tuples to lists, recursively."""
-    if isinstance(value, dict):
-        return {k: _plain(v) for k, v in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(v) for v in value]
-    return value
 
 
 def _check(condition: bool, expected: str, received: object) -> None:

@@ -208,6 +208,7 @@ def balanced_permutations(dim: int, kept: int, layers: int) -> NDArray[np.int64]
     kinds = (moved, moved[:, ::2], moved[:, 1::2])  # all layers, splines, affine layers
     unevenness = sum(np.ptp(some.sum(1), axis=-1) for some in kinds)
     apart = (moved[..., :, None] != moved[..., None, :]).any(1)  # (candidates, dim, dim)
-    score = unevenness + (~apart).sum((1, 2))
+    never = (moved.sum(1) == 0).sum(-1)
+    score = unevenness + (~apart).sum((1, 2)) + dim * dim * layers * never
     best: NDArray[np.int64] = orders[int(np.argmin(score))]
     return best

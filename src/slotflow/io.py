@@ -196,7 +196,9 @@ def atomic_path(path: PathLike) -> Iterator[Path]:
         yield temporary
         with temporary.open("rb+") as file:
             os.fsync(file.fileno())
-        temporary.chmod(0o666 & ~_umask())  # as any new file: some writers leave it to its owner alone
+        temporary.chmod(
+            0o666 & ~_umask()
+        )  # as any new file: some writers leave it to its owner alone
         os.replace(temporary, target)
     finally:
         temporary.unlink(missing_ok=True)

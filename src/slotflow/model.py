@@ -17,7 +17,8 @@ from slotflow.cardinality import CardinalityHead, k_posterior
 from slotflow.config import Config, Grid, ModelConfig
 from slotflow.encoders import Encoding, PooledEncoder
 from slotflow.flow import ConditionalFlow
-from slotflow.posterior import FlowSlots, Posterior
+from slotflow.posterior import Posterior
+from slotflow.slots.densities import FlowSlots
 from slotflow.streams import Observation, Stream
 from slotflow.target import CircleTarget
 

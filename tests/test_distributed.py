@@ -18,6 +18,7 @@ from safetensors.torch import load_file
 from torch import Tensor
 from training_helpers import ENVIRONMENT, metrics, same_tensors, tiny, write_config
 
+import slotflow.train as training
 from slotflow.checkpoint import load_model, load_training
 from slotflow.config import Config
 from slotflow.loss import SlotFlowLoss
@@ -192,7 +193,29 @@ def test_batch_must_be_shared_evenly(
     def group(device: object) -> Iterator[tuple[torch.device, int, int]]:
         yield torch.device("cpu"), 0, 3
 
-    monkeypatch.setattr("slotflow.train._process_group", group)
+    monkeypatch.setattr("slotflow.train.process_group", group)
     with pytest.raises(ValueError, match="batch_size that 3 processes can share, received 16"):
         train(tiny(debug_config), tmp_path / "run", quiet=True)
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("device", "local_rank", "expected"),
+    [
+        ("cuda", "0", "cuda:0"),
+        ("cuda", "1", "cuda:1"),
+        ("cuda:3", "1", "cuda:3"),
+        ("cpu", "1", "cpu"),
+    ],
+)
+def test_each_process_takes_its_own_device(
+    monkeypatch: pytest.MonkeyPatch, device: str, local_rank: str, expected: str
+) -> None:
+    chosen: list[torch.device] = []
+    monkeypatch.setenv("LOCAL_RANK", local_rank)
+    monkeypatch.delenv("WORLD_SIZE", raising=False)
+    monkeypatch.delenv("RANK", raising=False)
+    monkeypatch.setattr(torch.cuda, "set_device", chosen.append)
+    with training.process_group(device) as (found, rank, world):
+        assert (found, rank, world) == (torch.device(expected), 0, 1)
+    assert chosen == [torch.device(expected)] * (expected != "cpu")

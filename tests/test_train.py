@@ -150,7 +150,7 @@ def test_interrupted_before_the_first_step(debug_config: Config, tmp_path: Path)
     config = tiny(debug_config)
     train(config, tmp_path / "whole", quiet=True)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(training, "_agree", lambda *_: (0.0, True))
+        patch.setattr(training, "agree", lambda *_: (0.0, True))
         with pytest.raises(KeyboardInterrupt, match="step 0"):
             train(config, tmp_path / "broken", quiet=True)
     train(config, tmp_path / "broken", resume=True, quiet=True)

@@ -30,6 +30,7 @@ from torch import Tensor
 
 from slotflow.config import FlowConfig
 from slotflow.priors import Prior
+from slotflow.simulate import spread_seed
 
 __all__ = ["CircleTarget"]
 
@@ -79,7 +80,9 @@ class CircleTarget:
         """Coordinates of (n, 3) with the radius jittered, (n, 4); the same seed gives the same radii."""
         if self.jitter == 0:
             return self.encode(theta)
-        generator = torch.Generator(device=theta.device).manual_seed(seed ^ RADIUS_STREAM)
+        generator = torch.Generator(device=theta.device).manual_seed(
+            spread_seed(seed ^ RADIUS_STREAM)
+        )
         noise = torch.randn(theta.shape[0], generator=generator, device=theta.device)
         return self.at_radius(theta, self.phase_weight * torch.exp(self.jitter * noise))
 

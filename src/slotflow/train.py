@@ -10,19 +10,12 @@ its share of the batch, DistributedDataParallel averages the gradients, and proc
 
 from __future__ import annotations
 
-import json
 import math
-import os
-import signal
-import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import torch
-import torch.distributed as dist
 import yaml
 from torch import Tensor, nn
 
@@ -38,7 +31,9 @@ from slotflow.checkpoint import (
 from slotflow.config import Config, TrainConfig
 from slotflow.io import atomic_path
 from slotflow.loss import SlotFlowLoss
+from slotflow.metrics import MetricsLog
 from slotflow.model import SlotFlow
+from slotflow.processes import agree, process_group, reduce, stop_signals
 from slotflow.progress import progress
 from slotflow.simulate import Simulation, simulate
 
@@ -87,7 +82,7 @@ def train(
     checkpoint, model_file, metrics_file = (
         out / name for name in ("checkpoint.safetensors", "model.safetensors", "metrics.jsonl")
     )
-    with _process_group(device) as (device, rank, world):
+    with process_group(device) as (device, rank, world):
         # --- what to train, and from where -------------------------------------------------------
         if checkpoint.exists() and not resume:
             raise ValueError(
@@ -137,13 +132,16 @@ def train(
             out.mkdir(parents=True, exist_ok=True)
             with atomic_path(out / "config.yaml") as temporary:
                 temporary.write_text(yaml.safe_dump(config.to_dict(), sort_keys=False))
+        if rank == 0:
+            for leftover in (*out.glob(".checkpoint.*"), *out.glob(".model.*")):
+                leftover.unlink(missing_ok=True)  # of a process that was killed while writing
         current = model.state_dict()
         averages = [t for t in ema.values() if t.is_floating_point()]
         weights = [current[name] for name, t in ema.items() if t.is_floating_point()]
         log = MetricsLog(metrics_file, state["step"]) if rank == 0 else None
         step_module: nn.Module = objective
         if world > 1:
-            step_module = nn.parallel.DistributedDataParallel(objective, broadcast_buffers=False)
+            step_module = nn.parallel.DistributedDataParallel(objective)
 
         def save() -> None:
             if rank == 0:
@@ -162,7 +160,7 @@ def train(
         logged_step = state["step"]
         last_loss = loss = torch.zeros(())
         done = 0.0
-        with _stop_signals() as stop, progress(1.0, "train", quiet or rank > 0) as bar:
+        with stop_signals() as stop, progress(1.0, "train", quiet or rank > 0) as bar:
             while True:
                 step = state["step"]
                 now = time.monotonic()
@@ -170,7 +168,7 @@ def train(
                 done = step / total
                 if minutes is not None:
                     done = max(done, state["seconds"] / (60 * minutes))
-                done, stopping = _agree(done, stop.is_set(), device, world)
+                done, stopping = agree(done, stop.is_set(), device, world)
                 if done >= 1 or stopping:
                     break
 
@@ -198,7 +196,7 @@ def train(
                 epoch_end = step % cfg.steps_per_epoch == 0
                 if step % cfg.log_steps == 0 or epoch_end:
                     _check_finite(loss, step - 1, cfg.seed, rank)
-                    means = _reduce(state, device, world)
+                    means = reduce(state, device, world)
                     now = time.monotonic()
                     rate = (step - logged_step) * cfg.batch_size / max(now - last_log, 1e-9)
                     last_log, logged_step = now, step
@@ -286,7 +284,7 @@ def validate(
     model.train()
     if trained is not None:
         model.load_state_dict(trained)
-    return _reduce(totals, device, world)
+    return reduce(totals, device, world)
 
 
 def _set_learning_rate(
@@ -363,102 +361,3 @@ def facts(config: Config, state: dict[str, Any], values: dict[str, float]) -> di
         "device": torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu",
         "validation": values,
     }
-
-
-class MetricsLog:
-    """metrics.jsonl: one JSON object a line; lines beyond the resumed step are dropped."""
-
-    def __init__(self, path: Path, step: int) -> None:
-        self.path = path
-        lines = path.read_text().splitlines() if path.exists() and step else []
-        kept = [line for line in lines if _step(line) <= step]
-        with atomic_path(path) as temporary:
-            temporary.write_text("".join(line + "\n" for line in kept))
-
-    def write(
-        self, config: Config, split: str, step: int, seconds: float, values: dict[str, float]
-    ) -> None:
-        """Appends one line."""
-        epoch = step / config.train.steps_per_epoch
-        head = {"step": step, "epoch": epoch, "split": split, "seconds": round(seconds, 3)}
-        with self.path.open("a") as file:
-            file.write(json.dumps({**head, **values}) + "\n")
-
-
-def _step(line: str) -> float:
-    """Step of a line of metrics; infinite for a line that a crash cut short."""
-    try:
-        return float(json.loads(line)["step"])
-    except (ValueError, KeyError, TypeError):
-        return math.inf
-
-
-# --- several processes, signals ----------------------------------------------------------------------
-
-
-@contextmanager
-def _process_group(
-    device: str | torch.device | None,
-) -> Iterator[tuple[torch.device, int, int]]:
-    """Joins the group that torchrun describes in the environment, if any: (device, rank, world)."""
-    world, rank = int(os.environ.get("WORLD_SIZE", 1)), int(os.environ.get("RANK", 0))
-    device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
-    use_cuda = device.type == "cuda"
-    if use_cuda:
-        if str(device) == "cuda":  # no index: one device per process
-            device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", 0)))
-        torch.cuda.set_device(device)
-    if world > 1:
-        dist.init_process_group("nccl" if use_cuda else "gloo")
-    try:
-        yield device, rank, world
-    finally:
-        if world > 1:
-            # gloo's thread needs the interpreter's lock to let go of the last tensor; without this pause the
-            # lock can be held by a destructor that waits for that thread, for ever.
-            time.sleep(0.1)
-            dist.destroy_process_group()
-
-
-def _agree(done: float, stopping: bool, device: torch.device, world: int) -> tuple[float, bool]:
-    """All processes take the largest progress and stop together."""
-    if world == 1:
-        return done, stopping
-    values = torch.tensor([done, float(stopping)], dtype=torch.float64, device=device)
-    dist.all_reduce(values, op=dist.ReduceOp.MAX)
-    return float(values[0]), bool(values[1])
-
-
-def _reduce(totals: dict[str, Any], device: torch.device, world: int) -> dict[str, float]:
-    """Means of summed terms over all processes; empties the sums."""
-    names = list(totals["sums"])
-    values = torch.stack(
-        [torch.as_tensor(totals["sums"][n], device=device).double() for n in names]
-    )
-    values /= totals["summed"]
-    if world > 1:
-        dist.all_reduce(values)
-        values /= world
-    totals["sums"], totals["summed"] = {}, 0
-    return dict(zip(names, values.tolist(), strict=True))
-
-
-@contextmanager
-def _stop_signals() -> Iterator[threading.Event]:
-    """Turns the first Ctrl-C or SIGTERM into a flag; the second one interrupts at once."""
-    stop = threading.Event()
-    if threading.current_thread() is not threading.main_thread():
-        yield stop
-        return
-
-    def handler(number: int, frame: object) -> None:
-        if stop.is_set():
-            raise KeyboardInterrupt
-        stop.set()
-
-    before = {s: signal.signal(s, handler) for s in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield stop
-    finally:
-        for number, old in before.items():
-            signal.signal(number, old)

@@ -237,12 +237,12 @@ def test_weights_that_do_not_fit(model: SlotFlow, model_file: Path) -> None:
 
     name = next(iter(model.state_dict()))
     rewrite(model_file, lambda header: header, drop=name)
-    with pytest.raises(CheckpointError, match="do not fit the config") as caught:
+    with pytest.raises(CheckpointError, match="do not fit the model of the config") as caught:
         load_model(model_file)
     assert name in str(caught.value)
     save_model(model_file, model, {})
     rewrite(model_file, widen)
-    with pytest.raises(CheckpointError, match="do not fit the config"):
+    with pytest.raises(CheckpointError, match="do not fit the model of the config"):
         load_model(model_file)
 
 
@@ -437,3 +437,20 @@ def test_file_system_that_refuses_to_grow(debug_config: Config, tmp_path: Path) 
     assert " ".join(refused).startswith("refused PATH: could not be written")
     assert found == ["whole", "7"]
     assert left == ["left", "0"]
+
+
+@pytest.mark.parametrize("change", ["missing", "unknown key", "no mapping"])
+def test_header_with_a_foreign_config(model_file: Path, change: str) -> None:
+    def spoil(header: dict[str, Any]) -> dict[str, Any]:
+        if change == "missing":
+            del header["model"]
+        elif change == "unknown key":
+            header["model"]["wings"] = 2
+        else:
+            header["model"] = 3
+        return header
+
+    rewrite(model_file, spoil)
+    with pytest.raises(CheckpointError, match="its config cannot be read") as caught:
+        load_model(model_file)
+    assert str(model_file) in str(caught.value)

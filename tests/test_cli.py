@@ -173,7 +173,7 @@ def test_train_resume_infer(tmp_path: Path, signals: Path) -> None:
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        (["--resume"], "config.yaml: no such config file"),
+        (["--resume"], "holds no checkpoint to resume"),
         (["--minutes", "-1"], "expected minutes > 0, received -1"),
         (["--preset", "debug", "--config", "a.yaml"], "exclude each other"),
         (["--set", "train.learning_rate=fast"], "train.learning_rate: expected float"),

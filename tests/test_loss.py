@@ -28,6 +28,7 @@ def make_model(
     noise: bool = False,
     dtype: torch.dtype = torch.float64,
     k_probs: tuple[float, ...] | None = None,
+    jitter: float = 0.0,
 ) -> SlotFlow:
     torch.manual_seed(seed)
     config = ModelConfig(
@@ -36,7 +37,7 @@ def make_model(
         SHORT,
         Prior(k_max=k_max, k_probs=k_probs),
         EncoderConfig(channels=(4, 6, 8), heads=2, context=WIDTH, noise=noise),
-        FLOW,
+        dataclasses.replace(FLOW, radius_jitter=jitter),
     )
     model = SlotFlow(config).double()
     perturb(model.flow, seed, 0.1)  # so that slots and coordinates matter
@@ -135,9 +136,10 @@ def test_only_matched_pairs_carry_gradient(seed: int) -> None:
         torch.testing.assert_close(a, b, rtol=1e-7, atol=1e-9)
 
 
+@pytest.mark.parametrize("jitter", [0.0, 0.1])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_loss_ignores_the_order_of_components(dtype: torch.dtype, seed: int) -> None:
-    model = make_model(seed, noise=True, dtype=dtype)
+def test_loss_ignores_the_order_of_components(dtype: torch.dtype, jitter: float, seed: int) -> None:
+    model = make_model(seed, noise=True, dtype=dtype, jitter=jitter)
     objective = SlotFlowLoss(model, LossConfig())
     batch = make_batch(model, 16, seed)
     base = objective(batch)

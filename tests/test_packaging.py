@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import yaml
 from training_helpers import ENVIRONMENT, python, tiny, write_config
 
 from slotflow import __version__
@@ -170,3 +171,8 @@ def test_import_is_light() -> None:
     code = f"import slotflow, sys; print([m for m in {OPTIONAL!r} if m in sys.modules])"
     result = python("-c", code)
     assert result.stdout == "[]\n", result.stdout + result.stderr
+
+
+def test_citation_names_this_version() -> None:
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    assert citation["version"] == __version__

@@ -563,7 +563,7 @@ def test_bad_theta_and_bad_n_are_refused() -> None:
             post.log_prob(np.zeros(shape))
     with pytest.raises(ValueError, match=r"0\.\.3, received 4"):
         post.log_prob(np.zeros((4, 3)))
-    with pytest.raises(ValueError, match="n >= 0 draws, received -1"):
+    with pytest.raises(ValueError, match="n >= 0 of draws, received -1"):
         post.sample(-1)
-    with pytest.raises(ValueError, match="n >= 0 draws, received -1"):
+    with pytest.raises(ValueError, match="n >= 0 of draws, received -1"):
         post.sample_joint(-1)

@@ -10,11 +10,14 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import typer.main
 from training_helpers import python
 
 from slotflow.cli import app
+from slotflow.config import Config
+from slotflow.simulate import simulate
 
 ROOT = Path(__file__).resolve().parents[1]
 FENCE = re.compile(r"^```[ \t]*(\w*)[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
@@ -135,3 +138,22 @@ print("not a command")
     ]
     assert blocks(text, "python") == ['print("not a command")\n']
     assert not blocks("```text\nx\n```\n", "python")
+
+
+def test_commands_on_files_run(readme: str, tmp_path: Path) -> None:
+    """The README's `infer`, `simulate` and `info` lines, word for word, on files of the names they use."""
+    config = Config.from_preset("debug").model
+    batch = simulate(config.prior, 1, config.long, config.short, seed=1)
+    assert batch.short is not None
+    np.savetxt(tmp_path / "data.csv", batch.long[0].numpy())
+    np.savetxt(tmp_path / "fine.csv", batch.short[0].numpy())
+    run = [
+        words
+        for words in commands(readme)
+        if words[0] == "slotflow" and words[1] in ("infer", "simulate", "info")
+    ]
+    assert {words[1] for words in run} == {"infer", "simulate", "info"}
+    for words in run:
+        done = python("-m", *words, cwd=tmp_path)
+        assert done.returncode == 0, (words, done.stderr)
+    assert (tmp_path / "results" / "summary.csv").exists() and (tmp_path / "signals.npz").exists()

@@ -233,7 +233,8 @@ def test_weights_of_another_model(debug_config: Config, tmp_path: Path, how: str
     file = train(config, tmp_path / "a", quiet=True)
     flow = dataclasses.replace(config.model.flow, hidden=32)
     other = dataclasses.replace(config, model=dataclasses.replace(config.model, flow=flow))
-    with pytest.raises(CheckpointError, match="do not fit the model of the config"):
+    reason = "trained with model.flow" if how == "resume" else "do not fit the model of the config"
+    with pytest.raises(CheckpointError, match=reason):
         if how == "resume":
             train(other, tmp_path / "a", resume=True, quiet=True)
         else:
@@ -275,14 +276,14 @@ def test_gradient_that_is_not_finite(
     debug_config: Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The loss of that step is finite, the weights after it are not: they must not reach the checkpoint."""
-    original = training._set_learning_rate
+    original = training.set_learning_rate
 
     def poison(optimizer: torch.optim.Optimizer, cfg: Any, step: int, done: float) -> None:
         original(optimizer, cfg, step, done)
         if step == 9:  # the last step of an epoch, so that a checkpoint is due
             optimizer.param_groups[0]["params"][0].grad.fill_(math.inf)
 
-    monkeypatch.setattr(training, "_set_learning_rate", poison)
+    monkeypatch.setattr(training, "set_learning_rate", poison)
     monkeypatch.setattr(training, "validate", lambda *_: {"loss": 1.0})
     with pytest.raises(TrainingError, match="gradient is not finite at step 9;") as caught:
         train(tiny(debug_config), tmp_path, quiet=True)
@@ -372,14 +373,14 @@ def test_moving_average(
     torch.manual_seed(config.train.seed)
     average = {n: p.detach().double() for n, p in SlotFlow(config.model).named_parameters()}
     trajectory: list[dict[str, Tensor]] = []  # the weights before each step
-    original = training._set_learning_rate
+    original = training.set_learning_rate
 
     def record(optimizer: torch.optim.Optimizer, cfg: Any, step: int, done: float) -> None:
         weights = [p.detach().double() for p in optimizer.param_groups[0]["params"]]
         trajectory.append(dict(zip(average, weights, strict=True)))
         original(optimizer, cfg, step, done)
 
-    monkeypatch.setattr(training, "_set_learning_rate", record)
+    monkeypatch.setattr(training, "set_learning_rate", record)
     file = train(config, tmp_path, quiet=True)
     parts, _ = load_training(tmp_path / "checkpoint.safetensors")
     last = {name: parts["model"][name].double() for name in average}
@@ -401,14 +402,14 @@ def test_gradient_clipping(
     debug_config: Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: float
 ) -> None:
     norms: list[float] = []
-    original = training._set_learning_rate
+    original = training.set_learning_rate
 
     def record(optimizer: torch.optim.Optimizer, cfg: Any, step: int, done: float) -> None:
         gradients = [p.grad.flatten() for p in optimizer.param_groups[0]["params"]]
         norms.append(float(torch.cat(gradients).norm()))
         original(optimizer, cfg, step, done)
 
-    monkeypatch.setattr(training, "_set_learning_rate", record)
+    monkeypatch.setattr(training, "set_learning_rate", record)
     train(tiny(debug_config, clip_norm=limit, max_epochs=1), tmp_path, quiet=True)
     if limit:
         np.testing.assert_allclose(norms, limit, rtol=1e-3)
@@ -613,3 +614,28 @@ def test_untrained_weights_have_not(debug_config: Config) -> None:
     own, other = (loss_terms(model, debug_config, 1, shift)["flow"] for shift in (0, 1))
     difference = other - own
     assert_within(difference.mean(), 0.0, difference.std() / math.sqrt(32))
+
+
+def test_resume_takes_no_other_config(debug_config: Config, tmp_path: Path) -> None:
+    config = tiny(debug_config, max_epochs=1)
+    train(config, tmp_path, quiet=True)
+    other = dataclasses.replace(config, train=dataclasses.replace(config.train, learning_rate=1e-5))
+    with pytest.raises(
+        CheckpointError, match=r"trained with train\.learning_rate = .* resume with 1e-05"
+    ):
+        train(other, tmp_path, resume=True, quiet=True)
+    longer = dataclasses.replace(config, train=dataclasses.replace(config.train, max_epochs=2))
+    train(longer, tmp_path, resume=True, quiet=True)
+    assert Config.from_yaml(tmp_path / "config.yaml") == longer
+
+
+def test_budget_replaces_the_plateau(debug_config: Config, tmp_path: Path) -> None:
+    config = tiny(debug_config, max_epochs=10_000, schedule="plateau", warmup_steps=0)
+    train(config, tmp_path, minutes=0.03, quiet=True)
+    rates = [
+        r["lr"]
+        for r in map(json.loads, (tmp_path / "metrics.jsonl").read_text().splitlines())
+        if "lr" in r
+    ]
+    assert rates[0] > 0.9 * config.train.learning_rate
+    assert rates[-1] < 0.2 * config.train.learning_rate

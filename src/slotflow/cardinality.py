@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from slotflow.config import EncoderConfig
 from slotflow.encoders.pooled import HybridPool, mlp
-from slotflow.priors import Prior
+from slotflow.priors import Prior, normalized
 
 __all__ = ["CardinalityHead", "k_posterior"]
 
@@ -72,22 +72,12 @@ def check_k_prior(k_prior: ArrayLike | Mapping[int, float], prior: Prior) -> NDA
             raise ValueError(f"k_prior: expected K in 0..{prior.k_max}, received K = {wrong[0]!r}.")
         values = np.zeros(size)
         values[[int(k) for k in k_prior]] = list(k_prior.values())
-    else:
-        values = np.asarray(k_prior, dtype=np.float64)
-    if values.shape != (size,):
-        raise ValueError(
-            f"k_prior: expected {size} numbers, one for each K = 0..{prior.k_max}, received shape "
-            f"{values.shape}."
-        )
-    if not np.all(np.isfinite(values)) or np.any(values < 0) or values.sum() <= 0:
-        raise ValueError(
-            f"k_prior must be finite, not negative and not all zero, received {values.tolist()}."
-        )
-    untrained = np.flatnonzero((values > 0) & (prior.k_probs_full == 0))
+        k_prior = values
+    probs = normalized(k_prior, 0, prior.k_max, "k_prior")
+    untrained = np.flatnonzero((probs > 0) & (prior.k_probs_full == 0))
     if untrained.size:
         raise ValueError(
             f"k_prior gives weight to K = {untrained[0]}, which the model has never seen: it was "
             f"trained on K = {prior.k_min}..{prior.k_max}; set that entry to 0."
         )
-    normalized: NDArray[np.float64] = values / values.sum()
-    return normalized
+    return probs

@@ -28,6 +28,7 @@ __all__ = [
     "describe",
     "load_model",
     "load_training",
+    "load_weights",
     "save_model",
     "save_training",
 ]
@@ -65,15 +66,27 @@ def save_model(path: str | Path, model: SlotFlow, facts: Mapping[str, object]) -
 def load_model(path: str | Path) -> SlotFlow:
     """Builds the model that a file describes and loads its weights."""
     tensors, header = _read(path)
-    if header["kind"] == "training":
+    training = header["kind"] == "training"
+    if training:
         tensors = _part(tensors, "ema.") or _part(tensors, "model.")
-        header = {"model": header["config"]["model"]}
-    model = SlotFlow(from_dict(ModelConfig, header["model"]))
     try:
-        model.load_state_dict(tensors)
-    except RuntimeError as error:
-        raise CheckpointError(f"{path}: the weights do not fit the config: {error}") from error
+        config = header["config"]["model"] if training else header["model"]
+        model = SlotFlow(from_dict(ModelConfig, config))
+    except (KeyError, TypeError, ValueError) as error:
+        raise CheckpointError(f"{path}: its config cannot be read ({error!s}).") from error
+    load_weights(model, tensors, path)
     return model
+
+
+def load_weights(model: SlotFlow, weights: dict[str, Tensor], source: str | Path) -> None:
+    """Loads weights that must fit the model."""
+    try:
+        model.load_state_dict(weights)
+    except RuntimeError as error:
+        raise CheckpointError(
+            f"{source}: its weights do not fit the model of the config; give the config that it was "
+            f"trained with ({error})."
+        ) from error
 
 
 def save_training(

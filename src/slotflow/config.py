@@ -179,7 +179,7 @@ class TrainConfig:
     max_epochs: int = 300
     """Epochs at most."""
     validation_signals: int = 10_000
-    """Signals of the fixed validation set."""
+    """Signals of the fixed validation set, rounded up to whole batches."""
     optimizer: str = "adam"
     """"adam" or "adamw"."""
     learning_rate: float = 1e-4
@@ -199,7 +199,7 @@ class TrainConfig:
     early_stopping: int = 20
     """Epochs without improvement before training ends; 0: never."""
     warmup_steps: int = 0
-    """Steps of linear warm-up; taken again after a resume without optimizer state."""
+    """Steps of linear warm-up."""
     ema: float = 0.0
     """Decay of the exponential moving average of the weights, which is what is kept; 0: none."""
     clip_norm: float = 0.0

@@ -21,11 +21,11 @@ import torch
 from torch import Tensor, nn
 
 from slotflow.config import LossConfig
+from slotflow.devices import upload
 from slotflow.matching import all_pairs, match
 from slotflow.model import SlotFlow
 from slotflow.simulate import Simulation
 from slotflow.slots.onehot import slot_contexts, slot_index
-from slotflow.upload import upload
 
 __all__ = ["SlotFlowLoss"]
 
@@ -84,7 +84,12 @@ class SlotFlowLoss(nn.Module):
         device, model = g.device, self.model
         row_signal, row_slot = slot_index(slots)
         component_signal, component = slot_index(counts)
-        theta = batch.theta[upload(component_signal, device), upload(component, device)]  # (ΣK, 3)
+        components = batch.theta  # (B, k_max, 3)
+        if model.target.jitter:  # radii belong to components, whatever their order in the batch
+            frequency = torch.where(batch.mask, components[..., 2], torch.inf)
+            order = frequency.argsort(dim=1, stable=True)
+            components = components.gather(1, order[..., None].expand_as(components))
+        theta = components[upload(component_signal, device), upload(component, device)]  # (ΣK, 3)
         y = model.target.encode_for_training(theta, batch.seed).to(model.dtype)  # (ΣK, 4)
 
         with torch.autocast(device.type, torch.bfloat16, enabled=self.low_precision):

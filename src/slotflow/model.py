@@ -13,8 +13,9 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
-from slotflow.cardinality import CardinalityHead, k_posterior
+from slotflow.cardinality import CardinalityHead, check_k_prior, k_posterior
 from slotflow.config import Config, Grid, ModelConfig
+from slotflow.devices import check_device
 from slotflow.encoders import Encoding, PooledEncoder
 from slotflow.flow import ConditionalFlow
 from slotflow.posterior import Posterior
@@ -159,6 +160,10 @@ class SlotFlow(nn.Module):
             threads: CPU threads to use during the call.
             batch_size: Observations that go through the network together.
         """
+        if batch_size < 1:
+            raise ValueError(f"infer expects batch_size >= 1, received {batch_size}.")
+        if k_prior is not None:
+            check_k_prior(k_prior, self.config.prior)
         if isinstance(observation, Observation):
             return self.infer(
                 [observation], k_prior=k_prior, device=device, dtype=dtype, threads=threads
@@ -176,8 +181,6 @@ class SlotFlow(nn.Module):
                     "build one with Observation.from_arrays."
                 )
             self._check(obs)
-        if batch_size < 1:
-            raise ValueError(f"infer expects batch_size >= 1, received {batch_size}.")
         self._move(device, dtype)  # outside inference mode: the weights must stay trainable
         was_training = self.training
         self.eval()
@@ -199,6 +202,12 @@ class SlotFlow(nn.Module):
         long, short = long.to(self.device, self.dtype), short.to(self.device, self.dtype)
         encoding, logits = self.encode(long, short)
         probs = k_posterior(logits, self.config.prior, k_prior).cpu().numpy()
+        if not np.isfinite(probs).all():
+            first = chunk[int(np.argmin(np.isfinite(probs).all(axis=1)))]
+            raise ValueError(
+                f"expected data of the size of the training's (amplitudes {self.config.prior.amplitude}), "
+                f"received values up to {np.abs(first.long.values).max():.3g}, which overflow; rescale them."
+            )
         posteriors = []
         for i, obs in enumerate(chunk):
             slots = FlowSlots(self.flow, self.target, encoding.context[i], self.config.prior)
@@ -218,13 +227,15 @@ class SlotFlow(nn.Module):
             grid = self.config.short
             raise ValueError(
                 f"the model {self.config.name!r} needs a short stream of {grid.n} samples at "
-                f"{grid.dt:.9g} s, received none; give short= and dt_short=."
+                f"{grid.dt:.9g} s, received none; give short= and dt_short= "
+                "(on the command line --short and --dt-short)."
             )
         _check_stream(obs.short, self.config.short, "short", self.config.name)
 
     def _move(self, device: str | torch.device | None, dtype: torch.dtype | None) -> SlotFlow:
         if dtype is not None and dtype not in (torch.float32, torch.float64):
             raise ValueError(f"expected dtype torch.float32 or torch.float64, received {dtype}.")
+        check_device(device)
         if device is not None or dtype is not None:
             self.to(device=device, dtype=dtype)
         return self

@@ -98,8 +98,8 @@ class Posterior:
         Returns:
             (A, φ in [0, 2π), f in Hz), (n, k, 3); column i belongs to slot i.
         """
-        if n < 0:
-            raise ValueError(f"sample expects n >= 0 draws, received {n}.")
+        if n != int(n) or n < 0:
+            raise ValueError(f"sample expects a whole number n >= 0 of draws, received {n}.")
         return self.slots.sample(n, self._k(k), seed)
 
     def sample_joint(self, n: int, seed: int = 0) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
@@ -108,8 +108,8 @@ class Posterior:
         Returns:
             (A, φ, f), (n, K_max, 3), NaN where a draw has no such component, and K of each draw, (n,).
         """
-        if n < 0:
-            raise ValueError(f"sample_joint expects n >= 0 draws, received {n}.")
+        if n != int(n) or n < 0:
+            raise ValueError(f"sample_joint expects a whole number n >= 0 of draws, received {n}.")
         rng = np.random.default_rng(seed)
         counts = rng.choice(self.k_probs.size, size=n, p=self.k_probs / self.k_probs.sum())
         theta = np.full((n, self.k_max, 3), np.nan)

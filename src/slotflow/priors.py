@@ -25,7 +25,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-__all__ = ["Prior"]
+__all__ = ["Prior", "normalized"]
 
 AMPLITUDE_LAWS = ("uniform", "loguniform")
 
@@ -84,7 +84,8 @@ class Prior:
                 f"into the band {self.frequency} Hz; lower k_max or min_separation."
             )
         if self.k_probs is not None:
-            object.__setattr__(self, "k_probs", self._normalized(self.k_probs))
+            probs = normalized(self.k_probs, self.k_min, self.k_max, "k_probs")
+            object.__setattr__(self, "k_probs", tuple(probs.tolist()))
 
     # ------------------------------------------------------------------ p(K)
 
@@ -203,19 +204,22 @@ class Prior:
         """Length of the shortened band for k components, in Hz."""
         return self.frequency[1] - self.frequency[0] - (k - 1) * self.min_separation
 
-    def _normalized(self, k_probs: Sequence[float]) -> tuple[float, ...]:
-        probs = np.asarray(k_probs, dtype=np.float64)
-        expected = self.k_max - self.k_min + 1
-        if probs.shape != (expected,):
-            raise ValueError(
-                f"k_probs needs {expected} values, one for each K = {self.k_min}..{self.k_max}, "
-                f"received shape {probs.shape}."
-            )
-        if not np.all(np.isfinite(probs)) or np.any(probs < 0) or probs.sum() <= 0:
-            raise ValueError(
-                f"k_probs must be finite, not negative and not all zero, received {probs.tolist()}."
-            )
-        return tuple(float(p) for p in probs / probs.sum())
+
+def normalized(values: ArrayLike, k_min: int, k_max: int, name: str) -> NDArray[np.float64]:
+    """Checks weights for K = k_min..k_max and returns them as probabilities, (k_max − k_min + 1,)."""
+    weights = np.asarray(values, dtype=np.float64)
+    expected = k_max - k_min + 1
+    if weights.shape != (expected,):
+        raise ValueError(
+            f"{name}: expected {expected} numbers, one for each K = {k_min}..{k_max}, received shape "
+            f"{weights.shape}."
+        )
+    if not np.all(np.isfinite(weights)) or np.any(weights < 0) or weights.sum() <= 0:
+        raise ValueError(
+            f"{name} must be finite, not negative and not all zero, received {weights.tolist()}."
+        )
+    probabilities: NDArray[np.float64] = weights / weights.sum()
+    return probabilities
 
 
 def _bounds(name: str, value: Sequence[float]) -> tuple[float, float]:

@@ -29,9 +29,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from slotflow.config import Grid
+from slotflow.devices import upload
 from slotflow.priors import Prior
 from slotflow.streams import Observation, Stream
-from slotflow.upload import upload
 
 __all__ = ["Simulation", "coincident", "simulate", "tones"]
 
@@ -62,7 +62,7 @@ class Simulation:
     @property
     def mask(self) -> Tensor:
         """Which components exist, (n, k_max), bool."""
-        return (torch.arange(self.theta.shape[1]) < self.k[:, None]).to(self.theta.device)
+        return upload(torch.arange(self.theta.shape[1]) < self.k[:, None], self.theta.device)
 
     def snr_db(self) -> Tensor:
         """10 log10(Σ A² / 2σ²), the paper's mixture SNR, (n,)."""

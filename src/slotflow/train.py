@@ -10,6 +10,7 @@ its share of the batch, DistributedDataParallel averages the gradients, and proc
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import time
 from pathlib import Path
@@ -24,17 +25,19 @@ from slotflow.checkpoint import (
     flatten_optimizer,
     load_model,
     load_training,
+    load_weights,
     restore_optimizer,
     save_model,
     save_training,
 )
-from slotflow.config import Config, TrainConfig
+from slotflow.config import Config
 from slotflow.io import atomic_path
 from slotflow.loss import SlotFlowLoss
 from slotflow.metrics import MetricsLog
 from slotflow.model import SlotFlow
 from slotflow.processes import agree, process_group, reduce, stop_signals
 from slotflow.progress import progress
+from slotflow.schedule import predicted_share, set_learning_rate
 from slotflow.simulate import Simulation, simulate
 
 __all__ = ["TrainingError", "batch_seed", "train"]
@@ -67,7 +70,8 @@ def train(
             config.yaml.
         resume: Continue from the folder's checkpoint.
         init: A model file whose weights to start from, with a fresh optimizer.
-        minutes: Time budget, resumed time included; the cosine schedule is fitted to it.
+        minutes: Time budget, resumed time included. The learning rate falls as a cosine over it, also where the
+            config says "plateau".
         device: Where to train; a GPU if there is one.
         quiet: No progress bar.
 
@@ -79,6 +83,9 @@ def train(
         KeyboardInterrupt: Ctrl-C or SIGTERM, after a checkpoint was written.
     """
     out, cfg = Path(out), config.train
+    if minutes is not None and cfg.schedule == "plateau":
+        # A plateau cannot be fitted to a budget: it may end before the first epoch does.
+        cfg = dataclasses.replace(cfg, schedule="cosine")
     checkpoint, model_file, metrics_file = (
         out / name for name in ("checkpoint.safetensors", "model.safetensors", "metrics.jsonl")
     )
@@ -101,7 +108,7 @@ def train(
         torch.manual_seed(cfg.seed)
         model = SlotFlow(config.model)
         if init is not None:
-            _load_weights(model, load_model(init).state_dict(), init)
+            load_weights(model, load_model(init).state_dict(), init)
         model.to(device)
         objective = SlotFlowLoss(model, config.loss, cfg.bfloat16)
         if cfg.compile:
@@ -122,17 +129,17 @@ def train(
         }  # fmt: skip
         if resume:
             parts, saved = load_training(checkpoint)
-            _load_weights(model, parts["model"], checkpoint)
+            _check_same_run(saved["config"], config.to_dict(), checkpoint)
+            load_weights(model, parts["model"], checkpoint)
             ema = {n: t.to(device) for n, t in parts.get("ema", {}).items()}
             restore_optimizer(optimizer, parts.get("optimizer", {}), saved["optimizer_groups"])
             plateau.load_state_dict(saved["plateau"])
             torch.set_rng_state(parts["rng"]["cpu"])
             state = {name: saved[name] for name in state}
-        elif rank == 0:
+        if rank == 0:
             out.mkdir(parents=True, exist_ok=True)
             with atomic_path(out / "config.yaml") as temporary:
                 temporary.write_text(yaml.safe_dump(config.to_dict(), sort_keys=False))
-        if rank == 0:
             for leftover in (*out.glob(".checkpoint.*"), *out.glob(".model.*")):
                 leftover.unlink(missing_ok=True)  # of a process that was killed while writing
         current = model.state_dict()
@@ -153,11 +160,22 @@ def train(
                 rest |= {**state, "sums": {n: float(v) for n, v in state["sums"].items()}}
                 save_training(checkpoint, parts, {"config": config.to_dict(), **rest})
 
-        # --- the loop ----------------------------------------------------------------------------
-        total = cfg.max_epochs * cfg.steps_per_epoch
         clock, resumed_seconds = time.monotonic(), state["seconds"]
         last_save = last_log = clock
         logged_step = state["step"]
+
+        def report() -> dict[str, float]:
+            nonlocal last_log, logged_step
+            means, now = reduce(state, device, world), time.monotonic()
+            rate = (state["step"] - logged_step) * cfg.batch_size / max(now - last_log, 1e-9)
+            last_log, logged_step = now, state["step"]
+            if log is not None:
+                rest = {"lr": optimizer.param_groups[0]["lr"], "signals_per_second": rate}
+                log.write(config, "train", state["step"], state["seconds"], {**means, **rest})
+            return {**means, "signals_per_second": rate}
+
+        # --- the loop ----------------------------------------------------------------------------
+        total = cfg.max_epochs * cfg.steps_per_epoch
         last_loss = loss = torch.zeros(())
         done = 0.0
         with stop_signals() as stop, progress(1.0, "train", quiet or rank > 0) as bar:
@@ -174,7 +192,7 @@ def train(
 
                 seed = batch_seed(cfg.seed, step, rank)
                 batch = _simulate(config, cfg.batch_size // world, seed, device)
-                share = _predicted_share(config.loss.curriculum, done)
+                share = predicted_share(config.loss.curriculum, done)
                 terms = step_module(batch, share)
                 _check_finite(last_loss, step - 1, cfg.seed, rank)
                 loss = terms["loss"].detach()
@@ -183,7 +201,7 @@ def train(
                 terms["loss"].backward()
                 if cfg.clip_norm:
                     nn.utils.clip_grad_norm_(model.parameters(), cfg.clip_norm)
-                _set_learning_rate(optimizer, cfg, step, done)
+                set_learning_rate(optimizer, cfg, step, done)
                 optimizer.step()
                 if ema:
                     decay = min(cfg.ema, (1 + step) / (10 + step))
@@ -196,14 +214,7 @@ def train(
                 epoch_end = step % cfg.steps_per_epoch == 0
                 if step % cfg.log_steps == 0 or epoch_end:
                     _check_finite(loss, step - 1, cfg.seed, rank)
-                    means = reduce(state, device, world)
-                    now = time.monotonic()
-                    rate = (step - logged_step) * cfg.batch_size / max(now - last_log, 1e-9)
-                    last_log, logged_step = now, step
-                    bar.update(done, step=step, **means, signals_per_second=rate)
-                    if log is not None:
-                        rest = {"lr": optimizer.param_groups[0]["lr"], "signals_per_second": rate}
-                        log.write(config, "train", step, state["seconds"], {**means, **rest})
+                    bar.update(done, step=step, **report())
 
                 # --- validation, schedule, checkpoint --------------------------------------------
                 if epoch_end:
@@ -217,7 +228,9 @@ def train(
                         log.write(config, "val", step, state["seconds"], values)
                         if improved:
                             save_model(
-                                model_file, _averaged(model, ema), facts(config, state, values)
+                                model_file,
+                                _averaged(model, ema),
+                                facts(config, state, values, device),
                             )
                     if cfg.early_stopping and state["bad_epochs"] >= cfg.early_stopping:
                         break
@@ -235,11 +248,15 @@ def train(
                 f"training stopped at step {state['step']}; resume it from {out}"
             )
         if state["step"] % cfg.steps_per_epoch:  # the time budget ended inside an epoch
+            if state["summed"]:
+                report()
             values = validate(objective, config, device, rank, world, ema)
             if log is not None:
                 log.write(config, "val", state["step"], state["seconds"], values)
                 if values["loss"] < state["best"]:
-                    save_model(model_file, _averaged(model, ema), facts(config, state, values))
+                    save_model(
+                        model_file, _averaged(model, ema), facts(config, state, values, device)
+                    )
             state["best"] = min(state["best"], values["loss"])
         save()
         return model_file
@@ -287,31 +304,6 @@ def validate(
     return reduce(totals, device, world)
 
 
-def _set_learning_rate(
-    optimizer: torch.optim.Optimizer, cfg: TrainConfig, step: int, done: float
-) -> None:
-    """Warm-up, then the schedule; ReduceLROnPlateau sets its own after the warm-up."""
-    if step < cfg.warmup_steps:
-        rate = cfg.learning_rate * (step + 1) / cfg.warmup_steps
-    elif cfg.schedule == "cosine":
-        fall = 0.5 * (1 + math.cos(math.pi * min(done, 1.0)))
-        rate = cfg.min_learning_rate + fall * (cfg.learning_rate - cfg.min_learning_rate)
-    elif step == cfg.warmup_steps or cfg.schedule == "constant":
-        rate = cfg.learning_rate
-    else:
-        return
-    for group in optimizer.param_groups:
-        group["lr"] = rate
-
-
-def _predicted_share(curriculum: tuple[float, float] | None, done: float) -> float:
-    """Share of signals that get the predicted number of slots."""
-    if curriculum is None:
-        return 0.0
-    start, end = curriculum
-    return min(max((done - start) / (end - start), 0.0), 1.0)
-
-
 def _check_finite(loss: Tensor, step: int, seed: int, rank: int) -> None:
     """Raises if the loss of a step is not finite."""
     if not math.isfinite(value := loss.item()):
@@ -331,15 +323,16 @@ def _failure(what: str, step: int, seed: int) -> TrainingError:
     )
 
 
-def _load_weights(model: SlotFlow, weights: dict[str, Tensor], source: str | Path) -> None:
-    """Loads weights that must fit the model."""
-    try:
-        model.load_state_dict(weights)
-    except RuntimeError as error:
-        raise CheckpointError(
-            f"{source}: its weights do not fit the model of the config; give the config that it was "
-            f"trained with ({error})."
-        ) from error
+def _check_same_run(saved: dict[str, Any], config: dict[str, Any], checkpoint: Path) -> None:
+    """Refuses to resume with another config, but for what does not change the steps taken so far."""
+    free = {"max_epochs", "early_stopping", "log_steps", "checkpoint_minutes"}
+    for section, entries in config.items():
+        for key, value in entries.items():
+            if key not in free and saved[section].get(key, value) != value:
+                raise CheckpointError(
+                    f"{checkpoint}: trained with {section}.{key} = {saved[section][key]}, asked to resume with "
+                    f"{value}; resume with the run's own config, or start a new run with init."
+                )
 
 
 def _averaged(model: SlotFlow, ema: dict[str, Tensor]) -> SlotFlow:
@@ -351,13 +344,15 @@ def _averaged(model: SlotFlow, ema: dict[str, Tensor]) -> SlotFlow:
     return copy
 
 
-def facts(config: Config, state: dict[str, Any], values: dict[str, float]) -> dict[str, object]:
+def facts(
+    config: Config, state: dict[str, Any], values: dict[str, float], device: torch.device
+) -> dict[str, object]:
     """What a model file says of its training."""
     return {
         "seed": config.train.seed,
         "steps": state["step"],
         "signals": state["step"] * config.train.batch_size,
         "seconds": round(state["seconds"], 1),
-        "device": torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu",
+        "device": torch.cuda.get_device_name(device) if device.type == "cuda" else device.type,
         "validation": values,
     }

@@ -137,7 +137,10 @@ def _k_prior(text: str) -> list[float] | dict[int, float]:
     parts = text.split(",")
     try:
         if ":" in text:
-            return {int(k): float(p) for k, p in (part.split(":") for part in parts)}
+            pairs = [part.split(":") for part in parts]
+            if len({int(k) for k, _ in pairs}) < len(pairs):
+                raise ValueError("a K is named twice")
+            return {int(k): float(p) for k, p in pairs}
         return [float(part) for part in parts]
     except ValueError:
         raise ValueError(

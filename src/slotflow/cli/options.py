@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
-import torch
 import typer
 import yaml
 
 from slotflow.config import Config, preset_names
+from slotflow.devices import check_device
 
 __all__ = [
     "ConfigFile",
@@ -34,15 +34,10 @@ def help_text(text: str, *examples: str) -> str:
 
 def _check_device(name: str | None) -> str | None:
     """Refuses a device that this machine does not have."""
-    if name is not None:
-        try:
-            torch.empty(0, device=name)
-        except (RuntimeError, AssertionError) as error:
-            reason = str(error).split("\n")[0]
-            raise ValueError(
-                f"--device: expected a device of this machine such as cpu or cuda, received {name!r} "
-                f"({reason})."
-            ) from error
+    try:
+        check_device(name)
+    except ValueError as error:
+        raise ValueError(f"--device: {error}") from error
     return name
 
 
@@ -52,7 +47,7 @@ Device = Annotated[
     str | None,
     typer.Option(
         callback=_check_device,
-        help="Where to compute: cpu, cuda, cuda:1, mps; automatic if not given.",
+        help="Where to compute: cpu, cuda, cuda:1; if not given, training takes a GPU, the rest the CPU.",
     ),
 ]
 Settings = Annotated[

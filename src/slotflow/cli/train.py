@@ -43,7 +43,7 @@ def run(
         Path | None, typer.Option(help="A model file whose weights to start from.")
     ] = None,
     minutes: Annotated[
-        float | None, typer.Option(help="Time budget; the cosine schedule is fitted to it.")
+        float | None, typer.Option(help="Time budget, to which the schedule is fitted.")
     ] = None,
     settings: Settings = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Seed of weights and signals.")] = None,
@@ -54,6 +54,8 @@ def run(
     """Trains a model."""
     from slotflow.train import TrainingError, train  # slow to import, and needed here only
 
+    if resume and not (out / "checkpoint.safetensors").is_file():
+        raise ValueError(f"{out} holds no checkpoint to resume; check the path or start a new run.")
     if resume and preset is None and config is None:
         config = out / "config.yaml"
     overrides = [*(settings or []), *([] if seed is None else [f"train.seed={seed}"])]

@@ -74,7 +74,7 @@ def _draw_data(
     if short is not None:
         inside = (short.times >= t[0]) & (short.times <= t[-1])
         ax.plot(
-            short.times[inside], short.values[inside], "o", color=GREY, alpha=0.5, ms=1.8, mew=0,
+            short.times[inside], short.values[inside], "o", color=GREY, alpha=0.9, ms=2.2, mew=0,
             zorder=1, label="short stream",
         )  # fmt: skip
     ax.plot(
@@ -92,7 +92,7 @@ def _draw_spectrum(
     stream = post.observation.long
     low, high = band
     margin = 0.05 * (high - low)
-    n = 8 * stream.n  # zero padding: a smooth line between the bins
+    n = 32 * stream.n  # zero padding: a smooth line between the bins
     f = np.fft.rfftfreq(n, stream.dt)
     amplitude = 2 * np.abs(np.fft.rfft(stream.values, n)) / stream.n
     shown = (f >= low - margin) & (f <= high + margin)

@@ -42,7 +42,7 @@ from torch import Tensor
 
 from slotflow.config import Grid
 
-__all__ = ["dirichlet", "fold", "gram", "mid_time", "moments"]
+__all__ = ["dirichlet", "energy", "fold", "gram", "mid_time", "moments"]
 
 SERIES_BELOW = 0.5
 SERIES_TERMS = 7
@@ -59,66 +59,78 @@ def dirichlet(frequency: Tensor, grid: Grid, powers: int = 3) -> list[Tensor]:
     Args:
         frequency: In Hz, any shape, float64, of either sign.
         grid: Sampling; its t0 plays no part.
-        powers: How many of the three to compute.
+        powers: 1 for S_0 alone, 3 for all.
 
     Returns:
-        `powers` tensors of the shape of `frequency`.
+        One or three tensors of the shape of `frequency`.
     """
     n, half = grid.n, 0.5 * grid.dt
     cycles = frequency * grid.dt
     turns = cycles.round()
     y = math.pi * (cycles - turns)
+    sign = 1 - 2 * torch.remainder(turns, 2) if n % 2 == 0 else torch.ones_like(y)
+    if powers == 1:  # the quotient itself is accurate down to y = 0
+        zero = y == 0
+        y = torch.where(zero, 1.0, y)
+        return [sign * torch.where(zero, float(n), (n * y).sin() / y.sin())]
     v = n * y
     small = v.abs() < SERIES_BELOW
     y_safe = torch.where(small, 1.0, y)
     sine, cosine = y_safe.sin(), y_safe.cos()
     d0 = (n * y_safe).sin() / sine
-    closed = [d0]
-    if powers > 1:
-        d1 = (n * (n * y_safe).cos() - d0 * cosine) / sine
-        closed.append(-half * d1)
-        if powers > 2:
-            closed.append(-(half**2) * ((1 - n * n) * d0 - 2 * d1 * cosine / sine))
+    d1 = (n * (n * y_safe).cos() - d0 * cosine) / sine
+    d2 = (1 - n * n) * d0 - 2 * d1 * cosine / sine
+    closed = [d0, -half * d1, -(half**2) * d2]
 
     s0, s1, s2 = _series_coefficients(n)
     v_safe = torch.where(small, v, 0.0)
     square = -v_safe * v_safe
-    series = [n * _horner(s0, square)]
-    if powers > 1:
-        series.append(n * n * half * v_safe * _horner(s1, square))
-    if powers > 2:
-        series.append(n**3 * half**2 * _horner(s2, square))
-    values = [torch.where(small, a, b) for a, b in zip(series, closed, strict=True)]
-    if n % 2 == 0:  # for odd N the kernel repeats without a change of sign
-        sign = 1 - 2 * torch.remainder(turns, 2)
-        values = [sign * value for value in values]
-    return values
+    series = [
+        n * _horner(s0, square),
+        n * n * half * v_safe * _horner(s1, square),
+        n**3 * half**2 * _horner(s2, square),
+    ]
+    return [sign * torch.where(small, a, b) for a, b in zip(series, closed, strict=True)]
 
 
-def gram(frequency: Tensor, grid: Grid, powers: int = 3) -> tuple[Tensor, Tensor]:
+def gram(frequency: Tensor, grid: Grid) -> tuple[Tensor, Tensor]:
     """Inner products of tones and their frequency derivatives about the grid's mid-time.
 
     Args:
         frequency: In Hz, shape (..., K), float64.
         grid: Sampling.
-        powers: 3 for all functions, 1 for cos and sin alone.
 
     Returns:
         The even matrix, of (cos_1..cos_K, u sin_1..u sin_K), and the odd one, of (sin_1..sin_K, u cos_1..u cos_K),
-        shape (..., 2K, 2K) each; (..., K, K) if powers = 1.
+        shape (..., 2K, 2K) each.
     """
     a, b = frequency[..., :, None], frequency[..., None, :]
-    kernels = dirichlet(torch.stack([a - b, a + b]), grid, powers)
-    minus, plus = kernels[0]
-    even, odd = 0.5 * (minus + plus), 0.5 * (minus - plus)
-    if powers == 1:
-        return even, odd
-    cross = 0.5 * (kernels[1][0] + kernels[1][1])  # u sin_a · cos_b and sin_a · u cos_b
-    minus, plus = kernels[2]
-    sines, cosines = 0.5 * (minus - plus), 0.5 * (minus + plus)
-    top = torch.cat([even, cross.mT], -1), torch.cat([odd, cross], -1)
-    bottom = torch.cat([cross, sines], -1), torch.cat([cross.mT, cosines], -1)
-    return torch.cat([top[0], bottom[0]], -2), torch.cat([top[1], bottom[1]], -2)
+    s0, s1, s2 = dirichlet(torch.stack([a - b, a + b]), grid)
+    s0, s1, s2 = 0.5 * s0, 0.5 * s1, 0.5 * s2
+    cross = s1[0] + s1[1]  # u sin_a · cos_b and sin_a · u cos_b
+    even = torch.cat([s0[0] + s0[1], cross.mT], -1), torch.cat([cross, s2[0] - s2[1]], -1)
+    odd = torch.cat([s0[0] - s0[1], cross], -1), torch.cat([cross.mT, s2[0] + s2[1]], -1)
+    return torch.cat(even, -2), torch.cat(odd, -2)
+
+
+def energy(frequency: Tensor, c: Tensor, grid: Grid) -> Tensor:
+    """Σ_u (Σ_k Re c_k e^{2πif_k u})², each pair of tones once.
+
+    Args:
+        frequency: In Hz, shape (..., K), float64.
+        c: Complex amplitudes at mid-time, shape (..., K).
+        grid: Sampling.
+
+    Returns:
+        Shape (...).
+    """
+    k = frequency.shape[-1]
+    a, b = torch.triu_indices(k, k, 1, device=frequency.device)
+    f_a, f_b, c_a, c_b = frequency[..., a], frequency[..., b], c[..., a], c[..., b]
+    f = torch.cat([f_a - f_b, f_a + f_b, 2 * frequency], -1)
+    product = torch.cat([(c_a * c_b.conj()).real, (c_a * c_b).real, 0.5 * (c * c).real], -1)
+    (s0,) = dirichlet(f, grid, powers=1)
+    return (s0 * product).sum(-1) + 0.5 * grid.n * (c * c.conj()).real.sum(-1)
 
 
 def fold(values: Tensor) -> Tensor:

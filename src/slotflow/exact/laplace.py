@@ -11,7 +11,7 @@ tone whose frequency would move by more than half a bin 1/T has its own three st
 
 **Control.** λ is each signal's own: a trial that does not raise RSS is taken and λ falls, any other is refused and λ
 grows. The decrement Jᵀ(x − m)·Δz/s², s² = σ² or RSS/n, at λ = 0 is twice the gain in log L that is left to expect, and
-1/decrement^½ the distance to the maximum in posterior standard deviations; below `TOLERANCE` the fit has converged.
+its root the distance to the maximum in posterior standard deviations; below `TOLERANCE` the fit has converged.
 
 **Failure.** `converged` is False where the start is not finite, two tones fall together or an amplitude vanishes (JᵀJ
 is singular), a frequency leaves (0, Nyquist) of the long stream or strays from its start by more than `max_shift` bins,
@@ -22,7 +22,8 @@ residual is white is another question, which RSS/(n σ²) begins to answer.
 
 .. math:: dA = (\Re c\, d\Re c + \Im c\, d\Im c)/A, \quad dφ = (\Re c\, d\Im c - \Im c\, d\Re c)/A^2 - 2πτ\, df .
 
-With σ unknown its maximum is σ² = RSS/n, never below (`SIGMA_FLOOR` × rms of the data)², which float32 cannot resolve.
+With σ unknown its maximum is σ² = RSS/n. σ is never taken below `SIGMA_FLOOR` × rms of the data, which float32 data
+cannot resolve: without a floor the likelihood of noiseless data would have no bound.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ class Laplace:
     """Maximum of the likelihood of B signals, and its Gaussian approximation."""
 
     theta: Tensor
-    """(A, φ in [0, 2π), f), (B, K, 3), float64; zeros where there is no tone."""
+    """(A, φ in [0, 2π), f), (B, K, 3), float64; zeros where there is no tone or the start was not finite."""
     sigma: Tensor
     """Noise level, given or at its maximum, (B,)."""
     covariance: Tensor
@@ -87,7 +88,7 @@ def gauss_newton_step(
     Returns:
         The new theta, shape (B, K, 3), zeros outside the mask, and the covariance of (A, φ, f), shape (B, 3K, 3K), from
         the Fisher matrix at the old theta. Where that is singular, theta is returned as it came and the covariance is
-        that of each parameter with all others known.
+        that of each parameter with all others known (0 for a frequency whose amplitude is 0).
     """
     mask = _full_mask(theta) if mask is None else mask
     frequency, c = to_complex(theta, statistics.reference, mask)
@@ -133,7 +134,7 @@ def fit(
     converged, done = torch.zeros_like(usable), ~usable
     iterations = torch.zeros_like(rss, dtype=torch.int64)
     for _ in range(max_iterations + 1):
-        variance = floor.maximum(rss / n) if sigma is None else sigma.double() ** 2
+        variance = floor.maximum(rss / n if sigma is None else sigma.double() ** 2)
         scale, factor, regular = _factorize(matrix, mask, torch.zeros_like(damping))
         newton = _solve(scale, factor, slope)
         decrement = (newton * slope).sum(-1) / variance
@@ -159,7 +160,7 @@ def fit(
     near = (frequency - start).abs() * grid.duration <= max_shift
     alive = c.abs() > 0
     converged = converged & ((inside & near & alive) | ~mask).all(-1)
-    level = floor.maximum(rss / n).sqrt() if sigma is None else sigma.double()
+    level = floor.maximum(rss / n if sigma is None else sigma.double() ** 2).sqrt()
     scale, factor, _ = _factorize(matrix, mask, torch.zeros_like(damping))
     covariance = _covariance(scale, factor, frequency, c, mask, level, statistics.reference)
     result = from_complex(frequency, c, statistics.reference)

@@ -40,7 +40,9 @@ def test_dirichlet_sums(grid: Grid) -> None:
     """At zero, around the change of formula, between, and at multiples of the sampling rate."""
     rate = 1 / grid.dt
     small = torch.logspace(-12, 0, 60, dtype=torch.float64) * rate
-    change = (1 + torch.tensor([-1e-9, 1e-9], dtype=torch.float64)) * 0.5 / (math.pi * grid.duration)
+    change = (
+        (1 + torch.tensor([-1e-9, 1e-9], dtype=torch.float64)) * 0.5 / (math.pi * grid.duration)
+    )
     f = torch.cat([torch.zeros(1, dtype=torch.float64), small, change])
     f = torch.cat([f, -f, rate + f, 2 * rate - f, 0.5 * rate + f])
     u = centred(grid)

@@ -16,8 +16,8 @@ u = t − t_s, t_s the stream's mid-time, and e = e^{i(φ + 2πf t_s)}, each der
 and the sums over t are the Gram matrices of `exact/kernels.py`: O(K²) however long the streams are. For one tone on N
 samples from t = 0 (and f away from 0 and Nyquist) the inverse is the textbook's: with η = A²/2σ²,
 
-.. math:: \mathrm{var} A ≈ \frac{2σ^2}{N}, \quad \mathrm{var} φ ≈ \frac{2N - 1}{η N (N + 1)}, \quad
-          \mathrm{var} f ≈ \frac{6}{(2π\,dt)^2 η N (N^2 - 1)} .
+.. math:: \mathrm{var} A ≈ \frac{2σ^2}{N}, \quad \mathrm{var} φ ≈ \frac{2 (2N - 1)}{η N (N + 1)}, \quad
+          \mathrm{var} f ≈ \frac{12}{(2π\,dt)^2 η N (N^2 - 1)} .
 
 Phase and frequency correlate (φ is the phase at t = 0), so the system is scaled to a unit diagonal before inversion.
 """
@@ -67,7 +67,9 @@ def fisher_matrix(
         raise ValueError(f"expected theta of shape (B, K, 3), received {tuple(theta.shape)}.")
     amplitude, phase, frequency = theta.double().unbind(-1)
     exists = torch.ones_like(amplitude, dtype=torch.bool) if mask is None else mask
-    frequency = torch.where(exists, frequency, 0.0)
+    amplitude, phase, frequency = (
+        torch.where(exists, value, 0.0) for value in (amplitude, phase, frequency)
+    )
     zero = torch.zeros_like(amplitude)
     total = torch.zeros((), dtype=torch.float64, device=theta.device)
     for grid, ratio in zip(present, ratios, strict=True):
@@ -117,6 +119,6 @@ def crb_std(
     mask: Tensor | None = None,
     ratios: Sequence[float] | None = None,
 ) -> Tensor:
-    """Smallest standard deviations of (A, φ, f), arguments as for `fisher_matrix`, shape (B, K, 3), 0 outside the mask."""
+    """Smallest standard deviations of (A, φ, f), shape (B, K, 3), 0 outside the mask; arguments of `fisher_matrix`."""
     covariance = crb_covariance(theta, sigma, grids, mask, ratios)
-    return covariance.diagonal(dim1=-2, dim2=-1).sqrt().unflatten(-1, (-1, 3))
+    return covariance.diagonal(dim1=-2, dim2=-1).sqrt().reshape(theta.shape)

@@ -162,8 +162,9 @@ def moments(folded: Tensor, frequency: Tensor, grid: Grid, powers: int = 2) -> l
     fine, coarse = omega * u_j, omega * u_i  # (B, M, J), (B, M, I)
     waves = torch.stack([fine.cos(), fine.sin()], 1)  # (B, 2, M, J)
     columns = torch.stack([waves * u_j**q for q in range(powers)], 1)  # (B, P, 2, M, J)
-    inner = columns.flatten(1, 3) @ folded.mT  # (B, P·2·M, I)
-    inner = inner.unflatten(1, (powers, 2, -1))
+    inner = (columns.flatten(1, 3) @ folded.mT).reshape(
+        *columns.shape[:-1], rows
+    )  # (B, P, 2, M, I)
     partial = torch.complex(inner[:, :, 0], inner[:, :, 1])  # (B, P, M, I)
     rotation = torch.polar(torch.ones_like(coarse), coarse)  # (B, M, I)
     sums = []

@@ -14,7 +14,7 @@ grows. The decrement Jᵀ(x − m)·Δz/s², s² = σ² or RSS/n, at λ = 0 is t
 its root the distance to the maximum in posterior standard deviations; below `TOLERANCE` the fit has converged.
 
 **Failure.** `converged` is False where the start is not finite, two tones fall together or an amplitude vanishes (JᵀJ
-is singular), a frequency leaves (0, Nyquist) of the long stream or strays from its start by more than `max_shift` bins,
+is singular, or A is below the floor of σ), a frequency leaves (0, Nyquist) of the long stream or strays from its start by more than `max_shift` bins,
 or the iterations run out. A maximum that was reached may be a local one (a side lobe, a peak of the noise): whether the
 residual is white is another question, which RSS/(n σ²) begins to answer.
 
@@ -22,8 +22,8 @@ residual is white is another question, which RSS/(n σ²) begins to answer.
 
 .. math:: dA = (\Re c\, d\Re c + \Im c\, d\Im c)/A, \quad dφ = (\Re c\, d\Im c - \Im c\, d\Re c)/A^2 - 2πτ\, df .
 
-With σ unknown its maximum is σ² = RSS/n. σ is never taken below `SIGMA_FLOOR` × rms of the data, which float32 data
-cannot resolve: without a floor the likelihood of noiseless data would have no bound.
+With σ unknown its maximum is σ² = RSS/n. σ is never taken below `SIGMA_FLOOR` × rms of the data, where float32
+rounds: without a floor the likelihood of noiseless data would have no bound.
 """
 
 from __future__ import annotations
@@ -40,10 +40,16 @@ __all__ = ["Laplace", "fit", "gauss_newton_step", "linear_amplitudes"]
 
 TOLERANCE = 1e-8
 """Decrement below which a fit has converged: 1e-4 posterior standard deviations from the maximum."""
-SIGMA_FLOOR = 1e-8
+SIGMA_FLOOR = 1e-6
 """Smallest σ in units of the data's root mean square."""
 LARGEST_MOVE = 0.5
 """Largest change of a frequency in one step, in bins 1/T of the long stream."""
+FIRST_DAMPING = 1e-3
+"""λ of a fit's first step."""
+ROUNDING = 2e-13
+"""Accuracy of RSS in units of the data's energy: a rise within it does not count."""
+CHANGING = ("frequency", "c", "rss", "slope", "matrix", "iterations", "converged")
+"""What a fit changes for good."""
 SINGULAR = 1e-13
 """A scaled system whose smallest pivot falls below this is singular."""
 
@@ -98,6 +104,7 @@ def gauss_newton_step(
     move_f, move_c = _limited(step, statistics)
     new = from_complex(frequency + move_f, c + move_c, statistics.reference)
     covariance = _covariance(scale, factor, frequency, c, mask, sigma, statistics.reference)
+    new = torch.where(regular[:, None, None], new, theta.double())
     return torch.where(mask[..., None], new, 0.0), covariance
 
 
@@ -128,40 +135,29 @@ def fit(
     usable = (theta.isfinite() | ~mask[..., None]).all(-1).all(-1)
     theta = torch.where(usable[:, None, None] & mask[..., None], theta.double(), 0.0)
     start, c = to_complex(theta, statistics.reference, mask)
-    frequency = start
-    rss, slope, matrix = statistics.normal_equations(frequency, c)
-    damping = torch.full_like(rss, 1e-3)
-    converged, done = torch.zeros_like(usable), ~usable
-    iterations = torch.zeros_like(rss, dtype=torch.int64)
-    for _ in range(max_iterations + 1):
-        variance = floor.maximum(rss / n if sigma is None else sigma.double() ** 2)
-        scale, factor, regular = _factorize(matrix, mask, torch.zeros_like(damping))
-        newton = _solve(scale, factor, slope)
-        decrement = (newton * slope).sum(-1) / variance
-        converged = converged | (~done & regular & (decrement < TOLERANCE))
-        done = done | converged | (iterations >= max_iterations)
-        if bool(done.all()):
-            break
-        iterations = iterations + (~done).long()
-        scale, factor, regular = _factorize(matrix, mask, damping)
-        step = _solve(scale, factor, slope)
-        move_f, move_c = _limited(step, statistics)
-        trial = frequency + move_f, c + move_c
-        rss_t, slope_t, matrix_t = statistics.normal_equations(*trial)
-        better = regular & (rss_t <= rss + 1e-13 * statistics.energy) & ~done
-        frequency = torch.where(better[:, None], trial[0], frequency)
-        c = torch.where(better[:, None], trial[1], c)
-        rss = torch.where(better, rss_t, rss)
-        slope = torch.where(better[:, None], slope_t, slope)
-        matrix = torch.where(better[:, None, None], matrix_t, matrix)
-        damping = torch.where(better, damping * 0.03, damping * 8 + 1e-6).clamp(max=1e12)
-
+    rss, slope, matrix = statistics.normal_equations(start, c)
+    state = {
+        "frequency": start.clone(),
+        "c": c,
+        "rss": rss,
+        "slope": slope,
+        "matrix": matrix,
+        "damping": torch.full_like(rss, FIRST_DAMPING),
+        "iterations": torch.zeros_like(rss, dtype=torch.int64),
+        "converged": torch.zeros_like(usable),
+        "done": ~usable,
+        "mask": mask,
+        "floor": floor,
+        "variance": torch.zeros_like(rss) if sigma is None else sigma.double() ** 2,
+    }
+    _climb(statistics, state, profiled=sigma is None, max_iterations=max_iterations)
+    frequency, c, rss = state["frequency"], state["c"], state["rss"]
     inside = (frequency > 0) & (frequency < 0.5 / grid.dt)
     near = (frequency - start).abs() * grid.duration <= max_shift
-    alive = c.abs() > 0
-    converged = converged & ((inside & near & alive) | ~mask).all(-1)
+    alive = c.abs() ** 2 > floor[:, None]
+    converged = state["converged"] & ((inside & near & alive) | ~mask).all(-1)
     level = floor.maximum(rss / n if sigma is None else sigma.double() ** 2).sqrt()
-    scale, factor, _ = _factorize(matrix, mask, torch.zeros_like(damping))
+    scale, factor, _ = _factorize(state["matrix"], mask, torch.zeros_like(rss))
     covariance = _covariance(scale, factor, frequency, c, mask, level, statistics.reference)
     result = from_complex(frequency, c, statistics.reference)
     return Laplace(
@@ -170,9 +166,46 @@ def fit(
         covariance=torch.where(converged[:, None, None], covariance, 0.0),
         log_likelihood=statistics.log_likelihood_of_rss(rss, level),
         rss=rss,
-        iterations=iterations,
+        iterations=state["iterations"],
         converged=converged,
     )
+
+
+def _climb(
+    statistics: Statistics, state: dict[str, Tensor], profiled: bool, max_iterations: int
+) -> None:
+    """Iterates on the state of B signals, in place, until all are done; the stragglers go on by themselves."""
+    n, done = statistics.n, state["done"]
+    zero = torch.zeros_like(state["rss"])
+    while True:
+        variance = state["floor"].maximum(state["rss"] / n if profiled else state["variance"])
+        scale, factor, regular = _factorize(state["matrix"], state["mask"], zero)
+        decrement = (_solve(scale, factor, state["slope"]) * state["slope"]).sum(-1) / variance
+        state["converged"] |= ~done & regular & (decrement < TOLERANCE)
+        done |= state["converged"] | (state["iterations"] >= max_iterations)
+        left = int((~done).sum())
+        if left == 0:
+            return
+        if left <= len(done) // 2:
+            part = {name: value[~done] for name, value in state.items()}
+            _climb(statistics.take(~done), part, profiled, max_iterations)
+            index = (~done).nonzero().squeeze(-1)
+            for name in CHANGING:
+                state[name][index] = part[name]
+            return
+        state["iterations"] += (~done).long()
+        scale, factor, regular = _factorize(state["matrix"], state["mask"], state["damping"])
+        move_f, move_c = _limited(_solve(scale, factor, state["slope"]), statistics)
+        trial = {"frequency": state["frequency"] + move_f, "c": state["c"] + move_c}
+        trial["rss"], trial["slope"], trial["matrix"] = statistics.normal_equations(
+            trial["frequency"], trial["c"]
+        )
+        better = regular & (trial["rss"] <= state["rss"] + ROUNDING * statistics.energy) & ~done
+        for name, value in trial.items():
+            chosen = better.view(-1, *[1] * (value.ndim - 1))
+            state[name] = torch.where(chosen, value, state[name])
+        damping = state["damping"]
+        state["damping"] = torch.where(better, damping * 0.03, damping * 8 + 1e-6).clamp(max=1e12)
 
 
 @torch.no_grad()
@@ -226,8 +259,8 @@ def _factorize(
     system = matrix.nan_to_num() * scale[:, :, None] * scale[:, None, :]
     system = system + eye * (held + damping[:, None])[:, None, :]
     factor, info = torch.linalg.cholesky_ex(system)
-    smallest = factor.diagonal(dim1=-2, dim2=-1).amin(-1)
-    sound = (info == 0) & (smallest**2 > SINGULAR)
+    pivots = factor.diagonal(dim1=-2, dim2=-1) ** 2
+    sound = (info == 0) & (pivots > SINGULAR).all(-1)
     factor = torch.where(sound[:, None, None], factor, eye)
     return scale, factor, sound & (positive | ~free).all(-1)
 
@@ -265,7 +298,9 @@ def _covariance(
         torch.stack([-2 * math.pi * reference * one, -b / amplitude, a / amplitude], -1),
         torch.stack([one, zero, zero], -1),
     ]
-    block = torch.stack(rows, -2) * mask[..., None, None]  # (B, K, 3, 3): d(A, φ, f)/d(f, Re c, Im c)
+    block = (
+        torch.stack(rows, -2) * mask[..., None, None]
+    )  # (B, K, 3, 3): d(A, φ, f)/d(f, Re c, Im c)
     k = frequency.shape[-1]
     full = torch.diag_embed(block.permute(0, 2, 3, 1)).permute(0, 3, 1, 4, 2)  # (B, K, 3, K, 3)
     jacobian = full.reshape(len(c), 3 * k, 3 * k)

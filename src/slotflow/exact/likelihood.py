@@ -4,7 +4,8 @@ A signal has one or two streams s with the samples x_s(t), and
 
 .. math:: x_s(t) = \sum_k A_k \cos(2π f_k t + φ_k) + ε, \quad ε \sim N(0, (σ r_s)^2) ,
 
-r_s being 1 unless the streams carry noise levels of their own. With n samples in all and RSS = Σ_s Σ_t (x_s − m_s)²/r_s²,
+r_s being 1 unless the streams carry noise levels of their own. With n samples in all and RSS = Σ_s Σ_t (x_s −
+m_s)²/r_s²,
 
 .. math:: \log L = -\frac{\mathrm{RSS}}{2σ^2} - n \log σ - \sum_s n_s \log r_s - \frac n2 \log 2π .
 
@@ -15,7 +16,7 @@ stream of mid-time t_s, u = t − t_s and δ = t_s − τ, it reads Re(c_s e^{2�
 
 **RSS.** = Σ x² − 2 m·d + m·G m: d are the data's Fourier moments at the K frequencies, O(N K) by a matrix product, G
 the Gram matrices of cos and sin, O(K²) in closed form (`kernels.py`). No N × K matrix of sines exists at any time, and
-for many draws the moments are interpolated from one FFT (`nonuniform.py`): a draw then costs O(K²) however long the data.
+for many draws the moments are interpolated from one FFT (`nonuniform.py`): a draw costs O(K²) however long the data.
 
 **Derivatives.** In z = (f, Re c, Im c) each is Re((α + β u) e^{2πifu}):
 
@@ -134,6 +135,11 @@ class Statistics:
         ]
         return cls.from_arrays(series, grids, ratios)
 
+    def take(self, index: Tensor) -> Statistics:
+        """The signals of an index, shape (B',), int64, or of a mask, shape (B,), bool."""
+        folded = tuple(x[index] for x in self.folded)
+        return Statistics(self.grids, self.ratios, folded, self.energy[index])
+
     @property
     def n(self) -> int:
         """Number of samples of all streams of one signal."""
@@ -166,7 +172,7 @@ class Statistics:
                 (data,) = moments(folded, flat, grid, powers=1)
             else:
                 data = interpolated_moment(folded.flatten(1)[:, : grid.n], flat, grid)
-            match = (local.conj() * data.unflatten(1, frequency.shape[1:])).real.sum(-1)
+            match = (local.conj() * data.reshape(frequency.shape)).real.sum(-1)
             total = total - 2 * match + energy(frequency, local, grid)
         return total
 
@@ -200,7 +206,8 @@ class Statistics:
             c: Complex amplitudes referred to τ, shape (B, K); 0 for a tone that does not exist.
 
         Returns:
-            RSS, shape (B,); Jᵀ(x − m) over r_s², shape (B, 3K), f, Re c, Im c of the first tone first; JᵀJ over r_s², shape (B, 3K, 3K).
+            RSS, shape (B,); Jᵀ(x − m) over r_s², shape (B, 3K), f, Re c, Im c of the first tone first; JᵀJ over r_s²,
+            shape (B, 3K, 3K).
         """
         k = frequency.shape[1]
         rss = self.energy

@@ -7,9 +7,9 @@ points B_l and a kernel ψ of W points give it everywhere (a non-uniform FFT of 
 .. math:: \sum_i x_i e^{-2πi g i} = \sum_l ψ(gR - l)\, B_l, \quad
           B_l = \sum_i \frac{x_i}{\hat ψ(i/R)}\, e^{-2πi l i/R} .
 
-The kernel is the exponential of a semicircle, ψ(x) = exp(β(√(1 − (2x/W)²) − 1)), cheap to evaluate and nearly as compact
-as the best possible. Its transform has no closed form and is integrated once for each grid. What of ψ̂ lies beyond ξ =
-1 − N/2R ≥ 3/4 folds back and is the error: with W = 16 it is of the order of rounding.
+The kernel is the exponential of a semicircle, ψ(x) = exp(β(√(1 − (2x/W)²) − 1)), cheap to evaluate and nearly as
+compact as the best possible. Its transform has no closed form and is integrated once for each grid. What of ψ̂ lies
+beyond ξ = 1 − N/2R ≥ 3/4 folds back and is the error: with W = 16 it is of the order of rounding.
 """
 
 from __future__ import annotations
@@ -71,7 +71,10 @@ def _weights(n: int, size: int) -> Tensor:
     height = 0.25 * np.pi * WIDTH * weights * np.exp(BETA * (np.cos(a) - 1)) * np.cos(a)
     xi = (np.arange(n) - n // 2) / size
     transform = np.concatenate(
-        [np.cos(np.pi * WIDTH * np.outer(part, np.sin(a))) @ height for part in np.array_split(xi, 1 + n // 4096)]
+        [
+            np.cos(np.pi * WIDTH * np.outer(part, np.sin(a))) @ height
+            for part in np.array_split(xi, 1 + n // 4096)
+        ]
     )
     return torch.as_tensor(1 / transform)
 

@@ -14,9 +14,9 @@ grows. The decrement Jᵀ(x − m)·Δz/s², s² = σ² or RSS/n, at λ = 0 is t
 its root the distance to the maximum in posterior standard deviations; below `TOLERANCE` the fit has converged.
 
 **Failure.** `converged` is False where the start is not finite, two tones fall together or an amplitude vanishes (JᵀJ
-is singular, or A is below the floor of σ), a frequency leaves (0, Nyquist) of the long stream or strays from its start by more than `max_shift` bins,
-or the iterations run out. A maximum that was reached may be a local one (a side lobe, a peak of the noise): whether the
-residual is white is another question, which RSS/(n σ²) begins to answer.
+is singular, or A is below the floor of σ), a frequency leaves (0, Nyquist) of the long stream or strays from its start
+by more than `max_shift` bins, or the iterations run out. A maximum that was reached may be a local one (a side lobe, a
+peak of the noise): whether the residual is white is another question, which RSS/(n σ²) begins to answer.
 
 **Covariance.** Σ_z = σ² (JᵀJ)⁻¹, the inverse Fisher matrix, is carried to θ = (A, φ, f) by A = |c|, φ = arg c − 2πfτ:
 
@@ -103,7 +103,7 @@ def gauss_newton_step(
     step = _solve(scale, factor, slope) * regular[:, None]
     move_f, move_c = _limited(step, statistics)
     new = from_complex(frequency + move_f, c + move_c, statistics.reference)
-    covariance = _covariance(scale, factor, frequency, c, mask, sigma, statistics.reference)
+    covariance = _covariance(scale, factor, c, mask, sigma, statistics.reference)
     new = torch.where(regular[:, None, None], new, theta.double())
     return torch.where(mask[..., None], new, 0.0), covariance
 
@@ -158,7 +158,7 @@ def fit(
     converged = state["converged"] & ((inside & near & alive) | ~mask).all(-1)
     level = floor.maximum(rss / n if sigma is None else sigma.double() ** 2).sqrt()
     scale, factor, _ = _factorize(state["matrix"], mask, torch.zeros_like(rss))
-    covariance = _covariance(scale, factor, frequency, c, mask, level, statistics.reference)
+    covariance = _covariance(scale, factor, c, mask, level, statistics.reference)
     result = from_complex(frequency, c, statistics.reference)
     return Laplace(
         theta=torch.where(mask[..., None], result, 0.0),
@@ -228,7 +228,7 @@ def linear_amplitudes(
     zero = torch.zeros_like(frequency)
     _, slope, matrix = statistics.normal_equations(frequency, torch.complex(zero, zero))
     scale, factor, _ = _factorize(matrix, mask, torch.zeros_like(statistics.energy), linear=True)
-    step = _solve(scale, factor, slope).unflatten(-1, (-1, 3))
+    step = _solve(scale, factor, slope).reshape(*frequency.shape, 3)
     theta = from_complex(frequency, torch.complex(step[..., 1], step[..., 2]), statistics.reference)
     return torch.where(mask[..., None], theta, 0.0)
 
@@ -273,20 +273,14 @@ def _solve(scale: Tensor, factor: Tensor, slope: Tensor) -> Tensor:
 
 def _limited(step: Tensor, statistics: Statistics) -> tuple[Tensor, Tensor]:
     """Splits Δz, shape (B, 3K), into changes of f and c, shape (B, K) each, none of f above the limit."""
-    f, re, im = step.unflatten(-1, (-1, 3)).unbind(-1)
+    f, re, im = (step[:, i::3] for i in range(3))
     limit = LARGEST_MOVE / statistics.grids[0].duration
     shrink = (limit / f.abs().clamp_min(limit)).clamp(max=1.0)
     return f * shrink, torch.complex(re * shrink, im * shrink)
 
 
 def _covariance(
-    scale: Tensor,
-    factor: Tensor,
-    frequency: Tensor,
-    c: Tensor,
-    mask: Tensor,
-    sigma: Tensor,
-    reference: float,
+    scale: Tensor, factor: Tensor, c: Tensor, mask: Tensor, sigma: Tensor, reference: float
 ) -> Tensor:
     """Covariance of (A, φ, f), shape (B, 3K, 3K), from the factorized JᵀJ."""
     inverse = torch.cholesky_inverse(factor) * scale[:, :, None] * scale[:, None, :]
@@ -298,11 +292,10 @@ def _covariance(
         torch.stack([-2 * math.pi * reference * one, -b / amplitude, a / amplitude], -1),
         torch.stack([one, zero, zero], -1),
     ]
-    block = (
-        torch.stack(rows, -2) * mask[..., None, None]
-    )  # (B, K, 3, 3): d(A, φ, f)/d(f, Re c, Im c)
-    k = frequency.shape[-1]
-    full = torch.diag_embed(block.permute(0, 2, 3, 1)).permute(0, 3, 1, 4, 2)  # (B, K, 3, K, 3)
-    jacobian = full.reshape(len(c), 3 * k, 3 * k)
-    covariance = jacobian @ inverse @ jacobian.mT * (sigma.double() ** 2)[:, None, None]
+    # (B, K, 3, 3): d(A, φ, f)/d(f, Re c, Im c)
+    block = torch.stack(rows, -2) * (mask * sigma.double()[:, None])[..., None, None]
+    batch, k = mask.shape
+    covariance = (block @ inverse.view(batch, k, 3, 3 * k)).view(batch, 3 * k, k, 3)
+    covariance = (covariance.transpose(1, 2) @ block.mT).transpose(1, 2)  # (B, 3K, K, 3)
+    covariance = covariance.reshape(batch, 3 * k, 3 * k)
     return 0.5 * (covariance + covariance.mT)

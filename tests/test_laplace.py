@@ -15,6 +15,7 @@ from torch import Tensor
 from slotflow import Grid, Prior, simulate
 from slotflow.evaluate import crb_covariance, crb_std
 from slotflow.exact import Laplace, Statistics, fit, gauss_newton_step, linear_amplitudes
+from slotflow.exact.likelihood import from_complex, to_complex
 from slotflow.simulate import Simulation
 
 NOISY = Prior(sigma=(0.1, 1.5))
@@ -60,7 +61,7 @@ def test_reaches_the_bound(k: int | None, short: bool, seed: int) -> None:
     simulation = simulate(NOISY, n, LONG, SHORT, seed=seed, k=k)
     statistics = Statistics.from_simulation(simulation, short=short)
     result = fit(statistics, perturbed(simulation, seed), simulation.mask)
-    assert result.converged.all()
+    assert result.converged.all() and result.reliable.all()
     assert int(result.iterations.median()) <= 6
     z = scores(result, simulation, streams=2 if short else 1)
     assert_at_bound(z)
@@ -260,6 +261,7 @@ def test_hopeless_starts_do_not_converge(seed: int) -> None:
     start[5, 2, 2] = math.inf
     result = fit(statistics, start)
     assert result.converged.tolist() == [False] * 6 + [True]
+    assert torch.equal(result.reliable, result.converged)
     for value in (result.theta, result.sigma, result.covariance, result.log_likelihood, result.rss):
         assert value.isfinite().all()
     assert (result.covariance[:6] == 0).all()
@@ -276,9 +278,54 @@ def test_starts_far_away_never_pass_for_the_answer(seed: int) -> None:
         excess = (result.rss / simulation.sigma**2 - statistics.n) / math.sqrt(2 * statistics.n)
         assert (~result.converged | (excess > 10)).all()
         assert result.theta.isfinite().all()
+        assert result.reliable.double().mean() < 0.5  # most say so without knowing σ
     good = fit(statistics, simulation.theta[:, :3])  # negative control: the truth passes
     excess = (good.rss / simulation.sigma**2 - statistics.n) / math.sqrt(2 * statistics.n)
     assert (good.converged & (excess < 6)).all()
+
+
+def test_mismatch_is_the_curvature(seed: int) -> None:
+    """Against the Hessian of the log-likelihood by autograd, on a pair that is barely resolved."""
+    grid = Grid(400, 0.1)
+    theta = torch.tensor([[[1.0, 0.3, 2.7], [0.9, 1.2, 2.7 + 0.8 / grid.duration]]]).double()
+    g = torch.Generator().manual_seed(seed)
+    x = model(theta, grid) + 0.3 * torch.randn(1, grid.n, generator=g, dtype=torch.float64)
+    statistics = Statistics.from_arrays([x], [grid])
+    sigma = torch.tensor([0.3]).double()
+    result = fit(statistics, theta, None, sigma)
+    assert result.converged.all()
+
+    frequency, c = to_complex(result.theta, statistics.reference)
+    z = torch.stack([frequency, c.real, c.imag], -1).flatten()
+
+    def loss(z: Tensor) -> Tensor:
+        f, re, im = z.view(1, 2, 3).unbind(-1)
+        tones = from_complex(f, torch.complex(re, im), statistics.reference)
+        return 0.5 * ((x - model(tones, grid)) ** 2).sum() / sigma[0] ** 2
+
+    hessian = torch.autograd.functional.hessian(loss, z)
+    fisher = statistics.normal_equations(frequency, c)[2][0] / sigma**2
+    scale = fisher.diagonal().rsqrt()
+    factor = torch.linalg.cholesky(fisher * scale * scale[:, None])
+    curvature = hessian * scale * scale[:, None]
+    whitened = torch.linalg.solve(factor, torch.linalg.solve(factor, curvature).mT)
+    expected = (1 - whitened.mT.sum(-1)).abs().max()
+    # The displacement is finite, so third derivatives enter with a tenth of a standard deviation.
+    assert result.mismatch[0].item() == pytest.approx(expected.item(), abs=0.1, rel=0.2)
+
+
+def test_unresolved_pairs_are_not_reliable(seed: int) -> None:
+    """A pair 0.1/T apart has a banana for a posterior: the Gaussian says so itself. One 2/T apart is fine."""
+    g = torch.Generator().manual_seed(seed)
+    share = {}
+    for gap in (0.1, 2.0):
+        theta = torch.tensor([[[1.0, 0.3, 2.7], [0.9, 1.2, 2.7 + gap / LONG.duration]]]).double()
+        theta = theta.repeat(50, 1, 1)
+        x = model(theta, LONG) + torch.randn(50, LONG.n, generator=g, dtype=torch.float64)
+        result = fit(Statistics.from_arrays([x], [LONG]), theta)
+        share[gap] = float(result.reliable.double().mean())
+    assert share[0.1] < 0.5
+    assert share[2.0] == 1.0
 
 
 def test_iterations_run_out(seed: int) -> None:

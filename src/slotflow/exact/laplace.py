@@ -5,9 +5,8 @@ residual x − m and the Jacobian J of m, the damped Gauss–Newton step solves
 
 .. math:: (J^T J + λ\, \mathrm{diag}\, J^T J)\, Δz = J^T (x - m) .
 
-It is solved in units in which JᵀJ has a unit diagonal, so that hertz and amplitudes never meet in one matrix: a single
-tone on the long stream gives the identity there, and only overlap between tones makes the system ill conditioned. A
-tone whose frequency would move by more than half a bin 1/T has its own three steps shortened.
+It is solved in units in which JᵀJ has a unit diagonal (`systems.py`). A tone whose frequency would move by more than
+half a bin 1/T has its own three steps shortened.
 
 **Control.** λ is each signal's own: a trial that does not raise RSS is taken and λ falls, any other is refused and λ
 grows. The decrement Jᵀ(x − m)·Δz/s², s² = σ² or RSS/n, at λ = 0 is twice the gain in log L that is left to expect, and
@@ -15,15 +14,21 @@ its root the distance to the maximum in posterior standard deviations; below `TO
 
 **Failure.** `converged` is False where the start is not finite, two tones fall together or an amplitude vanishes (JᵀJ
 is singular, or A is below the floor of σ), a frequency leaves (0, Nyquist) of the long stream or strays from its start
-by more than `max_shift` bins, or the iterations run out. A maximum that was reached may be a local one (a side lobe, a
-peak of the noise): whether the residual is white is another question, which RSS/(n σ²) begins to answer.
+by more than `max_shift` bins, no step lowers RSS any more, or the iterations run out.
 
-**Covariance.** Σ_z = σ² (JᵀJ)⁻¹, the inverse Fisher matrix, is carried to θ = (A, φ, f) by A = |c|, φ = arg c − 2πfτ:
+**Mismatch.** A maximum that was reached may be a local one (a side lobe, a peak of the noise) or one at which the
+Gaussian is a poor picture (an unresolved pair). Either shows in the curvature H of −log L, which the Fisher matrix F =
+JᵀJ/σ² should equal. With the Cholesky factor F = C Cᵀ and the displacement d = ε C⁻ᵀ1, ε of a standard deviation along
+every axis of the Gaussian, the slope changes by −H d and
 
-.. math:: dA = (\Re c\, d\Re c + \Im c\, d\Im c)/A, \quad dφ = (\Re c\, d\Im c - \Im c\, d\Re c)/A^2 - 2πτ\, df .
+.. math:: e = 1 - C^{-1} H d / ε = (I - C^{-1} H C^{-T})\, 1
 
-With σ unknown its maximum is σ² = RSS/n. σ is never taken below `SIGMA_FLOOR` × rms of the data, where float32
-rounds: without a floor the likelihood of noiseless data would have no bound.
+vanishes if H = F; `mismatch` is its largest entry. It is of the order of 1/SNR for resolved tones; at 1 an undamped
+Gauss–Newton step would no longer approach the maximum. `reliable` asks for less than `LARGEST_MISMATCH`. Whether the
+residual is white is another question, which RSS/(n σ²) begins to answer.
+
+**Noise level.** With σ unknown its maximum is σ² = RSS/n. σ is never taken below `SIGMA_FLOOR` × rms of the data, where
+float32 rounds: without a floor the likelihood of noiseless data would have no bound.
 """
 
 from __future__ import annotations
@@ -35,6 +40,7 @@ import torch
 from torch import Tensor
 
 from slotflow.exact.likelihood import Statistics, from_complex, to_complex
+from slotflow.exact.systems import factorize, solve, theta_covariance
 
 __all__ = ["Laplace", "fit", "gauss_newton_step", "linear_amplitudes"]
 
@@ -46,12 +52,16 @@ LARGEST_MOVE = 0.5
 """Largest change of a frequency in one step, in bins 1/T of the long stream."""
 FIRST_DAMPING = 1e-3
 """λ of a fit's first step."""
+LARGEST_DAMPING = 1e9
+"""λ beyond which a fit gives up."""
+DISPLACEMENT = 0.1
+"""ε, in posterior standard deviations."""
+LARGEST_MISMATCH = 0.5
+"""Mismatch from which on the Gaussian is not to be relied on."""
 ROUNDING = 2e-13
 """Accuracy of RSS in units of the data's energy: a rise within it does not count."""
 CHANGING = ("frequency", "c", "rss", "slope", "matrix", "iterations", "converged")
 """What a fit changes for good."""
-SINGULAR = 1e-13
-"""A scaled system whose smallest pivot falls below this is singular."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,6 +82,13 @@ class Laplace:
     """Gauss–Newton steps tried, (B,), int64."""
     converged: Tensor
     """Whether theta is a maximum with an invertible Fisher matrix, (B,), bool."""
+    mismatch: Tensor
+    """How far the curvature there is from the Fisher matrix, relative, (B,); inf where not converged."""
+
+    @property
+    def reliable(self) -> Tensor:
+        """Whether the fit converged and its Gaussian describes the likelihood around it, (B,), bool."""
+        return self.converged & (self.mismatch < LARGEST_MISMATCH)
 
 
 @torch.no_grad()
@@ -89,7 +106,7 @@ def gauss_newton_step(
         theta: Where to start, (A, φ, f), shape (B, K, 3).
         mask: Which tones exist, shape (B, K), bool; None: all.
         sigma: Noise level, shape (B,).
-        damping: λ ≥ 0.
+        damping: λ ≥ 0; the covariance includes it.
 
     Returns:
         The new theta, shape (B, K, 3), zeros outside the mask, and the covariance of (A, φ, f), shape (B, 3K, 3K), from
@@ -99,11 +116,11 @@ def gauss_newton_step(
     mask = _full_mask(theta) if mask is None else mask
     frequency, c = to_complex(theta, statistics.reference, mask)
     _, slope, matrix = statistics.normal_equations(frequency, c)
-    scale, factor, regular = _factorize(matrix, mask, torch.full_like(sigma, damping))
-    step = _solve(scale, factor, slope) * regular[:, None]
+    scale, factor, regular = factorize(matrix, mask, torch.full_like(sigma, damping))
+    step = solve(scale, factor, slope) * regular[:, None]
     move_f, move_c = _limited(step, statistics)
     new = from_complex(frequency + move_f, c + move_c, statistics.reference)
-    covariance = _covariance(scale, factor, c, mask, sigma, statistics.reference)
+    covariance = theta_covariance(scale, factor, c, mask, sigma, statistics.reference)
     new = torch.where(regular[:, None, None], new, theta.double())
     return torch.where(mask[..., None], new, 0.0), covariance
 
@@ -157,8 +174,9 @@ def fit(
     alive = c.abs() ** 2 > floor[:, None]
     converged = state["converged"] & ((inside & near & alive) | ~mask).all(-1)
     level = floor.maximum(rss / n if sigma is None else sigma.double() ** 2).sqrt()
-    scale, factor, _ = _factorize(state["matrix"], mask, torch.zeros_like(rss))
-    covariance = _covariance(scale, factor, c, mask, level, statistics.reference)
+    scale, factor, _ = factorize(state["matrix"], mask, torch.zeros_like(rss))
+    covariance = theta_covariance(scale, factor, c, mask, level, statistics.reference)
+    mismatch = _mismatch(statistics, state, scale, factor, DISPLACEMENT * level[:, None])
     result = from_complex(frequency, c, statistics.reference)
     return Laplace(
         theta=torch.where(mask[..., None], result, 0.0),
@@ -168,6 +186,7 @@ def fit(
         rss=rss,
         iterations=state["iterations"],
         converged=converged,
+        mismatch=torch.where(converged, mismatch, math.inf),
     )
 
 
@@ -179,10 +198,11 @@ def _climb(
     zero = torch.zeros_like(state["rss"])
     while True:
         variance = state["floor"].maximum(state["rss"] / n if profiled else state["variance"])
-        scale, factor, regular = _factorize(state["matrix"], state["mask"], zero)
-        decrement = (_solve(scale, factor, state["slope"]) * state["slope"]).sum(-1) / variance
+        scale, factor, regular = factorize(state["matrix"], state["mask"], zero)
+        decrement = (solve(scale, factor, state["slope"]) * state["slope"]).sum(-1) / variance
         state["converged"] |= ~done & regular & (decrement < TOLERANCE)
         done |= state["converged"] | (state["iterations"] >= max_iterations)
+        done |= state["damping"] > LARGEST_DAMPING
         left = int((~done).sum())
         if left == 0:
             return
@@ -194,8 +214,8 @@ def _climb(
                 state[name][index] = part[name]
             return
         state["iterations"] += (~done).long()
-        scale, factor, regular = _factorize(state["matrix"], state["mask"], state["damping"])
-        move_f, move_c = _limited(_solve(scale, factor, state["slope"]), statistics)
+        scale, factor, regular = factorize(state["matrix"], state["mask"], state["damping"])
+        move_f, move_c = _limited(solve(scale, factor, state["slope"]), statistics)
         trial = {"frequency": state["frequency"] + move_f, "c": state["c"] + move_c}
         trial["rss"], trial["slope"], trial["matrix"] = statistics.normal_equations(
             trial["frequency"], trial["c"]
@@ -205,7 +225,24 @@ def _climb(
             chosen = better.view(-1, *[1] * (value.ndim - 1))
             state[name] = torch.where(chosen, value, state[name])
         damping = state["damping"]
-        state["damping"] = torch.where(better, damping * 0.03, damping * 8 + 1e-6).clamp(max=1e12)
+        state["damping"] = torch.where(better, damping * 0.03, damping * 8 + 1e-6)
+
+
+def _mismatch(
+    statistics: Statistics, state: dict[str, Tensor], scale: Tensor, factor: Tensor, size: Tensor
+) -> Tensor:
+    """Largest entry of e of the module's docstring, shape (B,), for a displacement of size ε σ, shape (B, 1)."""
+    ones = torch.ones_like(scale)[..., None]
+    d = torch.linalg.solve_triangular(factor.mT, ones, upper=True).squeeze(-1) * scale * size
+    frequency, c = (
+        state["frequency"] + d[:, 0::3],
+        state["c"] + torch.complex(d[:, 1::3], d[:, 2::3]),
+    )
+    _, slope, _ = statistics.normal_equations(frequency, c)
+    change = ((slope - state["slope"]) * scale)[..., None]
+    e = 1 + torch.linalg.solve_triangular(factor, change, upper=False).squeeze(-1) / size
+    e = torch.where(scale > 0, e.abs(), 0.0)
+    return torch.nn.functional.pad(e, (0, 1)).amax(-1)  # padded: there may be no tone at all
 
 
 @torch.no_grad()
@@ -227,8 +264,8 @@ def linear_amplitudes(
     frequency = torch.where(mask, frequency, 0.0)
     zero = torch.zeros_like(frequency)
     _, slope, matrix = statistics.normal_equations(frequency, torch.complex(zero, zero))
-    scale, factor, _ = _factorize(matrix, mask, torch.zeros_like(statistics.energy), linear=True)
-    step = _solve(scale, factor, slope).reshape(*frequency.shape, 3)
+    scale, factor, _ = factorize(matrix, mask, torch.zeros_like(statistics.energy), linear=True)
+    step = solve(scale, factor, slope).reshape(*frequency.shape, 3)
     theta = from_complex(frequency, torch.complex(step[..., 1], step[..., 2]), statistics.reference)
     return torch.where(mask[..., None], theta, 0.0)
 
@@ -237,65 +274,9 @@ def _full_mask(theta: Tensor) -> Tensor:
     return torch.ones(theta.shape[:-1], dtype=torch.bool, device=theta.device)
 
 
-def _factorize(
-    matrix: Tensor, mask: Tensor, damping: Tensor, linear: bool = False
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Scales JᵀJ, shape (B, 3K, 3K), to a unit diagonal, adds λ, shape (B,), and factorizes.
-
-    Returns:
-        The scale of each unknown, shape (B, 3K), 0 for those that are held (absent tones; the frequencies if linear);
-        the lower Cholesky factor, shape (B, 3K, 3K), the identity where the system is singular; whether it is regular,
-        shape (B,), bool.
-    """
-    free = mask[..., None].expand(-1, -1, 3)
-    if linear:
-        free = free & torch.tensor([False, True, True], device=mask.device)
-    free = free.flatten(1)
-    diagonal = matrix.diagonal(dim1=-2, dim2=-1)
-    positive = (diagonal > 0) & diagonal.isfinite()
-    scale = torch.where(free & positive, diagonal, 1.0).rsqrt() * (free & positive)
-    eye = torch.eye(matrix.shape[-1], device=matrix.device, dtype=matrix.dtype)
-    held = (~(free & positive)).double()
-    system = matrix.nan_to_num() * scale[:, :, None] * scale[:, None, :]
-    system = system + eye * (held + damping[:, None])[:, None, :]
-    factor, info = torch.linalg.cholesky_ex(system)
-    pivots = factor.diagonal(dim1=-2, dim2=-1) ** 2
-    sound = (info == 0) & (pivots > SINGULAR).all(-1)
-    factor = torch.where(sound[:, None, None], factor, eye)
-    return scale, factor, sound & (positive | ~free).all(-1)
-
-
-def _solve(scale: Tensor, factor: Tensor, slope: Tensor) -> Tensor:
-    """Δz, shape (B, 3K), for Jᵀ(x − m) of the same shape."""
-    scaled = torch.cholesky_solve((slope * scale)[..., None], factor)
-    return scaled.squeeze(-1) * scale
-
-
 def _limited(step: Tensor, statistics: Statistics) -> tuple[Tensor, Tensor]:
     """Splits Δz, shape (B, 3K), into changes of f and c, shape (B, K) each, none of f above the limit."""
     f, re, im = (step[:, i::3] for i in range(3))
     limit = LARGEST_MOVE / statistics.grids[0].duration
     shrink = (limit / f.abs().clamp_min(limit)).clamp(max=1.0)
     return f * shrink, torch.complex(re * shrink, im * shrink)
-
-
-def _covariance(
-    scale: Tensor, factor: Tensor, c: Tensor, mask: Tensor, sigma: Tensor, reference: float
-) -> Tensor:
-    """Covariance of (A, φ, f), shape (B, 3K, 3K), from the factorized JᵀJ."""
-    inverse = torch.cholesky_inverse(factor) * scale[:, :, None] * scale[:, None, :]
-    amplitude = torch.where(c.abs() > 0, c.abs(), 1.0)
-    a, b = c.real / amplitude, c.imag / amplitude
-    zero, one = torch.zeros_like(a), torch.ones_like(a)
-    rows = [
-        torch.stack([zero, a, b], -1),
-        torch.stack([-2 * math.pi * reference * one, -b / amplitude, a / amplitude], -1),
-        torch.stack([one, zero, zero], -1),
-    ]
-    # (B, K, 3, 3): d(A, φ, f)/d(f, Re c, Im c)
-    block = torch.stack(rows, -2) * (mask * sigma.double()[:, None])[..., None, None]
-    batch, k = mask.shape
-    covariance = (block @ inverse.view(batch, k, 3, 3 * k)).view(batch, 3 * k, k, 3)
-    covariance = (covariance.transpose(1, 2) @ block.mT).transpose(1, 2)  # (B, 3K, K, 3)
-    covariance = covariance.reshape(batch, 3 * k, 3 * k)
-    return 0.5 * (covariance + covariance.mT)

@@ -12,9 +12,9 @@ half a bin 1/T has its own three steps shortened.
 grows. The decrement Jᵀ(x − m)·Δz/s², s² = σ² or RSS/n, at λ = 0 is twice the gain in log L that is left to expect, and
 its root the distance to the maximum in posterior standard deviations; below `TOLERANCE` the fit has converged.
 
-**Failure.** `converged` is False where the start is not finite, two tones fall together or an amplitude vanishes (JᵀJ
-is singular, or A is below the floor of σ), a frequency leaves (0, Nyquist) of the long stream or strays from its start
-by more than `max_shift` bins, no step lowers RSS any more, or the iterations run out.
+**Failure.** `converged` is False where the start is not finite, two tones start or end in one place or an amplitude is
+zero (JᵀJ is singular there, or A is below the floor of σ), a frequency leaves (0, Nyquist) of the long stream or
+strays from its start by more than `max_shift` bins, no step lowers RSS any more, or the iterations run out.
 
 **Mismatch.** A maximum that was reached may be a local one (a side lobe, a peak of the noise) or one at which the
 Gaussian is a poor picture (an unresolved pair). Either shows in the curvature H of −log L, which the Fisher matrix F =
@@ -153,6 +153,7 @@ def fit(
     theta = torch.where(usable[:, None, None] & mask[..., None], theta.double(), 0.0)
     start, c = to_complex(theta, statistics.reference, mask)
     rss, slope, matrix = statistics.normal_equations(start, c)
+    _, _, regular = factorize(matrix, mask, torch.zeros_like(rss))
     state = {
         "frequency": start.clone(),
         "c": c,
@@ -162,7 +163,7 @@ def fit(
         "damping": torch.full_like(rss, FIRST_DAMPING),
         "iterations": torch.zeros_like(rss, dtype=torch.int64),
         "converged": torch.zeros_like(usable),
-        "done": ~usable,
+        "done": ~(usable & regular),
         "mask": mask,
         "floor": floor,
         "variance": torch.zeros_like(rss) if sigma is None else sigma.double() ** 2,

@@ -2,8 +2,8 @@ r"""The 3K × 3K system of a Gauss–Newton step, in units in which hertz and am
 
 JᵀJ is scaled to a unit diagonal, D JᵀJ D with D = diag(JᵀJ)^{−½}, before it is factorized: a single tone on the long
 stream gives the identity but for terms of order 1/N, and only overlap between tones makes the system ill conditioned.
-Unknowns that are held (absent tones, or frequencies in a linear fit) have the scale 0 and a row of the identity, so that
-signals with different K share one batch.
+Unknowns that are held (absent tones, or frequencies in a linear fit) have the scale 0 and a row of the identity, so
+that signals with different K share one batch.
 
 The covariance σ² (JᵀJ)⁻¹ of z = (f, Re c, Im c) is carried to θ = (A, φ, f) by A = |c|, φ = arg c − 2πfτ:
 

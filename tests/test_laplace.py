@@ -1,0 +1,351 @@
+"""Joint Gauss–Newton: reaches the bound, is the same for one signal and many, and says when it failed."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+from statistics_helpers import assert_within
+from tone_helpers import LONG, SHORT, model, phase_error
+from torch import Tensor
+
+from slotflow import Grid, Prior, simulate
+from slotflow.evaluate import crb_covariance, crb_std
+from slotflow.exact import Laplace, Statistics, fit, gauss_newton_step, linear_amplitudes
+from slotflow.exact.likelihood import from_complex, to_complex
+from slotflow.simulate import Simulation
+
+NOISY = Prior(sigma=(0.1, 1.5))
+MEDIAN_OF_HALF_NORMAL = 0.6744897501960817
+ROBUST_SD_ERROR = 1.166
+"""Standard error of the robust sd of n Gaussian numbers, times √n (asymptotic variance of the median of |z|)."""
+
+
+def perturbed(simulation: Simulation, seed: int, size: float = 1.0) -> Tensor:
+    """Starting values around the truth: 10 % in A, 0.3 rad, 0.1 bins, times `size`."""
+    g = torch.Generator().manual_seed(seed)
+    noise = torch.randn(simulation.theta.shape, generator=g, dtype=torch.float64)
+    return simulation.theta + size * noise * torch.tensor([0.1, 0.3, 1 / 3000])
+
+
+def scores(result: Laplace, simulation: Simulation, streams: int = 2) -> NDArray[np.float64]:
+    """(estimate − truth)/bound of every tone, (tones, 3)."""
+    truth, mask = simulation.theta, simulation.mask
+    bound = crb_std(truth, simulation.sigma, simulation.grids[:streams], mask)
+    error = (result.theta - truth).numpy()
+    error[..., 1] = phase_error(error[..., 1])
+    z: NDArray[np.float64] = (error / bound.clamp_min(1e-300).numpy())[mask.numpy()]
+    return z
+
+
+def assert_at_bound(z: NDArray[np.float64]) -> None:
+    """Robust sd of scores (n, 3) is 1 and their mean 0, within Monte-Carlo error."""
+    n = len(z)
+    robust = np.median(np.abs(z), axis=0) / MEDIAN_OF_HALF_NORMAL
+    # 1 % of slack (5 × 0.002): the bound holds to first order in 1/SNR.
+    assert_within(robust, 1.0, ROBUST_SD_ERROR / math.sqrt(n) + 0.002)
+    assert_within(z.mean(0), 0.0, z.std(0, ddof=1) / math.sqrt(n) + 0.002)
+
+
+# ---------------------------------------------------------------------- the bound
+
+
+@pytest.mark.parametrize("k", [1, 3, 10, None])
+@pytest.mark.parametrize("short", [True, False])
+def test_reaches_the_bound(k: int | None, short: bool, seed: int) -> None:
+    """Any number of tones, one count or mixed, with and without the short stream."""
+    n = {1: 1000, 3: 400, 10: 150, None: 250}[k]
+    simulation = simulate(NOISY, n, LONG, SHORT, seed=seed, k=k)
+    statistics = Statistics.from_simulation(simulation, short=short)
+    result = fit(statistics, perturbed(simulation, seed), simulation.mask)
+    assert result.converged.all() and result.reliable.all()
+    assert int(result.iterations.median()) <= 6
+    z = scores(result, simulation, streams=2 if short else 1)
+    assert_at_bound(z)
+    with pytest.raises(AssertionError):  # negative controls: 30 % off, and biased
+        assert_at_bound(1.3 * z)
+    with pytest.raises(AssertionError):
+        assert_at_bound(z + 0.5)
+
+
+def test_is_a_maximum_with_its_curvature(seed: int) -> None:
+    """No draw of the Gaussian is likelier than its centre, and the mean drop in log L is half the dimension."""
+    simulation = simulate(NOISY, 4, LONG, SHORT, seed=seed, k=5)
+    statistics = Statistics.from_simulation(simulation)
+    result = fit(statistics, perturbed(simulation, seed), simulation.mask, simulation.sigma)
+    n, dim = 500, 15
+    g = torch.Generator().manual_seed(seed)
+    noise = torch.randn(4, n, dim, generator=g, dtype=torch.float64)
+    factor = torch.linalg.cholesky(result.covariance[:, :dim, :dim])
+    draws = result.theta[:, None, :5] + (noise @ factor.mT).unflatten(-1, (5, 3))
+    drop = result.log_likelihood[:, None] - statistics.log_likelihood(draws, simulation.sigma)
+    assert (drop > 0).all()
+    # Gaussian to a per cent or so: half a χ² with 15 degrees of freedom.
+    assert_within(drop.mean(1).numpy(), dim / 2, math.sqrt(dim / 2 / n) + 0.02 * dim / 2 / 5)
+
+
+def test_covariance_is_the_bound_at_the_maximum(seed: int) -> None:
+    simulation = simulate(NOISY, 20, LONG, SHORT, seed=seed)
+    statistics = Statistics.from_simulation(simulation)
+    result = fit(statistics, simulation.theta, simulation.mask, simulation.sigma)
+    bound = crb_covariance(result.theta, simulation.sigma, simulation.grids, simulation.mask)
+    sd = bound.diagonal(dim1=-2, dim2=-1).clamp_min(1e-300).sqrt()
+    assert ((result.covariance - bound) / sd[:, :, None] / sd[:, None, :]).abs().max() < 1e-8
+    outside = ~simulation.mask.repeat_interleave(3, 1)
+    assert (result.covariance[outside[:, :, None] | outside[:, None, :]] == 0).all()
+    assert (result.theta[~simulation.mask] == 0).all()
+
+
+def test_sigma(seed: int) -> None:
+    """Profiled σ² = RSS/n; log L there is at least that at the true σ; Θ does not depend on it."""
+    simulation = simulate(NOISY, 50, LONG, SHORT, seed=seed, k=3)
+    statistics = Statistics.from_simulation(simulation)
+    free = fit(statistics, simulation.theta, simulation.mask)
+    known = fit(statistics, simulation.theta, simulation.mask, simulation.sigma)
+    assert torch.allclose(free.sigma, (free.rss / statistics.n).sqrt())
+    assert torch.equal(known.sigma, simulation.sigma)
+    assert (free.log_likelihood >= known.log_likelihood).all()
+    assert torch.allclose(free.theta, known.theta, rtol=1e-5)
+    expected = statistics.log_likelihood(free.theta, free.sigma, simulation.mask)
+    assert torch.allclose(free.log_likelihood, expected, rtol=1e-9)
+    # 9 parameters are fitted, so RSS/σ² has n − 9 degrees of freedom.
+    ratio = (free.rss / simulation.sigma**2).numpy()
+    freedom = statistics.n - 9
+    assert_within(ratio.mean(), freedom, math.sqrt(2 * freedom / 50))
+
+
+# ---------------------------------------------------------------------- batches and shapes
+
+
+def test_batched_equals_single(seed: int) -> None:
+    simulation = simulate(NOISY, 6, LONG, SHORT, seed=seed)
+    start = perturbed(simulation, seed)
+    together = fit(Statistics.from_simulation(simulation), start, simulation.mask)
+    for i in range(6):
+        k = int(simulation.k[i])
+        statistics = Statistics.from_observation(simulation.observation(i))
+        alone = fit(statistics, start[i : i + 1, :k])
+        assert torch.allclose(alone.theta[0], together.theta[i, :k], rtol=1e-9)
+        assert torch.allclose(
+            alone.covariance[0], together.covariance[i, : 3 * k, : 3 * k], rtol=1e-5, atol=1e-14
+        )
+        assert torch.allclose(alone.log_likelihood[0], together.log_likelihood[i], rtol=1e-10)
+        assert alone.iterations[0] == together.iterations[i]
+
+
+def test_signals_without_tones(seed: int) -> None:
+    """K = 0, by the mask or by the shape: nothing to fit, the residual is the data."""
+    simulation = simulate(NOISY, 4, LONG, seed=seed, k=2)
+    statistics = Statistics.from_simulation(simulation)
+    mask = simulation.mask.clone()
+    mask[::2] = False
+    given = mask.clone()
+    result = fit(statistics, simulation.theta, mask)
+    assert torch.equal(mask, given)
+    assert result.converged.all()
+    assert torch.equal(result.rss[::2], statistics.energy[::2])
+    assert (result.theta[::2] == 0).all() and (result.covariance[::2] == 0).all()
+    empty = fit(statistics, torch.zeros(4, 0, 3))
+    assert empty.converged.all() and empty.covariance.shape == (4, 0, 0)
+    assert torch.equal(empty.rss, statistics.energy)
+    half = statistics.take(torch.tensor([3, 1]))
+    assert torch.allclose(half.rss(simulation.theta[[3, 1]]), result.rss[[3, 1]], rtol=0.05)
+
+
+def test_order_of_tones_does_not_matter(seed: int) -> None:
+    simulation = simulate(NOISY, 5, LONG, SHORT, seed=seed, k=4)
+    statistics = Statistics.from_simulation(simulation, short=False)
+    start = perturbed(simulation, seed)[:, :4]
+    order = torch.tensor([2, 0, 3, 1])
+    plain, shuffled = fit(statistics, start), fit(statistics, start[:, order])
+    assert torch.allclose(plain.theta[:, order], shuffled.theta, rtol=1e-8)
+
+
+def test_time_origin_moves_the_phase_only(seed: int) -> None:
+    """The same samples 1,000 s later: A and f stay, φ turns by −2πf·1000 s and correlates with f."""
+    simulation = simulate(NOISY, 3, LONG, seed=seed, k=2)
+    late = Grid(LONG.n, LONG.dt, 1000.0)
+    here = fit(Statistics.from_simulation(simulation), simulation.theta, simulation.mask)
+    start = simulation.theta.clone()
+    start[..., 1] -= 2 * math.pi * 1000.0 * start[..., 2]
+    there = fit(Statistics.from_arrays([simulation.long], [late]), start, simulation.mask)
+    assert torch.allclose(here.theta[..., [0, 2]], there.theta[..., [0, 2]], rtol=1e-9)
+    turned = there.theta[..., 1] + 2 * math.pi * 1000.0 * there.theta[..., 2]
+    assert np.abs(phase_error((here.theta[..., 1] - turned).numpy())).max() < 1e-5
+    assert (there.covariance[:, 1, 1] > 4 * here.covariance[:, 1, 1]).all()
+
+
+# ---------------------------------------------------------------------- one step
+
+
+def test_one_step_reaches_the_maximum(seed: int) -> None:
+    """From 2 bounds away one joint step lands within a small share of a bound of the maximum."""
+    simulation = simulate(NOISY, 100, LONG, SHORT, seed=seed)
+    statistics = Statistics.from_simulation(simulation)
+    mask, sigma = simulation.mask, simulation.sigma
+    best = fit(statistics, simulation.theta, mask, sigma)
+    bound = crb_std(best.theta, sigma, simulation.grids, mask)
+    g = torch.Generator().manual_seed(seed)
+    sign = 2.0 * torch.randint(0, 2, bound.shape, generator=g) - 1
+    start = best.theta + 2 * sign * bound
+    theta, covariance = gauss_newton_step(statistics, start, mask, sigma)
+    error = (theta - best.theta).numpy()
+    error[..., 1] = phase_error(error[..., 1])
+    away = np.abs(error / bound.clamp_min(1e-300).numpy())[mask.numpy()]
+    assert np.median(away) < 0.1
+    sd = covariance.diagonal(dim1=-2, dim2=-1).sqrt().unflatten(-1, (-1, 3))
+    assert torch.allclose((sd / bound)[mask].median(), torch.ones(()).double(), rtol=0.05)
+    assert (theta[~mask] == 0).all()
+
+
+def test_one_step_stays_finite_and_has_no_gradient(seed: int) -> None:
+    """Equal tones, no amplitude, all-zero data: theta comes back unchanged, nothing is NaN."""
+    simulation = simulate(NOISY, 3, LONG, SHORT, seed=seed, k=3)
+    statistics = Statistics.from_simulation(simulation)
+    theta = simulation.theta[:, :3].clone()
+    theta[0, 1, 2] = theta[0, 0, 2]
+    theta[1, 2, 0] = 0.0
+    start = theta.clone().requires_grad_()
+    new, covariance = gauss_newton_step(statistics, start, None, simulation.sigma)
+    assert not new.requires_grad and not covariance.requires_grad
+    assert new.isfinite().all() and covariance.isfinite().all()
+    assert torch.allclose(new[:2], theta[:2], rtol=1e-9)
+    assert not torch.allclose(new[2], theta[2], rtol=1e-9)
+    assert (covariance.diagonal(dim1=-2, dim2=-1) >= 0).all()
+    zeros = Statistics.from_arrays([torch.zeros(3, LONG.n)], [LONG])
+    new, covariance = gauss_newton_step(zeros, theta, None, simulation.sigma)
+    assert new.isfinite().all() and covariance.isfinite().all()
+
+
+def test_frequency_moves_half_a_bin_at_most(seed: int) -> None:
+    simulation = simulate(NOISY, 50, LONG, seed=seed, k=1)
+    statistics = Statistics.from_simulation(simulation)
+    start = simulation.theta[:, :1].clone()
+    start[..., 2] += 1.5 / LONG.duration
+    new, _ = gauss_newton_step(statistics, start, None, simulation.sigma)
+    assert (new[..., 2] - start[..., 2]).abs().max() <= 0.5 / LONG.duration * (1 + 1e-9)
+
+
+# ---------------------------------------------------------------------- starts
+
+
+def test_amplitudes_from_frequencies(seed: int) -> None:
+    """The linear fit is the maximum in A and φ: no draw around it at the same frequencies is likelier."""
+    simulation = simulate(NOISY, 20, LONG, SHORT, seed=seed)
+    statistics = Statistics.from_simulation(simulation)
+    frequency = perturbed(simulation, seed)[..., 2]
+    theta = linear_amplitudes(statistics, frequency, simulation.mask)
+    assert torch.equal(theta[..., 2], torch.where(simulation.mask, frequency, 0.0))
+    g = torch.Generator().manual_seed(seed)
+    noise = torch.randn(20, 30, *theta.shape[1:], generator=g, dtype=torch.float64)
+    around = theta[:, None] + noise * torch.tensor([1e-3, 1e-3, 0.0])
+    best = statistics.rss(theta, simulation.mask)
+    assert (statistics.rss(around, simulation.mask) >= best[:, None]).all()
+    assert fit(statistics, theta, simulation.mask).converged.all()
+
+
+def test_hopeless_starts_do_not_converge(seed: int) -> None:
+    """NaN, two tones in one place, A = 0, beyond Nyquist, a negative frequency: said, and never a NaN."""
+    simulation = simulate(NOISY, 7, LONG, SHORT, seed=seed, k=3)
+    statistics = Statistics.from_simulation(simulation, short=False)
+    start = simulation.theta[:, :3].clone()
+    start[0, 1, 1] = math.nan
+    start[1, 1, 2] = start[1, 0, 2]
+    start[2, 0, 0] = 0.0
+    start[3, 0, 2] = 10.0 - start[3, 0, 2]  # the alias fits as well, with the phase turned round
+    start[3, 0, 1] *= -1
+    start[4, 0, 1:] *= -1
+    start[5, 2, 2] = math.inf
+    result = fit(statistics, start)
+    assert result.converged.tolist() == [False] * 6 + [True]
+    assert torch.equal(result.reliable, result.converged)
+    for value in (result.theta, result.sigma, result.covariance, result.log_likelihood, result.rss):
+        assert value.isfinite().all()
+    assert (result.covariance[:6] == 0).all()
+
+
+def test_starts_far_away_never_pass_for_the_answer(seed: int) -> None:
+    """Bins away from the tones a fit fails, or ends at a maximum that leaves far more than noise."""
+    simulation = simulate(Prior(sigma=(0.1, 0.5)), 100, LONG, SHORT, seed=seed, k=3)
+    statistics = Statistics.from_simulation(simulation)
+    for bins in (1.5, 5.0, 20.0):
+        start = simulation.theta[:, :3].clone()
+        start[..., 2] += bins / LONG.duration
+        result = fit(statistics, start)
+        excess = (result.rss / simulation.sigma**2 - statistics.n) / math.sqrt(2 * statistics.n)
+        assert (~result.converged | (excess > 10)).all()
+        assert result.theta.isfinite().all()
+        assert result.reliable.double().mean() < 0.5  # most say so without knowing σ
+    good = fit(statistics, simulation.theta[:, :3])  # negative control: the truth passes
+    excess = (good.rss / simulation.sigma**2 - statistics.n) / math.sqrt(2 * statistics.n)
+    assert (good.converged & (excess < 6)).all()
+
+
+def test_mismatch_is_the_curvature(seed: int) -> None:
+    """Against the Hessian of the log-likelihood by autograd, on a pair that is barely resolved."""
+    grid = Grid(400, 0.1)
+    theta = torch.tensor([[[1.0, 0.3, 2.7], [0.9, 1.2, 2.7 + 0.8 / grid.duration]]]).double()
+    g = torch.Generator().manual_seed(seed)
+    x = model(theta, grid) + 0.3 * torch.randn(1, grid.n, generator=g, dtype=torch.float64)
+    statistics = Statistics.from_arrays([x], [grid])
+    sigma = torch.tensor([0.3]).double()
+    result = fit(statistics, theta, None, sigma)
+    assert result.converged.all()
+
+    frequency, c = to_complex(result.theta, statistics.reference)
+    z = torch.stack([frequency, c.real, c.imag], -1).flatten()
+
+    def loss(z: Tensor) -> Tensor:
+        f, re, im = z.view(1, 2, 3).unbind(-1)
+        tones = from_complex(f, torch.complex(re, im), statistics.reference)
+        return 0.5 * ((x - model(tones, grid)) ** 2).sum() / sigma[0] ** 2
+
+    hessian = torch.autograd.functional.hessian(loss, z)
+    fisher = statistics.normal_equations(frequency, c)[2][0] / sigma**2
+    scale = fisher.diagonal().rsqrt()
+    factor = torch.linalg.cholesky(fisher * scale * scale[:, None])
+    curvature = hessian * scale * scale[:, None]
+    whitened = torch.linalg.solve(factor, torch.linalg.solve(factor, curvature).mT)
+    expected = (1 - whitened.mT.sum(-1)).abs().max()
+    # The displacement is finite, so third derivatives enter with a tenth of a standard deviation.
+    assert result.mismatch[0].item() == pytest.approx(expected.item(), abs=0.1, rel=0.2)
+
+
+def test_unresolved_pairs_are_not_reliable(seed: int) -> None:
+    """A pair 0.1/T apart has a banana for a posterior: the Gaussian says so itself. One 2/T apart is fine."""
+    g = torch.Generator().manual_seed(seed)
+    share = {}
+    for gap in (0.1, 2.0):
+        theta = torch.tensor([[[1.0, 0.3, 2.7], [0.9, 1.2, 2.7 + gap / LONG.duration]]]).double()
+        theta = theta.repeat(50, 1, 1)
+        x = model(theta, LONG) + torch.randn(50, LONG.n, generator=g, dtype=torch.float64)
+        result = fit(Statistics.from_arrays([x], [LONG]), theta)
+        share[gap] = float(result.reliable.double().mean())
+    assert share[0.1] < 0.5
+    assert share[2.0] == 1.0
+
+
+def test_iterations_run_out(seed: int) -> None:
+    simulation = simulate(NOISY, 5, LONG, seed=seed, k=3)
+    statistics = Statistics.from_simulation(simulation)
+    result = fit(statistics, perturbed(simulation, seed), simulation.mask, max_iterations=1)
+    assert not result.converged.any()
+    assert (result.iterations == 1).all()
+
+
+def test_noiseless_and_empty_data(seed: int) -> None:
+    """Noiseless: the truth to rounding and σ at its floor or above. All zeros: no tone, no convergence."""
+    simulation = simulate(NOISY, 3, LONG, seed=seed, k=3)
+    clean = model(simulation.theta, LONG)
+    statistics = Statistics.from_arrays([clean], [LONG])
+    result = fit(statistics, perturbed(simulation, seed, 0.5), simulation.mask)
+    assert result.converged.all()
+    assert torch.allclose(result.theta, simulation.theta, atol=1e-7)
+    assert (result.sigma >= 0.99e-6 * clean.square().mean(-1).sqrt()).all()
+    zeros = Statistics.from_arrays([torch.zeros(3, LONG.n)], [LONG])
+    result = fit(zeros, simulation.theta, simulation.mask)
+    assert not result.converged.any()
+    assert result.theta.isfinite().all() and result.log_likelihood.isfinite().all()

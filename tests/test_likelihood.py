@@ -1,0 +1,280 @@
+"""The likelihood's closed forms against sums written out in time, and its derivatives against autograd."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from tone_helpers import LONG, SHORT, model, reference_rss
+from torch import Tensor
+
+from slotflow import Grid, Observation, Prior, Stream, simulate
+from slotflow.exact.kernels import dirichlet, energy, fold, gram, mid_time, moments
+from slotflow.exact.likelihood import Statistics, from_complex, to_complex
+from slotflow.exact.nonuniform import interpolated_moment
+
+NOISY = Prior(sigma=(0.5, 1.5))
+GRIDS = [Grid(1, 0.1), Grid(2, 0.5), Grid(7, 0.3), LONG, SHORT, Grid(5121, 0.1, 40.0)]
+
+
+def generator(seed: int) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def random_theta(seed: int, *shape: int) -> Tensor:
+    """Tones (A, φ, f) from the band, shape (*shape, 3)."""
+    u = torch.rand(*shape, 3, generator=generator(seed), dtype=torch.float64)
+    return torch.stack([0.5 + u[..., 0], 2 * math.pi * u[..., 1], 2.5 + 0.5 * u[..., 2]], -1)
+
+
+# ---------------------------------------------------------------------- kernels
+
+
+def centred(grid: Grid) -> Tensor:
+    return grid.dt * (torch.arange(grid.n, dtype=torch.float64) - 0.5 * (grid.n - 1))
+
+
+@pytest.mark.parametrize("grid", GRIDS)
+def test_dirichlet_sums(grid: Grid) -> None:
+    """At zero, around the change of formula, between, and at multiples of the sampling rate."""
+    rate = 1 / grid.dt
+    small = torch.logspace(-12, 0, 60, dtype=torch.float64) * rate
+    change = (
+        (1 + torch.tensor([-1e-9, 1e-9], dtype=torch.float64)) * 0.5 / (math.pi * grid.duration)
+    )
+    f = torch.cat([torch.zeros(1, dtype=torch.float64), small, change])
+    f = torch.cat([f, -f, rate + f, 2 * rate - f, 0.5 * rate + f])
+    u = centred(grid)
+    # Turns are reduced before the sine, so that the reference does not lose digits.
+    angle = 2 * math.pi * torch.remainder(f[:, None] * u, 1.0)
+    sums = angle.cos().sum(-1), (u * angle.sin()).sum(-1), (u**2 * angle.cos()).sum(-1)
+    for p, (closed, reference) in enumerate(zip(dirichlet(f, grid), sums, strict=True)):
+        scale = grid.n * (0.5 * grid.duration) ** p
+        assert (closed - reference).abs().max() < 1e-11 * scale
+    assert torch.allclose(dirichlet(f, grid, powers=1)[0], sums[0], rtol=0, atol=1e-11 * grid.n)
+
+
+def test_quotients_alone_are_not_enough() -> None:
+    """Negative control: without the series the second derivative loses its digits near zero."""
+    n, y = LONG.n, math.pi * 1e-9
+    d0 = math.sin(n * y) / math.sin(y)
+    d1 = (n * math.cos(n * y) - d0 * math.cos(y)) / math.sin(y)
+    naive = -0.25 * LONG.dt**2 * ((1 - n * n) * d0 - 2 * d1 / math.tan(y))
+    exact = dirichlet(torch.tensor(1e-9 / LONG.dt, dtype=torch.float64), LONG)[2].item()
+    assert abs(naive / exact - 1) > 1e-6
+
+
+def test_gram_of_close_tones() -> None:
+    gap = 0.1 / LONG.duration
+    f = torch.tensor([2.5, 2.5 + gap, 2.7, 4.9999, 1e-4], dtype=torch.float64)
+    u = centred(LONG)
+    angle = 2 * math.pi * f[:, None] * u
+    functions = angle.cos(), u * angle.sin(), angle.sin(), u * angle.cos()
+    even, odd = torch.cat(functions[:2]), torch.cat(functions[2:])
+    for closed, rows in zip(gram(f, LONG), (even, odd), strict=True):
+        norm = rows.norm(dim=-1)
+        assert ((closed - rows @ rows.T) / norm / norm[:, None]).abs().max() < 1e-10
+    assert (even @ odd.T).abs().max() < 1e-8 * even.norm() * odd.norm()
+
+
+@pytest.mark.parametrize("grid", GRIDS)
+def test_moments(grid: Grid, seed: int) -> None:
+    x = torch.randn(3, grid.n, generator=generator(seed), dtype=torch.float64)
+    f = random_theta(seed + 1, 3, 5)[..., 2]
+    u = centred(grid)
+    turns = torch.remainder(f[..., None] * u, 1.0)
+    waves = torch.polar(torch.ones_like(turns), -2 * math.pi * turns)
+    interpolated = interpolated_moment(x, f, grid)
+    for p, value in enumerate(moments(fold(x), f, grid, powers=3)):
+        reference = (x[:, None] * u**p * waves).sum(-1)
+        scale = max(1.0, (0.5 * grid.duration) ** p) * x.norm()
+        assert (value - reference).abs().max() < 1e-11 * scale
+        if p == 0:
+            assert (interpolated - reference).abs().max() < 1e-11 * scale
+
+
+def test_energy(seed: int) -> None:
+    theta = random_theta(seed, 4, 6)
+    grid = Grid(3000, 0.1, -0.5 * 2999 * 0.1)
+    frequency, c = to_complex(theta, 0.0)
+    reference = (model(theta, grid) ** 2).sum(-1)
+    assert torch.allclose(energy(frequency, c, grid), reference, rtol=1e-11)
+
+
+# ---------------------------------------------------------------------- likelihood
+
+
+def test_agrees_with_time_domain(seed: int) -> None:
+    """Differences of log L over draws, few (matrix products) and many (interpolation), both streams, σ down to 0.02."""
+    simulation = simulate(Prior(sigma=(0.02, 1.0)), 4, LONG, SHORT, seed=seed, k=10)
+    assert simulation.short is not None
+    statistics = Statistics.from_simulation(simulation)
+    for draws in (3, 20):
+        jitter = torch.randn(4, draws, 10, 3, generator=generator(seed), dtype=torch.float64)
+        theta = simulation.theta[:, None] + jitter * torch.tensor([1e-2, 1e-2, 1e-5])
+        value = statistics.log_likelihood(theta, simulation.sigma)
+        rss = reference_rss([simulation.long, simulation.short], [LONG, SHORT], theta)
+        sigma = simulation.sigma[:, None]
+        reference = -0.5 * rss / sigma**2 - 8120 * (sigma * math.sqrt(2 * math.pi)).log()
+        assert (value - reference).abs().max() < 1e-6
+        assert (rss - rss[:, :1]).abs().max() > 1e-3  # the draws do differ
+
+
+def test_close_pair_in_a_long_series(seed: int) -> None:
+    """Two tones 0.1/T apart in 200,000 samples, 20,000 s: differences of log L still to 1e-6."""
+    grid = Grid(200_000, 0.1)
+    theta = torch.tensor([[[1.0, 0.3, 2.7], [0.8, 1.1, 2.7 + 0.1 / grid.duration]]]).double()
+    noise = torch.randn(1, grid.n, generator=generator(seed), dtype=torch.float64)
+    x = model(theta, grid) + noise
+    statistics = Statistics.from_arrays([x], [grid])
+    draws = theta[:, None].repeat(1, 4, 1, 1)
+    draws[0, 1:, 0, 2] += 1e-8 * torch.arange(1, 4)
+    draws[0, 1:, 1, 1] += 0.01
+    value = statistics.log_likelihood(draws, torch.ones(1, dtype=torch.float64))
+    reference = -0.5 * reference_rss([x], [grid], draws)
+    difference = (value - value[:, :1]) - (reference - reference[:, :1])
+    assert difference.abs().max() < 1e-6
+    many = statistics.log_likelihood(draws.repeat(1, 50, 1, 1), torch.ones(1, dtype=torch.float64))
+    assert (many[:, :4] - value).abs().max() < 1e-6
+
+
+def test_single_precision_would_not_do(seed: int) -> None:
+    """Negative control: the same sums in float32 miss 1e-6 by far."""
+    simulation = simulate(NOISY, 2, LONG, seed=seed, k=5)
+    statistics = Statistics.from_simulation(simulation)
+    theta = simulation.theta[:, None]
+    t = torch.as_tensor(LONG.times).float()
+    amplitude, phase, frequency = theta.float()[..., None].unbind(-2)
+    rough = (amplitude * (2 * math.pi * frequency * t + phase).cos()).sum(-2)
+    rss = ((simulation.long[:, None] - rough) ** 2).sum(-1)
+    assert (statistics.rss(theta) - rss).abs().max() > 1e-4
+
+
+def test_streams_add_up(seed: int) -> None:
+    simulation = simulate(NOISY, 3, LONG, Grid(5120, 1 / 512, 7.0), seed=seed, k=4)
+    assert simulation.short is not None
+    short = simulation.grids[1]
+    assert short is not None
+    theta, sigma = random_theta(seed, 3, 2, 4), simulation.sigma
+    both = Statistics.from_simulation(simulation).log_likelihood(theta, sigma)
+    alone = Statistics.from_simulation(simulation, short=False).log_likelihood(theta, sigma)
+    other = Statistics.from_arrays([simulation.short], [short]).log_likelihood(theta, sigma)
+    assert torch.allclose(both, alone + other, rtol=1e-12)
+
+
+def test_noise_ratio(seed: int) -> None:
+    """A short stream with its own noise level counts with its own weight."""
+    g = generator(seed)
+    long, short = torch.randn(50, generator=g).double(), torch.randn(40, generator=g).double()
+    observation = Observation(
+        Stream(long.numpy(), 0.1, sigma=0.7), Stream(short.numpy(), 0.01, 1.0, sigma=2.1)
+    )
+    statistics = Statistics.from_observation(observation)
+    theta = random_theta(seed, 1, 2)
+    value = statistics.log_likelihood(theta, torch.tensor([0.7]).double())
+    residuals = long - model(theta, Grid(50, 0.1)), short - model(theta, Grid(40, 0.01, 1.0))
+    reference = sum(
+        torch.distributions.Normal(0.0, s).log_prob(r).sum()
+        for s, r in zip((0.7, 2.1), residuals, strict=True)
+    )
+    assert torch.allclose(value, torch.as_tensor(reference), rtol=1e-7)
+
+
+def test_mask_batch_and_layouts(seed: int) -> None:
+    """Masked = shorter; batched = single; observations = simulation; one draw = no draw axis; K = 0 = energy."""
+    simulation = simulate(NOISY, 5, LONG, SHORT, seed=seed)
+    statistics = Statistics.from_simulation(simulation)
+    garbage = torch.where(simulation.mask[..., None], simulation.theta, math.nan)
+    value = statistics.log_likelihood(garbage, simulation.sigma, simulation.mask)
+    drawn = statistics.log_likelihood(garbage[:, None], simulation.sigma, simulation.mask)
+    assert torch.allclose(drawn[:, 0], value, rtol=1e-13)
+    observations = [simulation.observation(i) for i in range(5)]
+    assert torch.equal(Statistics.from_observation(observations).energy, statistics.energy)
+    for i, observation in enumerate(observations):
+        theta = torch.as_tensor(simulation.components(i))[None]
+        single = Statistics.from_observation(observation)
+        assert torch.allclose(
+            single.log_likelihood(theta, simulation.sigma[i : i + 1]), value[i], rtol=1e-12
+        )
+    empty = statistics.rss(torch.zeros(5, 0, 3, dtype=torch.float64))
+    assert torch.equal(empty, statistics.energy)
+
+
+# ---------------------------------------------------------------------- derivatives
+
+
+def test_normal_equations_against_autograd(seed: int) -> None:
+    """Gradient and Gauss–Newton matrix in (f, Re c, Im c) against autograd through the time domain."""
+    grids = [Grid(300, 0.1, 3.0), Grid(512, 1 / 512, 7.0)]
+    x = [torch.randn(2, grid.n, generator=generator(seed), dtype=torch.float64) for grid in grids]
+    ratios = (1.0, 1.6)
+    statistics = Statistics.from_arrays(x, grids, ratios)
+    frequency, c = to_complex(random_theta(seed, 2, 3), statistics.reference)
+    frequency[:, 1] = frequency[:, 0] + 0.1 / grids[0].duration
+    z = torch.stack([frequency, c.real, c.imag], -1)
+
+    def residual(z: Tensor, i: int) -> Tensor:
+        c = torch.complex(z[..., 1], z[..., 2])
+        theta = from_complex(z[..., 0], c, statistics.reference)
+        parts = [(x[s][i] - model(theta, grids[s])) / ratios[s] for s in range(2)]
+        return torch.cat(parts, -1)
+
+    rss, slope, matrix = statistics.normal_equations(frequency, c)
+    for i in range(2):
+        r = residual(z[i], i)
+        jacobian = -torch.autograd.functional.jacobian(lambda v, i=i: residual(v, i), z[i])
+        jacobian = jacobian.flatten(1)  # (N, 3K)
+        scale = jacobian.norm(dim=0)
+        assert torch.allclose(rss[i], (r * r).sum(), rtol=1e-11)
+        assert ((slope[i] - jacobian.T @ r) / scale).abs().max() < 1e-9 * r.norm()
+        assert ((matrix[i] - jacobian.T @ jacobian) / scale / scale[:, None]).abs().max() < 1e-11
+
+
+@pytest.mark.parametrize("draws", [1, 50])
+def test_gradient_of_log_likelihood(draws: int, seed: int) -> None:
+    """Autograd through the closed forms (both branches) equals autograd through the time domain."""
+    grid = Grid(400, 0.1)
+    x = torch.randn(1, grid.n, generator=generator(seed), dtype=torch.float64)
+    statistics = Statistics.from_arrays([x], [grid])
+    theta = random_theta(seed, 1, draws, 3).requires_grad_()
+    sigma = torch.ones(1, dtype=torch.float64)
+    (closed,) = torch.autograd.grad(statistics.log_likelihood(theta, sigma).sum(), theta)
+    (reference,) = torch.autograd.grad(-0.5 * reference_rss([x], [grid], theta).sum(), theta)
+    assert torch.allclose(closed, reference, rtol=1e-9, atol=1e-9 * float(reference.abs().max()))
+
+
+def test_complex_and_back(seed: int) -> None:
+    theta = random_theta(seed, 4, 5)
+    assert torch.allclose(from_complex(*to_complex(theta, 149.95), 149.95), theta, rtol=1e-10)
+    assert mid_time(LONG) == pytest.approx(149.95)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_gpu_agrees(seed: int) -> None:
+    simulation = simulate(NOISY, 4, LONG, SHORT, seed=seed, k=5)
+    assert simulation.short is not None
+    theta = random_theta(seed, 4, 60, 5)
+    on_cpu = Statistics.from_simulation(simulation).log_likelihood(theta, simulation.sigma)
+    series = [simulation.long.cuda(), simulation.short.cuda()]
+    on_gpu = Statistics.from_arrays(series, [LONG, SHORT])
+    value = on_gpu.log_likelihood(theta.cuda(), simulation.sigma.cuda())
+    assert torch.allclose(value.cpu(), on_cpu, rtol=1e-11)
+
+
+# ---------------------------------------------------------------------- errors
+
+
+def test_errors() -> None:
+    x = torch.zeros(2, 10)
+    with pytest.raises(ValueError, match="as many series as grids"):
+        Statistics.from_arrays([x], [Grid(10, 0.1), Grid(10, 0.1)])
+    with pytest.raises(ValueError, match=r"shape \(2, 12\)"):
+        Statistics.from_arrays([x], [Grid(12, 0.1)])
+    with pytest.raises(ValueError, match="noise ratios"):
+        Statistics.from_arrays([x], [Grid(10, 0.1)], [0.0])
+    with pytest.raises(ValueError, match="at least one observation"):
+        Statistics.from_observation([])
+    a, b = (Observation.from_arrays(torch.ones(n).numpy(), 0.1) for n in (8, 9))
+    with pytest.raises(ValueError, match="same grids"):
+        Statistics.from_observation([a, b])

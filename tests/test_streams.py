@@ -21,8 +21,8 @@ BAND = (2.5, 3.0)
 
 
 def test_stream_properties():
-    stream = Stream(np.arange(5), 0.25, t0=2.0)
-    assert (stream.n, stream.duration, stream.nyquist) == (5, 1.25, 2.0)
+    stream = Stream(np.arange(5), 0.25, t0=2.0, sigma=0.5)
+    assert (stream.n, stream.duration, stream.nyquist, stream.sigma) == (5, 1.25, 2.0, 0.5)
     np.testing.assert_array_equal(stream.times, [2.0, 2.25, 2.5, 2.75, 3.0])
     assert stream.values.dtype == np.float64
 
@@ -188,6 +188,12 @@ def test_bad_steps_are_refused(dt: float):
 def test_bad_starts_are_refused(t0: float):
     with pytest.raises(ValueError, match="t0 must be finite"):
         Stream([1.0], 0.1, t0)
+
+
+@pytest.mark.parametrize("sigma", [0.0, -1.0, math.nan, math.inf])
+def test_bad_noise_levels_are_refused(sigma: float):
+    with pytest.raises(ValueError, match="sigma must be a positive number or None"):
+        Stream([1.0], 0.1, sigma=sigma)
 
 
 def test_short_stream_needs_its_step():

@@ -32,11 +32,14 @@ class Stream:
         values: Samples, shape (n,), finite.
         dt: Sampling step in seconds.
         t0: Time of the first sample in seconds; phases refer to t = 0.
+        sigma: Noise standard deviation per sample, if known. The exact likelihood weights streams by it; the networks
+            take the noise from the data.
     """
 
     values: NDArray[np.float64]
     dt: float
     t0: float = 0.0
+    sigma: float | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "values", _series(self.values))
@@ -44,14 +47,17 @@ class Stream:
             raise ValueError(f"dt must be a positive number of seconds, received {self.dt}.")
         if not math.isfinite(self.t0):
             raise ValueError(f"t0 must be finite, received {self.t0}.")
+        if self.sigma is not None and not (math.isfinite(self.sigma) and self.sigma > 0):
+            raise ValueError(f"sigma must be a positive number or None, received {self.sigma}.")
 
     @classmethod
-    def from_times(cls, times: ArrayLike, values: ArrayLike) -> Stream:
+    def from_times(cls, times: ArrayLike, values: ArrayLike, sigma: float | None = None) -> Stream:
         """Builds a stream from a time column, which must be even to 0.1 % of its step.
 
         Args:
             times: Time stamps in seconds, shape (n,), increasing.
             values: Samples, shape (n,).
+            sigma: Noise standard deviation per sample, if known.
         """
         t, x = _series(times, "times"), _series(values)
         if t.shape != x.shape:
@@ -77,7 +83,7 @@ class Stream:
                 f"{steps.min():.6g} to {steps.max():.6g} s (largest deviation {jitter:.2%} of the mean "
                 f"step {dt:.6g} s); resample the series onto an even grid first."
             )
-        return cls(x, dt, float(t[0]))
+        return cls(x, dt, float(t[0]), sigma)
 
     @property
     def n(self) -> int:

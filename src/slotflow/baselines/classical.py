@@ -1,0 +1,333 @@
+r"""The classical estimator: matching pursuit, joint Gauss–Newton, order by BIC or by Laplace evidence.
+
+**Pursuit.** For K = 1, 2, … the strongest peak of the residual's zero-padded periodogram inside the band, on the long
+stream, starts one more tone. All K tones are then refitted together on all streams (`exact/laplace.py`), so that an
+early tone moves as its neighbours are found. A tone that started on the wrong peak is shed on the way back: from each
+order one tone (the weakest, or one of the closest pair) is left out and the rest refitted, which becomes the fit of
+the order below if it explains the data better.
+
+**BIC.** With n samples and σ² = RSS/n, BIC_K = n ln(RSS_K / n) + 3K ln n. It knows nothing of the prior.
+
+**Evidence.** Around the maximum the likelihood is a Gaussian of covariance Σ in the 3K parameters, and σ has the
+relative variance 1/2n. The prior is flat across it but for its edges, so that
+
+.. math:: \ln Z_K = \ln L(\hatθ, \hatσ) + \ln K! + \ln p(\hatθ \mid K) + \ln p(\hatσ)
+    + \tfrac{3K}{2} \ln 2π + \tfrac12 \ln |Σ| + \tfrac12 \ln \frac{2π \hatσ^2}{2n} + \ln P ,
+
+where K! counts the equal modes of the labelled tuples, p(θ̂ | K) is the prior's density inside its support and P the
+share of the Gaussian that lies there, estimated from draws. Then p(K | x) ∝ Z_K p(K).
+
+Resolved tones at the paper's noise levels leave nothing to be desired. Below the resolution 1/T the pursuit can miss
+the second tone of a pair, the posterior is no Gaussian, and p(K | x) is overconfident.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from slotflow.config import Grid
+from slotflow.exact.laplace import Laplace, fit, linear_amplitudes
+from slotflow.exact.likelihood import Statistics
+from slotflow.priors import Prior
+from slotflow.simulate import tones
+from slotflow.streams import Observation
+
+__all__ = ["Classical", "classical"]
+
+PADDING = 4
+"""The periodogram has this many points per bin."""
+SPARE = 2
+"""Orders beyond the prior's k_max that the pursuit may pass through: a wrong tone is shed on the way back."""
+QUICK = 10
+"""Gauss–Newton steps of a first fit; resolved tones need five."""
+PATIENCE = 2
+"""The pursuit ends after so many orders without a better BIC and with less evidence than the best by `HOPELESS`."""
+HOPELESS = 25.0
+"""Logarithm of the odds beyond which an order no longer counts."""
+EDGE_DRAWS = 512
+"""Draws from which the share of the Gaussian inside the prior's support is estimated."""
+
+
+@dataclass(frozen=True, eq=False)
+class Classical:
+    """Fits of every order to B signals; index K = 0..K_max throughout."""
+
+    fits: list[Laplace]
+    """The joint fit of each order; signals whose pursuit ended earlier have converged = False."""
+    bic: Tensor
+    """BIC, (B, K_max + 1), inf where there is no fit."""
+    log_evidence: Tensor
+    """ln Z_K, (B, K_max + 1), −inf where there is no fit."""
+    prior: Prior
+    """The prior of the evidence."""
+
+    @property
+    def k_bic(self) -> NDArray[np.int64]:
+        """Order of the smallest BIC, (B,)."""
+        order: NDArray[np.int64] = self.bic.argmin(-1).numpy()
+        return order
+
+    @property
+    def k_probs(self) -> NDArray[np.float64]:
+        """p(K | x), (B, K_max + 1)."""
+        log_prior = self.prior.log_prob_k(torch.arange(self.prior.k_max + 1))
+        logits = self.log_evidence + log_prior
+        lost = (logits == -math.inf).all(-1, keepdim=True)  # no order has both a fit and a prior
+        probs: NDArray[np.float64]
+        probs = torch.where(lost, log_prior - self.bic / 2, logits).softmax(-1).numpy()
+        return probs
+
+    @property
+    def k_map(self) -> NDArray[np.int64]:
+        """Most probable K, (B,)."""
+        order: NDArray[np.int64] = self.k_probs.argmax(-1)
+        return order
+
+    def sample(self, i: int, n: int, k: int | None = None, seed: int = 0) -> NDArray[np.float64]:
+        """Joint draws of signal i from the Gaussian of order k, cut to the prior's support.
+
+        Args:
+            i: Which signal.
+            n: Number of draws.
+            k: Order; k_map if None.
+            seed: The same seed gives the same draws.
+
+        Returns:
+            (A, φ in [0, 2π), f), (n, k, 3).
+        """
+        k = int(self.k_map[i]) if k is None else k
+        if not 0 <= k < len(self.fits) or not bool(self.fits[k].converged[i]):
+            raise ValueError(
+                f"expected an order with a fit, received k = {k} for signal {i}; those of this signal "
+                f"are {[j for j, f in enumerate(self.fits) if bool(f.converged[i])]}."
+            )
+        generator = torch.Generator().manual_seed(seed)
+        found: list[Tensor] = []
+        for _ in range(1000):
+            draws = _gaussian(self.fits[k], n, generator, i)[0]  # (n, k, 3)
+            found.append(draws[self.prior.log_prob_theta(draws) > -math.inf])
+            if sum(map(len, found)) >= n:
+                theta: NDArray[np.float64] = torch.cat(found)[:n].numpy()
+                return theta
+        raise ValueError(
+            f"the fit of order {k} to signal {i} lies outside the prior; choose another order or prior."
+        )
+
+
+@torch.no_grad()
+def classical(
+    observation: Observation | Sequence[Observation], prior: Prior | None = None
+) -> Classical:
+    """Fits every order up to the prior's k_max.
+
+    Args:
+        observation: One observation, or several on the same grids.
+        prior: Band, largest order, and what the evidence is taken under; the paper's if None.
+    """
+    prior = Prior() if prior is None else prior
+    several = [observation] if isinstance(observation, Observation) else list(observation)
+    statistics = Statistics.from_observation(several)
+    grid = statistics.grids[0]
+    if prior.frequency[1] > 0.5 / grid.dt:
+        raise ValueError(
+            f"expected a band below the Nyquist frequency of {0.5 / grid.dt:g} Hz, received "
+            f"{prior.frequency} Hz; lower the prior's frequency range."
+        )
+    series = torch.as_tensor(np.stack([one.long.values for one in several]))  # (B, N)
+
+    size, orders = len(several), prior.k_max + 1 + SPARE
+    fits = [_nothing(size, k) for k in range(orders)]
+    result = Classical(
+        fits,
+        bic=torch.full((size, orders), math.inf, dtype=torch.float64),
+        log_evidence=torch.full((size, orders), -math.inf, dtype=torch.float64),
+        prior=prior,
+    )
+    active = torch.arange(size)
+    for k in range(orders):  # forward: one more tone
+        start = torch.zeros(len(active), 0, 3, dtype=torch.float64)
+        if k > 0:
+            before = fits[k - 1].theta[active]
+            peak = _strongest(series[active], before, grid, prior.frequency)
+            frequency = torch.cat([before[..., 2], peak[:, None]], dim=1)
+            start = linear_amplitudes(statistics.take(active), frequency)
+        _improve(result, k, start, active, statistics)
+        active = active[_worth_going_on(result, active, k)]
+        if len(active) == 0:
+            break
+    best = torch.maximum(result.bic.argmin(-1), result.log_evidence.argmax(-1))
+    for k in range(orders - 2, 0, -1):  # backward: one tone less, where that could be the answer
+        rows = torch.nonzero((k >= best - 2) & result.bic[:, k + 1].isfinite()).squeeze(-1)
+        for drop in (_weakest, _crowded):
+            if len(rows):
+                larger = fits[k + 1].theta[rows]
+                keep = torch.arange(k + 1) != drop(larger)[:, None]
+                start = larger[keep].reshape(len(rows), k, 3)
+                start = linear_amplitudes(statistics.take(rows), start[..., 2])
+                _improve(result, k, start, rows, statistics)
+    best = torch.maximum(result.bic.argmin(-1), result.log_evidence.argmax(-1))
+    for k in range(1, orders):  # the orders that matter go all the way
+        near = ((k - best).abs() <= 1) & result.bic[:, k].isfinite() & ~fits[k].converged
+        rows = torch.nonzero(near).squeeze(-1)
+        if len(rows):
+            _improve(result, k, fits[k].theta[rows], rows, statistics, max_iterations=60)
+    asked = prior.k_max + 1
+    return Classical(fits[:asked], result.bic[:, :asked], result.log_evidence[:, :asked], prior)
+
+
+def _improve(
+    result: Classical,
+    k: int,
+    start: Tensor,
+    rows: Tensor,
+    statistics: Statistics,
+    max_iterations: int = QUICK,
+) -> None:
+    """Fits k tones to some signals and keeps what explains the data better than what is there.
+
+    Args:
+        result: Changed in place.
+        k: Order.
+        start: Where to start, (R, k, 3).
+        rows: Which signals, (R,).
+        statistics: Of all signals.
+        max_iterations: Gauss–Newton steps at most.
+    """
+    n = statistics.n
+    found = fit(statistics.take(rows), start, max_iterations=max_iterations, max_shift=2.0)
+    bic = n * (found.rss / n).clamp_min(1e-300).log() + 3 * k * math.log(n)
+    evidence = _log_evidence(found, result.prior, n)
+    better = (bic <= result.bic[rows, k] + 1e-9) & bic.isfinite()
+    chosen = rows[better]
+    result.bic[chosen, k] = bic[better]
+    result.log_evidence[chosen, k] = evidence[better]
+    for name, values in vars(result.fits[k]).items():
+        values[chosen] = getattr(found, name)[better]
+
+
+def _strongest(series: Tensor, theta: Tensor, grid: Grid, band: tuple[float, float]) -> Tensor:
+    """Frequency of the strongest peak of the residual inside the band, (B,)."""
+    residual = series - tones(theta, grid).double() if theta.shape[1] else series
+    n = PADDING * grid.n
+    power = torch.fft.rfft(residual, n=n).abs()  # (B, n/2 + 1)
+    frequency = torch.arange(power.shape[1], dtype=torch.float64) / (n * grid.dt)
+    inside = (frequency >= band[0]) & (frequency <= band[1])
+    return frequency[torch.where(inside, power, -1.0).argmax(-1)]
+
+
+def _log_evidence(found: Laplace, prior: Prior, n: int) -> Tensor:
+    """Ln Z_K of each signal, (B,); −inf where the fit did not converge."""
+    k = found.theta.shape[1]
+    draws = _gaussian(found, EDGE_DRAWS, torch.Generator().manual_seed(0))  # (B, draws, k, 3)
+    log_prior = prior.log_prob_theta(draws)  # (B, draws)
+    inside = log_prior > -math.inf
+    share = (inside.sum(-1) + 0.5) / (EDGE_DRAWS + 1)
+    mean = torch.where(inside, log_prior, 0.0).sum(-1) / inside.sum(-1).clamp_min(1)
+    density = torch.where(
+        inside.any(-1), mean + share.log(), log_prior_scale(prior, k) + _log_tail(found, prior)
+    )
+    sigma, sd = found.sigma, found.sigma / math.sqrt(2 * n)
+    density = (
+        density + _log_mass(sigma, sd, prior.sigma) - math.log(prior.sigma[1] - prior.sigma[0])
+    )
+    total = found.log_likelihood + math.lgamma(k + 1) + density
+    total += 1.5 * k * math.log(2 * math.pi) + 0.5 * _log_determinant(found.covariance)
+    total += 0.5 * (math.pi * found.sigma**2 / n).log()
+    return torch.where(found.converged, total, -math.inf)
+
+
+def _log_tail(found: Laplace, prior: Prior) -> Tensor:
+    """Logarithm of the Gaussian's mass between the amplitudes' bounds, tone by tone, (B,)."""
+    sd = found.covariance.diagonal(dim1=-2, dim2=-1)[:, ::3].clamp_min(1e-300).sqrt()  # (B, k)
+    mass = _log_mass(found.theta[..., 0], sd, prior.amplitude).sum(-1)
+    return mass - math.log(2 * EDGE_DRAWS)
+
+
+def _log_mass(mean: Tensor, sd: Tensor, bounds: tuple[float, float]) -> Tensor:
+    """Logarithm of a Gaussian's mass between two bounds, accurate in the tails; same shape as mean."""
+    low, high = (bounds[0] - mean) / sd, (bounds[1] - mean) / sd
+    low, high = (
+        torch.where(low > 0, -high, low),
+        torch.where(low > 0, -low, high),
+    )  # the lighter tail
+    upper, lower = torch.special.log_ndtr(high), torch.special.log_ndtr(low)
+    mass: Tensor = upper + torch.log1p(-torch.exp(lower - upper).clamp(max=1 - 1e-16))
+    return mass
+
+
+def log_prior_scale(prior: Prior, k: int) -> float:
+    """Logarithm of the prior's density where all k tones sit well inside, at the mean amplitude."""
+    low, high = prior.frequency
+    theta = torch.zeros(k, 3, dtype=torch.float64)
+    theta[:, 0] = sum(prior.amplitude) / 2
+    theta[:, 2] = torch.linspace(low, high, max(k, 1), dtype=torch.float64)[:k]
+    return float(prior.log_prob_theta(theta))
+
+
+def _log_determinant(covariance: Tensor) -> Tensor:
+    """Ln |Σ| of (B, d, d), through unit diagonals; 0 for d = 0."""
+    scale = covariance.diagonal(dim1=-2, dim2=-1).clamp_min(1e-300).sqrt()
+    unit = covariance / (scale[:, :, None] * scale[:, None, :])
+    log_determinant: Tensor = torch.linalg.slogdet(unit).logabsdet + 2 * scale.log().sum(-1)
+    return log_determinant
+
+
+def _gaussian(found: Laplace, n: int, generator: torch.Generator, i: int | None = None) -> Tensor:
+    """Draws of (A, φ, f) around the fits, (B, n, k, 3), or of fit i alone, (1, n, k, 3)."""
+    rows = slice(None) if i is None else slice(i, i + 1)
+    theta, covariance = found.theta[rows], found.covariance[rows]
+    size, k = theta.shape[:2]
+    scale = covariance.diagonal(dim1=-2, dim2=-1).clamp_min(1e-300).sqrt()  # (B, 3k)
+    unit = covariance / (scale[:, :, None] * scale[:, None, :])
+    factor, _ = torch.linalg.cholesky_ex(unit)
+    z = torch.randn(n, 3 * k, generator=generator, dtype=torch.float64)
+    draws: Tensor = (z @ factor.mT) * scale[:, None, :]  # (B, n, 3k)
+    draws = theta[:, None] + draws.reshape(size, n, k, 3)
+    draws[..., 1] = torch.remainder(draws[..., 1], 2 * math.pi)
+    return draws
+
+
+def _worth_going_on(result: Classical, rows: Tensor, k: int) -> Tensor:
+    """Whether a tone beyond order k may still help, (R,)."""
+    bic, evidence = result.bic[rows, : k + 1], result.log_evidence[rows, : k + 1]
+    stale = bic.argmin(-1) <= k - PATIENCE
+    hopeless = evidence[:, max(k - PATIENCE + 1, 0) :].amax(-1) < evidence.amax(-1) - HOPELESS
+    return ~(stale & hopeless)
+
+
+def _weakest(theta: Tensor) -> Tensor:
+    """Index of the tone of smallest amplitude, (R,), of (R, k, 3)."""
+    return theta[..., 0].argmin(-1)
+
+
+def _crowded(theta: Tensor) -> Tensor:
+    """Index of the weaker tone of the closest pair, (R,), of (R, k, 3)."""
+    frequency, order = theta[..., 2].sort(-1)
+    rows = torch.arange(len(theta))
+    if theta.shape[1] < 2:
+        return torch.zeros_like(rows)
+    first = frequency.diff(dim=-1).argmin(-1)
+    left, right = order[rows, first], order[rows, first + 1]
+    return torch.where(theta[rows, left, 0] < theta[rows, right, 0], left, right)
+
+
+def _nothing(size: int, k: int) -> Laplace:
+    """No fit of order k to any of the signals."""
+    zero = torch.zeros(size, dtype=torch.float64)
+    return Laplace(
+        theta=torch.zeros(size, k, 3, dtype=torch.float64),
+        sigma=zero.clone(),
+        covariance=torch.zeros(size, 3 * k, 3 * k, dtype=torch.float64),
+        log_likelihood=zero.clone(),
+        rss=zero.clone(),
+        iterations=torch.zeros(size, dtype=torch.int64),
+        converged=torch.zeros(size, dtype=torch.bool),
+        mismatch=zero.clone(),
+    )

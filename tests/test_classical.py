@@ -12,9 +12,9 @@ from statistics_helpers import assert_within
 
 from slotflow import Grid, Observation, Prior, Simulation, simulate
 from slotflow.baselines import Classical, classical
-from slotflow.baselines.classical import _log_mass
 from slotflow.config import Config
 from slotflow.evaluate.bounds import crb_std
+from slotflow.exact.evidence import _log_mass
 from slotflow.exact.likelihood import Statistics
 
 NOMINAL = Prior()

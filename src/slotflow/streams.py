@@ -15,6 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from slotflow.config import Grid
+
 __all__ = ["Observation", "Stream"]
 
 STEP_TOLERANCE = 1e-3
@@ -91,14 +93,19 @@ class Stream:
         return self.values.size
 
     @property
+    def grid(self) -> Grid:
+        """The sampling instants."""
+        return Grid(self.n, self.dt, self.t0)
+
+    @property
     def duration(self) -> float:
         """Length n·dt in seconds."""
-        return self.n * self.dt
+        return self.grid.duration
 
     @property
     def times(self) -> NDArray[np.float64]:
         """Time stamps in seconds, shape (n,)."""
-        return self.t0 + self.dt * np.arange(self.n, dtype=np.float64)
+        return self.grid.times
 
     @property
     def nyquist(self) -> float:

@@ -8,16 +8,9 @@ the order below if it explains the data better.
 
 **BIC.** With n samples and σ² = RSS/n, BIC_K = n ln(RSS_K / n) + 3K ln n. It knows nothing of the prior.
 
-**Evidence.** Around the maximum the likelihood is a Gaussian of covariance Σ in the 3K parameters, and σ has the
-relative variance 1/2n. The prior is flat across it but for its edges, so that
+**Evidence.** ln Z_K by Laplace's approximation under a given prior (`exact/evidence.py`); p(K | x) ∝ Z_K p(K).
 
-.. math:: \ln Z_K = \ln L(\hatθ, \hatσ) + \ln K! + \ln p(\hatθ \mid K) + \ln p(\hatσ)
-    + \tfrac{3K}{2} \ln 2π + \tfrac12 \ln |Σ| + \tfrac12 \ln \frac{2π \hatσ^2}{2n} + \ln P ,
-
-where K! counts the equal modes of the labelled tuples, p(θ̂ | K) is the prior's density inside its support and P the
-share of the Gaussian that lies there, estimated from draws. Then p(K | x) ∝ Z_K p(K).
-
-Resolved tones at the paper's noise levels leave nothing to be desired. Below the resolution 1/T the pursuit can miss
+Resolved tones at the paper's noise levels are an easy case for it. Below the resolution 1/T the pursuit can miss
 the second tone of a pair, the posterior is no Gaussian, and p(K | x) is overconfident.
 """
 
@@ -33,6 +26,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from slotflow.config import Grid
+from slotflow.exact.evidence import gaussian_draws, log_evidence
 from slotflow.exact.laplace import Laplace, fit, linear_amplitudes
 from slotflow.exact.likelihood import Statistics
 from slotflow.priors import Prior
@@ -51,8 +45,6 @@ PATIENCE = 2
 """The pursuit ends after so many orders without a better BIC and with less evidence than the best by `HOPELESS`."""
 HOPELESS = 25.0
 """Logarithm of the odds beyond which an order no longer counts."""
-EDGE_DRAWS = 512
-"""Draws from which the share of the Gaussian inside the prior's support is estimated."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,10 +100,12 @@ class Classical:
                 f"expected an order with a fit, received k = {k} for signal {i}; those of this signal "
                 f"are {[j for j, f in enumerate(self.fits) if bool(f.converged[i])]}."
             )
-        generator = torch.Generator().manual_seed(seed)
+        order, generator = self.fits[k], torch.Generator().manual_seed(seed)
         found: list[Tensor] = []
         for _ in range(1000):
-            draws = _gaussian(self.fits[k], n, generator, i)[0]  # (n, k, 3)
+            draws = gaussian_draws(
+                order.theta[i : i + 1], order.covariance[i : i + 1], n, generator
+            )[0]  # (n, k, 3)
             found.append(draws[self.prior.log_prob_theta(draws) > -math.inf])
             if sum(map(len, found)) >= n:
                 theta: NDArray[np.float64] = torch.cat(found)[:n].numpy()
@@ -203,7 +197,7 @@ def _improve(
     n = statistics.n
     found = fit(statistics.take(rows), start, max_iterations=max_iterations, max_shift=2.0)
     bic = n * (found.rss / n).clamp_min(1e-300).log() + 3 * k * math.log(n)
-    evidence = _log_evidence(found, result.prior, n)
+    evidence = log_evidence(found, result.prior, n)
     better = (bic <= result.bic[rows, k] + 1e-9) & bic.isfinite()
     chosen = rows[better]
     result.bic[chosen, k] = bic[better]
@@ -220,78 +214,6 @@ def _strongest(series: Tensor, theta: Tensor, grid: Grid, band: tuple[float, flo
     frequency = torch.arange(power.shape[1], dtype=torch.float64) / (n * grid.dt)
     inside = (frequency >= band[0]) & (frequency <= band[1])
     return frequency[torch.where(inside, power, -1.0).argmax(-1)]
-
-
-def _log_evidence(found: Laplace, prior: Prior, n: int) -> Tensor:
-    """Ln Z_K of each signal, (B,); −inf where the fit did not converge."""
-    k = found.theta.shape[1]
-    draws = _gaussian(found, EDGE_DRAWS, torch.Generator().manual_seed(0))  # (B, draws, k, 3)
-    log_prior = prior.log_prob_theta(draws)  # (B, draws)
-    inside = log_prior > -math.inf
-    share = (inside.sum(-1) + 0.5) / (EDGE_DRAWS + 1)
-    mean = torch.where(inside, log_prior, 0.0).sum(-1) / inside.sum(-1).clamp_min(1)
-    density = torch.where(
-        inside.any(-1), mean + share.log(), log_prior_scale(prior, k) + _log_tail(found, prior)
-    )
-    sigma, sd = found.sigma, found.sigma / math.sqrt(2 * n)
-    density = (
-        density + _log_mass(sigma, sd, prior.sigma) - math.log(prior.sigma[1] - prior.sigma[0])
-    )
-    total = found.log_likelihood + math.lgamma(k + 1) + density
-    total += 1.5 * k * math.log(2 * math.pi) + 0.5 * _log_determinant(found.covariance)
-    total += 0.5 * (math.pi * found.sigma**2 / n).log()
-    return torch.where(found.converged, total, -math.inf)
-
-
-def _log_tail(found: Laplace, prior: Prior) -> Tensor:
-    """Logarithm of the Gaussian's mass between the amplitudes' bounds, tone by tone, (B,)."""
-    sd = found.covariance.diagonal(dim1=-2, dim2=-1)[:, ::3].clamp_min(1e-300).sqrt()  # (B, k)
-    mass = _log_mass(found.theta[..., 0], sd, prior.amplitude).sum(-1)
-    return mass - math.log(2 * EDGE_DRAWS)
-
-
-def _log_mass(mean: Tensor, sd: Tensor, bounds: tuple[float, float]) -> Tensor:
-    """Logarithm of a Gaussian's mass between two bounds, accurate in the tails; same shape as mean."""
-    low, high = (bounds[0] - mean) / sd, (bounds[1] - mean) / sd
-    low, high = (
-        torch.where(low > 0, -high, low),
-        torch.where(low > 0, -low, high),
-    )  # the lighter tail
-    upper, lower = torch.special.log_ndtr(high), torch.special.log_ndtr(low)
-    mass: Tensor = upper + torch.log1p(-torch.exp(lower - upper).clamp(max=1 - 1e-16))
-    return mass
-
-
-def log_prior_scale(prior: Prior, k: int) -> float:
-    """Logarithm of the prior's density where all k tones sit well inside, at the mean amplitude."""
-    low, high = prior.frequency
-    theta = torch.zeros(k, 3, dtype=torch.float64)
-    theta[:, 0] = sum(prior.amplitude) / 2
-    theta[:, 2] = torch.linspace(low, high, max(k, 1), dtype=torch.float64)[:k]
-    return float(prior.log_prob_theta(theta))
-
-
-def _log_determinant(covariance: Tensor) -> Tensor:
-    """Ln |Σ| of (B, d, d), through unit diagonals; 0 for d = 0."""
-    scale = covariance.diagonal(dim1=-2, dim2=-1).clamp_min(1e-300).sqrt()
-    unit = covariance / (scale[:, :, None] * scale[:, None, :])
-    log_determinant: Tensor = torch.linalg.slogdet(unit).logabsdet + 2 * scale.log().sum(-1)
-    return log_determinant
-
-
-def _gaussian(found: Laplace, n: int, generator: torch.Generator, i: int | None = None) -> Tensor:
-    """Draws of (A, φ, f) around the fits, (B, n, k, 3), or of fit i alone, (1, n, k, 3)."""
-    rows = slice(None) if i is None else slice(i, i + 1)
-    theta, covariance = found.theta[rows], found.covariance[rows]
-    size, k = theta.shape[:2]
-    scale = covariance.diagonal(dim1=-2, dim2=-1).clamp_min(1e-300).sqrt()  # (B, 3k)
-    unit = covariance / (scale[:, :, None] * scale[:, None, :])
-    factor, _ = torch.linalg.cholesky_ex(unit)
-    z = torch.randn(n, 3 * k, generator=generator, dtype=torch.float64)
-    draws: Tensor = (z @ factor.mT) * scale[:, None, :]  # (B, n, 3k)
-    draws = theta[:, None] + draws.reshape(size, n, k, 3)
-    draws[..., 1] = torch.remainder(draws[..., 1], 2 * math.pi)
-    return draws
 
 
 def _worth_going_on(result: Classical, rows: Tensor, k: int) -> Tensor:

@@ -297,4 +297,4 @@ def _layout(observation: Observation) -> tuple[tuple[Grid, ...], tuple[float, ..
     levels = [s.sigma for s in streams]
     first = levels[0]
     ratios = [1.0 if level is None or first is None else level / first for level in levels]
-    return tuple(Grid(s.n, s.dt, s.t0) for s in streams), tuple(ratios)
+    return tuple(s.grid for s in streams), tuple(ratios)

@@ -37,6 +37,8 @@ __all__ = ["Classical", "classical"]
 
 PADDING = 4
 """The periodogram has this many points per bin."""
+CLEAR = 12.0
+"""A peak this many times above the noise's mean power is taken for a tone, or for the leakage of one."""
 SPARE = 2
 """Orders beyond the prior's k_max that the pursuit may pass through: a wrong tone is shed on the way back."""
 QUICK = 10
@@ -135,6 +137,7 @@ def classical(
             f"{prior.frequency} Hz; lower the prior's frequency range."
         )
     series = torch.as_tensor(np.stack([one.long.values for one in several]))  # (B, N)
+    noise = torch.tensor([one.noise_level(prior.frequency)[0] for one in several]).double()
 
     size, orders = len(several), prior.k_max + 1 + SPARE
     fits = [_nothing(size, k) for k in range(orders)]
@@ -149,7 +152,7 @@ def classical(
         start = torch.zeros(len(active), 0, 3, dtype=torch.float64)
         if k > 0:
             before = fits[k - 1].theta[active]
-            peak = _strongest(series[active], before, grid, prior.frequency)
+            peak = _strongest(series[active], before, noise[active], grid, prior)
             frequency = torch.cat([before[..., 2], peak[:, None]], dim=1)
             start = linear_amplitudes(statistics.take(active), frequency)
         _improve(result, k, start, active, statistics)
@@ -206,14 +209,33 @@ def _improve(
         values[chosen] = getattr(found, name)[better]
 
 
-def _strongest(series: Tensor, theta: Tensor, grid: Grid, band: tuple[float, float]) -> Tensor:
-    """Frequency of the strongest peak of the residual inside the band, (B,)."""
-    residual = series - tones(theta, grid).double() if theta.shape[1] else series
+def _strongest(series: Tensor, theta: Tensor, noise: Tensor, grid: Grid, prior: Prior) -> Tensor:
+    """Frequency of the strongest peak of the residual inside the band.
+
+    Peaks right beside a tone that is already there come last: as long as others remain, what is left beside it is
+    mostly their leakage, and two tones on one peak cancel each other with ever larger amplitudes.
+
+    Args:
+        series: The long streams, (B, N).
+        theta: Tones found so far, (B, k, 3).
+        noise: Estimates of σ, (B,), or NaN.
+        grid: Sampling of the long stream.
+        prior: Gives band and separation.
+
+    Returns:
+        Frequencies in Hz, (B,).
+    """
+    residual = series - tones(theta, grid).double()
     n = PADDING * grid.n
-    power = torch.fft.rfft(residual, n=n).abs()  # (B, n/2 + 1)
+    power = torch.fft.rfft(residual, n=n).abs() ** 2  # (B, n/2 + 1); of noise alone N σ²
     frequency = torch.arange(power.shape[1], dtype=torch.float64) / (n * grid.dt)
-    inside = (frequency >= band[0]) & (frequency <= band[1])
-    return frequency[torch.where(inside, power, -1.0).argmax(-1)]
+    inside = (frequency >= prior.frequency[0]) & (frequency <= prior.frequency[1])
+    frequency, power = frequency[inside], power[:, inside]
+    radius = max(0.7 * prior.min_separation, 0.75 / grid.duration)
+    beside = ((frequency - theta[..., 2, None]).abs() < radius).any(1)  # (B, F)
+    apart, peak = torch.where(beside, 0.0, power).max(-1)
+    clear = apart > CLEAR * noise**2 * grid.n
+    return frequency[torch.where(clear, peak, power.argmax(-1))]
 
 
 def _worth_going_on(result: Classical, rows: Tensor, k: int) -> Tensor:

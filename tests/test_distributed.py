@@ -60,7 +60,7 @@ def observe(optimizer, cfg, step, done):
     save_file(tensors, notes / f"{rank}-{step}.safetensors")
 
 
-original, training._set_learning_rate = training._set_learning_rate, observe
+original, training.set_learning_rate = training.set_learning_rate, observe
 sys.addaudithook(audit)
 training.train(Config.from_yaml(sys.argv[1]), out, device="cpu", quiet=True)
 inside = sorted(Path(path).name for path in touched if path.startswith(str(out)))

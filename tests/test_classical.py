@@ -188,3 +188,28 @@ def test_statistics_see_both_streams(nominal: tuple[Simulation, Classical]) -> N
     both = found.fits[k]
     assert Statistics.from_observation(signals.observation(one)).n == 8120
     assert (both.covariance[one].diagonal() < long_only.covariance[0].diagonal()).all()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ([], "at least one observation, received none"),
+        (3, "received int; build one with"),
+        ([np.zeros(5)], "received ndarray at position 0"),
+        ("x", "received str at position 0"),
+    ],
+)
+def test_what_is_no_observation(wrong: object, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        classical(wrong)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("amplitude", "k"), [(0.0, 0), (1.0, 1)])
+def test_data_without_noise(amplitude: float, k: int) -> None:
+    t = SMALL.times
+    x = amplitude * np.cos(2 * np.pi * 2.7 * t + 1)
+    found = classical(
+        Observation.from_arrays(x, SMALL.dt), Prior(k_min=0, k_max=3, min_separation=0.1)
+    )
+    assert found.k_map[0] == k
+    assert np.isfinite(found.k_probs).all()

@@ -364,7 +364,7 @@ def test_rounding_of_the_step_is_forgiven(debug_model: SlotFlow) -> None:
     ],
 )
 def test_wrong_types(wrong: Any, name: str, debug_model: SlotFlow) -> None:
-    with pytest.raises(ValueError, match=f"expects .*Observation.* received {name}"):
+    with pytest.raises(ValueError, match=f"expected .*Observation.* received {name}"):
         debug_model.infer(wrong)
 
 

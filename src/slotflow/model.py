@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import resources
 from pathlib import Path
@@ -20,7 +20,7 @@ from slotflow.encoders import Encoding, PooledEncoder
 from slotflow.flow import ConditionalFlow
 from slotflow.posterior import Posterior
 from slotflow.slots.densities import FlowSlots
-from slotflow.streams import Observation, Stream
+from slotflow.streams import Observation, Stream, as_list
 from slotflow.target import CircleTarget
 
 __all__ = ["DEFAULT", "SlotFlow", "pretrained_names"]
@@ -168,19 +168,9 @@ class SlotFlow(nn.Module):
             return self.infer(
                 [observation], k_prior=k_prior, device=device, dtype=dtype, threads=threads
             )[0]
-        if not isinstance(observation, Iterable):
-            raise ValueError(
-                f"infer expects an Observation or a sequence of them, received "
-                f"{type(observation).__name__}; build one with Observation.from_arrays."
-            )
-        observations = list(observation)
-        for i, obs in enumerate(observations):
-            if not isinstance(obs, Observation):
-                raise ValueError(
-                    f"infer expects Observations, received {type(obs).__name__} at position {i}; "
-                    "build one with Observation.from_arrays."
-                )
-            self._check(obs)
+        observations = as_list(observation)
+        for one in observations:
+            self._check(one)
         self._move(device, dtype)  # outside inference mode: the weights must stay trainable
         was_training = self.training
         self.eval()

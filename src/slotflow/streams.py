@@ -10,6 +10,7 @@ without a fit. Neighbouring Hann bins correlate with (4/9, 1/36) in power, so M 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from slotflow.config import Grid
 
-__all__ = ["Observation", "Stream"]
+__all__ = ["Observation", "Stream", "as_list"]
 
 STEP_TOLERANCE = 1e-3
 """Largest deviation of a time stamp from the even grid, as a share of the step."""
@@ -176,6 +177,25 @@ class Observation:
         sigma = float(np.sqrt(power[outside].mean()))
         independent = count / (1 + 2 * (4 / 9 + 1 / 36))
         return sigma, 0.5 * sigma / math.sqrt(independent)
+
+
+def as_list(observation: Observation | Iterable[Observation]) -> list[Observation]:
+    """One observation or several as a list, refusing anything else."""
+    if isinstance(observation, Observation):
+        return [observation]
+    if not isinstance(observation, Iterable):
+        raise ValueError(
+            f"expected an Observation or a sequence of them, received {type(observation).__name__}; "
+            "build one with Observation.from_arrays."
+        )
+    several = list(observation)
+    for i, one in enumerate(several):
+        if not isinstance(one, Observation):
+            raise ValueError(
+                f"expected Observations, received {type(one).__name__} at position {i}; build one with "
+                "Observation.from_arrays."
+            )
+    return several
 
 
 def _series(values: ArrayLike, name: str = "values") -> NDArray[np.float64]:

@@ -31,7 +31,7 @@ from slotflow.exact.laplace import Laplace, fit, linear_amplitudes
 from slotflow.exact.likelihood import Statistics
 from slotflow.priors import Prior
 from slotflow.simulate import tones
-from slotflow.streams import Observation
+from slotflow.streams import Observation, as_list
 
 __all__ = ["Classical", "classical"]
 
@@ -128,7 +128,7 @@ def classical(
         prior: Band, largest order, and what the evidence is taken under; the paper's if None.
     """
     prior = Prior() if prior is None else prior
-    several = [observation] if isinstance(observation, Observation) else list(observation)
+    several = as_list(observation)
     statistics = Statistics.from_observation(several)
     grid = statistics.grids[0]
     if prior.frequency[1] > 0.5 / grid.dt:

@@ -46,7 +46,7 @@ from slotflow.config import Grid
 from slotflow.exact.kernels import energy, fold, gram, mid_time, moments
 from slotflow.exact.nonuniform import interpolated_moment
 from slotflow.simulate import Simulation
-from slotflow.streams import Observation, Stream
+from slotflow.streams import Observation, Stream, as_list
 
 __all__ = ["Statistics", "design", "from_complex", "to_complex"]
 
@@ -119,7 +119,7 @@ class Statistics:
             observation: If both of its streams know their noise level, σ stands for that of the long one.
             device: Where to compute.
         """
-        several = [observation] if isinstance(observation, Observation) else list(observation)
+        several = as_list(observation)
         if not several:
             raise ValueError("expected at least one observation, received none.")
         layouts = {_layout(one) for one in several}

@@ -134,6 +134,73 @@ def test_model_of_a_checkpoint(debug_config: Config, tmp_path: Path) -> None:
         assert same_tensors(load_model(path).state_dict(), load_training(path)[0][part])
 
 
+# --- Half precision -----------------------------------------------------------------------------
+
+
+def stored(path: Path) -> dict[str, Tensor]:
+    """The tensors of a file, as they are in it."""
+    with safe_open(path, framework="pt") as file:
+        return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+
+
+def test_half_precision_on_file(model: SlotFlow, tmp_path: Path) -> None:
+    """The named modules take half the bytes and come back as float32, rounded; all else is the same in every bit."""
+    path, full = tmp_path / "half.safetensors", model.state_dict()
+    save_model(path, model, {}, half=("encoder.frequency", "cardinality"))
+    loaded = load_model(path).state_dict()
+    assert {t.dtype for n, t in loaded.items() if full[n].is_floating_point()} == {torch.float32}
+    assert {n: t.dtype for n, t in loaded.items()} == {n: t.dtype for n, t in full.items()}
+    halved = {n for n in full if n.startswith(("encoder.frequency.", "cardinality."))}
+    halved = {n for n in halved if full[n].is_floating_point()}
+    assert {n for n, t in stored(path).items() if t.dtype == torch.float16} == halved
+    assert halved and halved < set(full)
+    for name, tensor in full.items():
+        if name in halved:
+            assert loaded[name].equal(tensor.half().float())
+            assert torch.allclose(loaded[name], tensor, rtol=2**-11, atol=2**-25)
+        else:
+            assert loaded[name].equal(tensor)
+    assert any(not loaded[name].equal(full[name]) for name in halved), "nothing was rounded"
+    save_model(
+        tmp_path / "again.safetensors", load_model(path), {}, ("encoder.frequency", "cardinality")
+    )
+    assert same_tensors(stored(tmp_path / "again.safetensors"), stored(path))
+    save_model(tmp_path / "full.safetensors", model, {})
+    saved = (tmp_path / "full.safetensors").stat().st_size - path.stat().st_size
+    assert saved == pytest.approx(2 * sum(full[n].numel() for n in halved), abs=1000)
+
+
+def test_half_precision_of_the_embedded_types(model: SlotFlow, model_file: Path) -> None:
+    """bfloat16 on file is read as well, and a model that computes in float64 gets its own type."""
+    tensors = {
+        n: t.bfloat16() if t.is_floating_point() else t for n, t in stored(model_file).items()
+    }
+    with safe_open(model_file, framework="pt") as file:
+        save_file(tensors, model_file, metadata=file.metadata())
+    loaded = load_model(model_file)
+    assert loaded.dtype == torch.float32
+    assert all(t.equal(tensors[n].to(t.dtype)) for n, t in loaded.state_dict().items())
+    assert SlotFlow.from_pretrained(model_file, dtype=torch.float64).dtype == torch.float64
+
+
+def test_half_precision_refusals(model: SlotFlow, tmp_path: Path) -> None:
+    path = tmp_path / "half.safetensors"
+    for name in ("wings", "encod", "encoder."):
+        with pytest.raises(
+            ValueError, match=rf"half: expected a module .* received '{name}'.*'flow'"
+        ):
+            save_model(path, model, {}, half=(name,))
+    loud = SlotFlow(model.config)
+    with torch.no_grad():
+        next(loud.encoder.parameters()).view(-1)[0] = 7e4
+    with pytest.raises(
+        ValueError, match=r"half: expected numbers up to 65504, received 70000 in 'encoder\."
+    ):
+        save_model(path, loud, {}, half=("encoder",))
+    assert not path.exists()
+    save_model(path, loud, {})
+
+
 # --- Refusals -----------------------------------------------------------------------------------
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -18,6 +20,7 @@ import yaml
 from typer.testing import CliRunner
 
 from slotflow import SlotFlow, __version__
+from slotflow.cards import embedded_card, write_card
 from slotflow.checkpoint import describe
 from slotflow.cli import app
 from slotflow.io import write_simulation
@@ -295,6 +298,38 @@ def test_info(model: Path) -> None:
     assert preset["config"]["train"]["batch_size"] == 128
     assert "presets debug, paper" in run("info")
     assert "found nothing there" in refuse("info", "absent")
+
+
+def test_info_of_embedded_weights() -> None:
+    record, shown = json.loads(run("info", "debug", "--json")), run("info", "debug")
+    assert record["card"] == dataclasses.asdict(embedded_card("debug"))
+    assert record["hash"] == record["card"]["hash"]
+    assert record["config"]["model"] == record["card"]["config"]
+    for line in (f"hash {record['hash']}", "signals 256,000", "date 2026-11-15"):
+        assert line in shown
+
+
+def test_info_of_a_card(model: Path, tmp_path: Path) -> None:
+    """Without a card its hash; with one the table and its targets; with another's a refusal."""
+    path = shutil.copy(model, tmp_path / "model.safetensors")
+    before = json.loads(run("info", path, "--json"))
+    assert before["card"] is None
+    rows = [
+        {"measure": "exact K", "value": 0.98765, "target": ">= 0.99", "low": 0.99, "passed": False},
+        {"measure": "factor [φ]", "value": 3.0, "target": None, "passed": None, "note": "of 12.5"},
+    ]
+    write_card(path, {"gpu_minutes": 52.5, "stages": "two"}, rows)
+    after = json.loads(run("info", tmp_path, "--json"))
+    assert after["hash"] == after["card"]["hash"] == before["hash"]
+    assert after["card"]["evaluation"] == rows
+    shown = run("info", path)
+    table = [line.split() for line in shown[shown.index("evaluation") :].splitlines()]
+    assert ["measure", "value", "target", "passed", "note"] in table
+    assert ["exact", "K", "0.9877", ">=", "0.99", "no", "–"] in table
+    assert ["factor", "[φ]", "3", "–", "–", "of", "12.5"] in table
+    assert "gpu_minutes 52.5" in shown and "stages two" in shown
+    SlotFlow.from_preset("debug").save(path)
+    assert "expected the weights that its card describes" in refuse("info", path)
 
 
 def test_version_and_help() -> None:

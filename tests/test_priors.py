@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import math
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,6 +15,7 @@ from numpy.typing import NDArray
 from statistics_helpers import assert_mean, assert_same_law, assert_within
 
 from slotflow import Prior
+from slotflow.priors import PriorBatch
 
 Array = NDArray[np.float64]
 
@@ -283,6 +286,175 @@ def test_sigma_law(seed: int):
     expected = [-math.inf, -math.log(2), -math.log(2), -math.log(2), -math.inf, -math.inf]
     np.testing.assert_allclose(log_prob, expected, rtol=1e-15)  # in float64, not float32
     assert log_prob.dtype == torch.float64
+
+
+# ---------------------------------------------------------------------- one prior for each signal
+
+
+def stacked(priors: list[Prior]) -> PriorBatch:
+    """Priors with the same p(K) and amplitude law as one batch."""
+
+    def rows(name: str) -> torch.Tensor:
+        return torch.tensor([getattr(prior, name) for prior in priors], dtype=torch.float64)
+
+    first = priors[0]
+    return PriorBatch(
+        first.k_min,
+        first.k_max,
+        first.k_probs,
+        rows("amplitude"),
+        rows("frequency"),
+        rows("min_separation"),
+        rows("sigma"),
+        first.amplitude_law,
+    )
+
+
+def three_priors(law: str = "uniform") -> list[Prior]:
+    """Bands, amplitudes and noise levels that do not overlap; separations from none to almost full."""
+    return [
+        Prior(0, 4, None, (0.5, 1.5), (2.5, 3.0), 0.0, (0.0, 0.4), law),
+        Prior(0, 4, None, (2.0, 2.1), (7.0, 7.2), 0.06, (0.5, 1.0), law),
+        Prior(0, 4, None, (10.0, 90.0), (0.1, 0.2), 0.01, (3.0, 3.5), law),
+    ]
+
+
+@pytest.mark.parametrize("law", ["uniform", "loguniform"])
+def test_each_signal_is_drawn_under_its_own_prior(law: str, seed: int):
+    priors = three_priors(law)
+    which = torch.arange(900) % 3
+    batch = stacked(priors).take(which)
+    generator = torch.Generator().manual_seed(seed)
+    k = batch.sample_k(900, generator)
+    theta, sigma = batch.sample_theta(k, generator), batch.sample_sigma(900, generator)
+    assert set(k.tolist()) == {0, 1, 2, 3, 4}
+    assert theta.shape == (900, 4, 3) and theta.dtype == sigma.dtype == torch.float64
+    assert torch.all(theta[torch.arange(4) >= k[:, None]] == 0)
+    for i in range(900):
+        own = theta[i, : k[i]]
+        assert torch.isfinite(priors[i % 3].log_prob_theta(own)) and torch.all(own[:, 2].diff() > 0)
+        assert torch.isfinite(priors[i % 3].log_prob_sigma(sigma[i]))
+        if k[i] > 0:  # and under no other
+            assert priors[(i + 1) % 3].log_prob_theta(own) == -math.inf
+
+
+@pytest.mark.parametrize("law", ["uniform", "loguniform"])
+@pytest.mark.parametrize("k_probs", [None, (1.0, 2.0, 0.0, 5.0)])
+def test_a_batch_of_one_prior_draws_what_the_prior_draws(
+    law: str, k_probs: tuple[float, ...] | None, seed: int
+):
+    # Bounds that are not round in binary, so that any other order of the operations would show.
+    prior = Prior(0, 3, k_probs, (0.3, 1.7), (2.51, 2.97), 0.013, (0.1, 1.3), law)
+    n, batch = 1000, prior.batch(1000)
+    assert len(batch) == n and batch.device.type == "cpu"
+
+    def draws(source: Prior | PriorBatch) -> list[torch.Tensor]:
+        generator = torch.Generator().manual_seed(seed)
+        k = source.sample_k(n, generator)
+        return [k, source.sample_theta(k, generator), source.sample_sigma(n, generator)]
+
+    for ours, expected in zip(draws(batch), draws(prior), strict=True):
+        if law == "uniform" or ours.ndim < 3:
+            assert torch.equal(ours, expected)
+        else:  # a logarithm from torch instead of the standard library may differ in its last bit
+            assert torch.equal(ours[..., 1:], expected[..., 1:])
+            np.testing.assert_allclose(ours[..., 0], expected[..., 0], rtol=1e-15)
+    wider = Prior(0, 3, k_probs, (0.3, 1.7), (2.51, 2.98), 0.013, (0.1, 1.3), law)
+    assert not torch.equal(draws(wider.batch(n))[1], draws(prior)[1])
+
+
+def by_batch(prior: Prior, k: int, n: int, rng: np.random.Generator) -> Array:
+    """Every other signal of a batch whose others live in a narrower band with a larger separation."""
+    other = Prior(k_max=k, frequency=(1.0, 1.3), min_separation=0.12)
+    batch = stacked([prior, other]).take(torch.arange(2 * n) % 2)
+    generator = torch.Generator().manual_seed(int(rng.integers(2**31)))
+    return batch.sample_theta(torch.full((2 * n,), k), generator)[::2, :k, 2].numpy()
+
+
+def by_wrong_separation(prior: Prior, k: int, n: int, rng: np.random.Generator) -> Array:
+    """A wrong batch: the separation of the neighbour is a little smaller than the prior's."""
+    batch = stacked([prior]).take(torch.zeros(n, dtype=torch.int64))
+    wrong = dataclasses.replace(batch, min_separation=0.9 * batch.min_separation)
+    generator = torch.Generator().manual_seed(int(rng.integers(2**31)))
+    return wrong.sample_theta(torch.full((n,), k), generator)[:, :k, 2].numpy()
+
+
+@pytest.mark.parametrize("k", [2, 3])
+def test_batched_frequencies_are_uniform_over_each_signals_allowed_set(k: int, seed: int):
+    check_uniform(by_batch, k, seed)
+
+
+@pytest.mark.parametrize("k", [2, 3])
+def test_the_uniformity_check_rejects_another_separation(k: int, seed: int):
+    with pytest.raises(AssertionError):
+        check_uniform(by_wrong_separation, k, seed)
+
+
+def test_batches_are_taken_apart_and_moved(seed: int):
+    batch = stacked(three_priors())
+    picked = batch.take(torch.tensor([2, 0, 2]))
+    assert len(picked) == 3 and (picked.k_min, picked.k_max) == (0, 4)
+    assert picked.frequency.tolist() == [[0.1, 0.2], [2.5, 3.0], [0.1, 0.2]]
+    assert picked.min_separation.tolist() == [0.01, 0.0, 0.01]
+    assert picked.amplitude[:, 1].tolist() == [90.0, 1.5, 90.0]
+    assert picked.sigma[:, 0].tolist() == [3.0, 0.0, 3.0]
+    assert batch.take(slice(1, 2)).frequency.tolist() == [[7.0, 7.2]]
+    assert len(batch.take(slice(0, 0))) == 0
+    moved = batch.to("meta")
+    assert moved.device.type == "meta" and len(moved) == 3 and moved.amplitude_law == "uniform"
+    assert batch.device.type == "cpu"
+
+
+def test_a_batch_draws_once_for_each_signal():
+    batch, generator = Prior().batch(3), torch.Generator()
+    for draw_wrong in (
+        lambda: batch.sample_k(4, generator),
+        lambda: batch.sample_theta(torch.ones(4, dtype=torch.int64), generator),
+        lambda: batch.sample_sigma(4, generator),
+    ):
+        with pytest.raises(ValueError, match=r"each of its 3 signals, received 4.*take"):
+            draw_wrong()
+
+
+def with_row(name: str, value: object) -> dict[str, object]:
+    """A change of the second of three signals."""
+    tensor = getattr(Prior().batch(3), name)
+    tensor[1] = torch.tensor(value, dtype=torch.float64)
+    return {name: tensor}
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"k_min": -1}, "k_min=-1"),
+        ({"k_probs": (0.5, 0.5)}, "k_probs: expected 10 numbers"),
+        ({"k_probs": (0.5,) * 10}, "sum to one"),
+        ({"amplitude_law": "normal"}, "amplitude_law .*received 'normal'"),
+        ({"amplitude": torch.ones(2, 2).double()}, r"amplitude .*\('n', 2\).*received .*\(2, 2\)"),
+        ({"sigma": torch.ones(3).double()}, r"sigma .*\('n', 2\).*received .*\(3,\)"),
+        ({"min_separation": torch.zeros(3)}, r"min_separation as float64.*received torch.float32"),
+        ({"frequency": torch.zeros(3, 2, device="meta").double()}, "frequency on meta.*move"),
+        (with_row("amplitude", [1.5, 0.5]), r"amplitude .*signal 1 has \[1.5, 0.5\]"),
+        (with_row("amplitude", [-0.5, 0.5]), "amplitude .*signal 1 has"),
+        (
+            {"amplitude_law": "loguniform"} | with_row("amplitude", [0.0, 1.0]),
+            "amplitude .*log-uniform.*signal 1 has",
+        ),
+        (with_row("frequency", [2.5, math.inf]), r"frequency .*signal 1 has \[2.5, inf\]"),
+        (with_row("sigma", [math.nan, 1.0]), "sigma .*signal 1 has"),
+        (with_row("min_separation", -0.01), "min_separation .*signal 1 has -0.01"),
+        (with_row("min_separation", math.nan), "min_separation .*signal 1 has nan"),
+        (with_row("min_separation", 0.5 / 9 + 1e-9), "10 components to fit .*lower it; signal 1"),
+    ],
+)
+def test_bad_batches_are_refused(changes: dict[str, Any], message: str):
+    with pytest.raises(ValueError, match=message):
+        dataclasses.replace(Prior().batch(3), **changes)
+
+
+def test_a_batch_has_no_negative_size():
+    with pytest.raises(ValueError, match="n >= 0 signals, received -1"):
+        Prior().batch(-1)
 
 
 # ---------------------------------------------------------------------- errors

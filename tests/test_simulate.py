@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
-from statistics_helpers import assert_mean, assert_same_law
+from statistics_helpers import assert_mean, assert_same_law, assert_within
 
 from slotflow import Grid, Prior, simulate
+from slotflow.mixture import MixturePart, PriorMixture
 from slotflow.simulate import Simulation, coincident, tones
 
 Array = NDArray[np.float64]
@@ -313,6 +314,105 @@ def test_observations_and_components(seed: int):
     assert truth.shape == (int(sim.k[2]), 3) and np.all(np.diff(truth[:, 2]) >= 0.01)
 
 
+# ---------------------------------------------------------------------- one prior for each signal
+
+
+MIXTURE = PriorMixture(
+    (
+        MixturePart(1.0, (0.0, 0.02), (0.1, 0.5), (0.3, 1.0), (0.5, 2.0)),
+        MixturePart(2.0, (0.01, 0.01), (0.5, 0.5), (1.0, 1.0), (0.0, 1.5)),
+    )
+)
+
+
+def test_the_batch_tells_what_it_was_drawn_under(seed: int):
+    prior = Prior(k_min=0, k_probs=tuple(range(1, 12)), amplitude=(0.3, 1.7))
+    sim = simulate(prior, 6, Grid(16, 0.1), seed=seed)
+    assert sim.prior is not None and len(sim.prior) == 6
+    assert (sim.prior.k_min, sim.prior.k_probs) == (0, prior.k_probs)
+    assert sim.prior.amplitude.tolist() == [[0.3, 1.7]] * 6
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_a_batch_of_equal_priors_gives_the_same_signals(device: str, seed: int):
+    prior = Prior(min_separation=0.013, amplitude=(0.3, 1.7))
+    one = simulate(prior, 50, Grid(64, 0.1), Grid(64, 0.01), seed=seed, device=device)
+    # From the CPU as well: simulate takes the bounds where it computes.
+    many = simulate(prior.batch(50), 50, Grid(64, 0.1), Grid(64, 0.01), seed=seed, device=device)
+    for name in ("k", "theta", "sigma", "long", "short"):
+        assert torch.equal(getattr(one, name), getattr(many, name)), name
+    assert many.prior is not None and many.prior.device.type == device
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_signals_of_a_mixture_obey_their_own_priors(device: str, seed: int):
+    base, n = Prior(k_min=0, sigma=(0.0, 9.0)), 400
+    sim = simulate(base, n, LONG, SHORT, seed=seed, device=device, mixture=MIXTURE)
+    assert sim.prior is not None and sim.prior.device == sim.theta.device
+    batch, theta, sigma = sim.prior.to("cpu"), sim.theta.cpu(), sim.sigma.cpu()
+    assert len(batch.frequency.unique(dim=0)) > 50, "the bands vary"
+    for i in range(n):
+        own = Prior(
+            k_min=0,
+            amplitude=tuple(batch.amplitude[i].tolist()),
+            frequency=tuple(batch.frequency[i].tolist()),
+            min_separation=batch.min_separation[i].item() * (1 - 1e-9),
+            sigma=tuple(batch.sigma[i].tolist()),
+        )
+        assert torch.isfinite(own.log_prob_theta(theta[i, : sim.k[i]]))
+        assert torch.isfinite(own.log_prob_sigma(sigma[i]))
+    noise_long = (sim.long - tones(sim.theta, LONG)).cpu() / sigma[:, None]
+    assert_mean((noise_long**2).ravel(), 1.0)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_a_mixture_is_drawn_from_the_seed(device: str, seed: int):
+    def draw(seed: int) -> Simulation:
+        return simulate(Prior(), 40, Grid(16, 0.1), seed=seed, device=device, mixture=MIXTURE)
+
+    a, b, c = draw(seed), draw(seed), draw(seed + 1)
+    assert a.prior is not None and b.prior is not None and c.prior is not None
+    assert torch.equal(a.long, b.long) and torch.equal(a.prior.frequency, b.prior.frequency)
+    assert not torch.equal(a.prior.frequency, c.prior.frequency)
+    # The priors have a seed of their own: what is drawn under them starts from the batch's as ever.
+    again = simulate(a.prior, 40, Grid(16, 0.1), seed=seed, device=device)
+    assert torch.equal(again.long, a.long)
+    assert torch.equal(simulate(Prior(), 40, Grid(16, 0.1), seed=seed, device=device).k, a.k)
+
+
+def test_bounds_are_independent_of_the_draws_under_them(seed: int):
+    """With a seed in common, the same uniforms would make a signal's bounds and what is drawn under them."""
+    wide = PriorMixture((MixturePart(1.0, (0.0, 0.1), (0.1, 0.5), (0.2, 0.6), (0.0, 1.0)),))
+    sim = simulate(Prior(k_max=1), 5000, Grid(1, 0.1), seed=seed, k=1, mixture=wide)
+    assert sim.prior is not None
+    (lower, upper), theta = sim.prior.frequency.T, sim.theta[:, 0]
+    low = sim.prior.amplitude[:, 0]
+    bounds = [sim.prior.min_separation, low.log(), upper - lower, (lower + upper) / 2]
+    draws = [
+        (theta[:, 0] - low) / (1.5 - low),
+        theta[:, 1],
+        (theta[:, 2] - lower) / (upper - lower),
+        sim.sigma,
+    ]
+    correlation = np.corrcoef(np.stack([x.numpy() for x in bounds + draws]))[:4, 4:]
+    assert_within(correlation, 0.0, 1 / math.sqrt(5000))
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_a_training_batch_never_waits_for_the_gpu():
+    def draw(seed: int) -> Simulation:
+        return simulate(Prior(), 32, LONG, SHORT, seed=seed, device="cuda", mixture=MIXTURE)
+
+    draw(0)  # the first call loads libraries
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        batch = draw(1)
+        with pytest.raises(RuntimeError):  # the switch is on
+            batch.sigma.sum().item()
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+
+
 # ---------------------------------------------------------------------- settings outside
 
 
@@ -374,3 +474,15 @@ def test_newer_precision_switch_outside_is_accepted(seed: int):
 def test_bad_arguments_are_refused(arguments: dict[str, Any], message: str):
     with pytest.raises(ValueError, match=message):
         simulate(Prior(), **{"n": 2, "long": Grid(8, 0.1), **arguments})
+
+
+def test_a_batch_of_priors_has_one_for_each_signal():
+    with pytest.raises(
+        ValueError, match=r"number of signals of the PriorBatch, 3, received 2.*take"
+    ):
+        simulate(Prior().batch(3), 2, Grid(8, 0.1))
+
+
+def test_a_mixture_varies_one_prior():
+    with pytest.raises(ValueError, match=r"expects a Prior .*received a PriorBatch.*leave"):
+        simulate(Prior().batch(2), 2, Grid(8, 0.1), mixture=MIXTURE)

@@ -1,5 +1,7 @@
 """Model files and training checkpoints: one safetensors file each, JSON in its header, never pickle.
 
+A model file may hold some of its tensors in half precision; loading brings them back to the model's own type.
+
 A file is written beside its destination, flushed to the disk and moved over it in one step, so that a crash, a full
 disk or kill -9 leaves either the old file or the new one, whole.
 """
@@ -25,10 +27,13 @@ from slotflow.parsing import from_dict, plain
 __all__ = [
     "FORMAT",
     "CheckpointError",
+    "build_model",
     "describe",
     "load_model",
     "load_training",
     "load_weights",
+    "model_config",
+    "read_model",
     "save_model",
     "save_training",
 ]
@@ -47,34 +52,70 @@ class CheckpointError(ValueError):
     """A file that is missing, damaged, foreign or too new."""
 
 
-def save_model(path: str | Path, model: SlotFlow, facts: Mapping[str, object]) -> None:
+def save_model(
+    path: str | Path,
+    model: SlotFlow,
+    facts: Mapping[str, object],
+    half: tuple[str, ...] = (),
+) -> None:
     """Writes a model's weights and config.
 
     Args:
         path: File to write.
         model: The model.
         facts: JSON-able facts about its training.
+        half: Modules or parameters, such as "encoder" or "flow.layers.0", whose floating-point tensors are stored in
+            float16: half the bytes, rounded by at most 2⁻¹¹ of a number (2⁻²⁵ below 6e-5). Loading casts them back.
     """
     header = {
         "kind": "model",
         "model": plain(dataclasses.asdict(model.config)),
         "facts": dict(facts),
     }
-    _write(path, model.state_dict(), header)
+    _write(path, _halve(model.state_dict(), half), header)
 
 
 def load_model(path: str | Path) -> SlotFlow:
     """Builds the model that a file describes and loads its weights."""
+    return build_model(*read_model(path), path)
+
+
+def read_model(path: str | Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """The weights of a model file as they are stored, and its header; of a training checkpoint, those it would keep."""
     tensors, header = _read(path)
-    training = header["kind"] == "training"
-    if training:
+    if header["kind"] == "training":
         tensors = _part(tensors, "ema.") or _part(tensors, "model.")
+    return tensors, header
+
+
+def model_config(header: Mapping[str, Any], source: str | Path) -> dict[str, Any]:
+    """The model's config as a header holds it."""
     try:
-        config = header["config"]["model"] if training else header["model"]
-        model = SlotFlow(from_dict(ModelConfig, config))
+        config = header["config"]["model"] if header["kind"] == "training" else header["model"]
+        if not isinstance(config, dict):
+            raise TypeError(f"expected a mapping, received {config!r}")
+    except (KeyError, TypeError) as error:
+        raise CheckpointError(f"{source}: its config cannot be read ({error!s}).") from error
+    return config
+
+
+def build_model(
+    tensors: dict[str, Tensor], header: Mapping[str, Any], source: str | Path
+) -> SlotFlow:
+    """The model of what `read_model` read.
+
+    Args:
+        tensors: Weights of any floating-point type; the model's are float32.
+        header: The file's header.
+        source: What to name in a complaint.
+    """
+    try:
+        model = SlotFlow(from_dict(ModelConfig, model_config(header, source)))
+    except CheckpointError:
+        raise
     except (KeyError, TypeError, ValueError) as error:
-        raise CheckpointError(f"{path}: its config cannot be read ({error!s}).") from error
-    load_weights(model, tensors, path)
+        raise CheckpointError(f"{source}: its config cannot be read ({error!s}).") from error
+    load_weights(model, tensors, source)
     return model
 
 
@@ -140,6 +181,27 @@ def restore_optimizer(
         index, key = name.split(".", 1)
         state.setdefault(int(index), {})[key] = value
     optimizer.load_state_dict({"state": state, "param_groups": groups})
+
+
+def _halve(tensors: Mapping[str, Tensor], modules: tuple[str, ...]) -> dict[str, Tensor]:
+    """The tensors with the floating-point ones of some modules in float16."""
+    stored = dict(tensors)
+    for module in modules:
+        names = [n for n in tensors if n == module or n.startswith(f"{module}.")]
+        names = [n for n in names if tensors[n].is_floating_point()]
+        if not names:
+            raise ValueError(
+                f"half: expected a module or parameter of the model with floating-point numbers, received {module!r}; "
+                f"the modules are {sorted({n.split('.', 1)[0] for n in tensors})}."
+            )
+        for name in names:
+            stored[name] = tensors[name].half()
+            if not bool((stored[name].isfinite() == tensors[name].isfinite()).all()):
+                raise ValueError(
+                    f"half: expected numbers up to {torch.finfo(torch.float16).max:g}, received "
+                    f"{float(tensors[name].abs().max()):g} in {name!r}; store it in full precision."
+                )
+    return stored
 
 
 def _write(path: str | Path, tensors: Mapping[str, Tensor], header: dict[str, Any]) -> None:

@@ -13,6 +13,7 @@ import numpy as np
 import yaml
 from numpy.typing import NDArray
 
+from slotflow.mixture import PriorMixture
 from slotflow.parsing import from_dict, plain
 from slotflow.priors import Prior
 
@@ -24,6 +25,7 @@ __all__ = [
     "LossConfig",
     "ModelConfig",
     "TrainConfig",
+    "ZoomConfig",
     "preset_names",
 ]
 
@@ -84,12 +86,17 @@ class EncoderConfig:
         _check(self.context >= 1, "context >= 1", self.context)
 
 
+LAYER_KINDS = ("spline", "affine", "marginal")
+
+
 @dataclass(frozen=True)
 class FlowConfig:
     """The shared conditional flow and its target (paper, sections 3.4 and 3.5)."""
 
     layers: int = 8
-    """Coupling layers; even ones are splines, odd ones affine."""
+    """Layers of the flow."""
+    kinds: tuple[str, ...] = ("spline", "affine")
+    """Kinds of layers in turn: "spline" and "affine" couplings, or "marginal" splines of each coordinate."""
     hidden: int = 768
     """Width of each coupling layer's network."""
     hidden_layers: int = 2
@@ -109,9 +116,63 @@ class FlowConfig:
         for name in ("layers", "hidden", "hidden_layers"):
             _check(getattr(self, name) >= 1, f"{name} >= 1", getattr(self, name))
         _check(self.bins >= 2, "bins >= 2", self.bins)
+        known = bool(self.kinds) and set(self.kinds) <= set(LAYER_KINDS)
+        _check(known, f"kinds of layers among {LAYER_KINDS}", self.kinds)
         _check(self.radius_jitter >= 0, "radius_jitter >= 0", self.radius_jitter)
         for name in ("bound", "phase_weight", "frequency_weight"):
             _check(getattr(self, name) > 0, f"{name} > 0", getattr(self, name))
+
+
+@dataclass(frozen=True)
+class ZoomConfig:
+    """The spectral encoder and the slots that look closer (encoders/spectral.py, slots/zoom.py)."""
+
+    bins: int = 150
+    """Widest band in bins 1/T of the long stream."""
+    margin: int = 20
+    """Bins of the window on either side of the band."""
+    stem: int = 96
+    """Channels of the convolutions over half-bins."""
+    width: int = 192
+    """Width of the tokens."""
+    layers: int = 6
+    """Blocks of the encoder."""
+    heads: int = 6
+    """Heads of its self-attention."""
+    slot_width: int = 128
+    """Width of the slots' memory."""
+    slot_layers: int = 2
+    """Blocks of each round."""
+    slot_heads: int = 4
+    """Heads of the slots' self-attention."""
+    window: int = 10
+    """Half-bins that a slot sees on either side."""
+    rounds: int = 2
+    """Rounds that move the slots before the joint steps."""
+    zoom: bool = True
+    """Whether slots see their windows (an ablation)."""
+    subtract: bool = True
+    """Whether the other slots are subtracted there (an ablation)."""
+    canonical: bool = True
+    """Whether a window is divided by the slot's own amplitude (an ablation)."""
+    joint: bool = True
+    """Whether the joint steps move the estimate (an ablation)."""
+    recount: bool = True
+    """Whether the slots correct q(K | x) (an ablation)."""
+
+    def __post_init__(self) -> None:
+        for name in ("bins", "stem", "width", "layers", "heads", "slot_width", "slot_layers", "slot_heads", "window"):
+            _check(getattr(self, name) >= 1, f"{name} >= 1", getattr(self, name))
+        for name in ("margin", "rounds"):
+            _check(getattr(self, name) >= 0, f"{name} >= 0", getattr(self, name))
+        _check(self.window_bins % 10 == 0, "bins + 2 margin in tens", self.window_bins)
+        _check(self.width % 8 == self.width % self.heads == 0, "heads that divide the width", self.heads)
+        _check(self.slot_width % self.slot_heads == 0, "slot_heads that divide it", self.slot_heads)
+
+    @property
+    def window_bins(self) -> int:
+        """Bins of the whole window."""
+        return self.bins + 2 * self.margin
 
 
 @dataclass(frozen=True)
@@ -130,6 +191,8 @@ class ModelConfig:
     """Encoder and classifier."""
     flow: FlowConfig = field(default_factory=FlowConfig)
     """Flow and target."""
+    zoom: ZoomConfig | None = None
+    """Spectral encoder and zooming slots instead of the paper's; `encoder` has no say then."""
 
     def __post_init__(self) -> None:
         nyquist = 0.5 / self.long.dt
@@ -138,6 +201,10 @@ class ModelConfig:
             f"a band below the long stream's Nyquist frequency of {nyquist:g} Hz",
             self.prior.frequency,
         )
+        if self.zoom is not None:
+            width = (self.prior.frequency[1] - self.prior.frequency[0]) * self.long.duration
+            _check(width < self.zoom.bins + 1, f"a band of at most {self.zoom.bins} bins", width)
+            return
         _check(
             self.prior.k_min >= 1, "k_min >= 1 (this architecture has no K = 0)", self.prior.k_min
         )
@@ -151,12 +218,20 @@ class LossConfig:
     """λ_flow."""
     noise: float = 0.1
     """λ_noise; used where the encoder estimates σ."""
+    first_count: float = 0.5
+    """Weight of the encoder's own count, beside 1 for the count after the slots (preset zoom)."""
+    heat: float = 0.1
+    """Weight of the heat map's cross-entropy, summed over bins."""
+    offset: float = 5.0
+    """Weight of the squared error of its offsets, in bins²."""
+    rounds: float = 0.1
+    """Weight of the estimates of each round."""
     curriculum: tuple[float, float] | None = None
     """Shares of training between which slots move from the true to the predicted K; None: true K."""
 
     def __post_init__(self) -> None:
-        _check(self.flow >= 0, "flow >= 0", self.flow)
-        _check(self.noise >= 0, "noise >= 0", self.noise)
+        for name in ("flow", "noise", "first_count", "heat", "offset", "rounds"):
+            _check(getattr(self, name) >= 0, f"{name} >= 0", getattr(self, name))
         if self.curriculum is not None:
             a, b = self.curriculum
             _check(0 <= a < b, "a curriculum (start, end) with 0 <= start < end", self.curriculum)
@@ -208,6 +283,10 @@ class TrainConfig:
     """Whether encoder and coupling networks compute in bfloat16; spline and loss stay float32."""
     compile: bool = False
     """Whether torch.compile is applied to the encoder."""
+    short_dropped: float = 0.0
+    """Share of the steps whose signals have no short stream."""
+    short_varied: float = 0.0
+    """Share of the steps whose short stream has another length and place."""
     log_steps: int = 50
     """Steps between two lines of the metrics file."""
     checkpoint_minutes: float = 5.0
@@ -250,6 +329,8 @@ class Config:
 
     model: ModelConfig
     loss: LossConfig = field(default_factory=LossConfig)
+    mixture: PriorMixture | None = None
+    """Priors that training signals are drawn under, around the model's; None: the model's own."""
     train: TrainConfig = field(default_factory=TrainConfig)
 
     @classmethod

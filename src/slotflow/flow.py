@@ -4,8 +4,9 @@ r"""The shared conditional flow (paper, section 3.4): slot context c_k to a dens
     f = f_L \circ \pi_L \circ \dots \circ f_1 \circ \pi_1 .
 
 Each f_l is a coupling layer: the first half of the coordinates stays, and a network of that half and of c gives the
-transform of the other half: a rational-quadratic spline on [−B, B] (even layers) or an affine map (odd layers). π_l are
-fixed random permutations, chosen so that no coordinate is left out.
+transform of the other half: a rational-quadratic spline on [−B, B] (in the paper the even layers) or an affine map (the
+odd ones). A "marginal" layer is a spline of every coordinate that depends on c alone: its knots are computed once
+per slot, not once per draw. π_l are fixed random permutations, chosen so that no coordinate is left out.
 
 The network's first layer is linear in [y_a, c], so it splits into W_a y_a + W_c c. The second term does not depend on
 y: `project` computes it once per slot, after which a draw or a density costs nothing that grows with the context's
@@ -38,6 +39,8 @@ __all__ = ["ConditionalFlow", "balanced_permutations"]
 
 CONTEXT_GAIN = 10.0
 """Initial scale of the context's weights, relative to torch's default."""
+OUTPUT_GAIN = 0.05
+"""Initial standard deviation of the last layers' weights: near the identity."""
 CANDIDATES = 4096
 """Random sets of permutations from which the most even one is taken."""
 
@@ -49,14 +52,30 @@ class ConditionalFlow(nn.Module):
         dim: Number of coordinates.
         context: Width of the slot contexts.
         config: Layers, widths, bins and bound.
+        context_gain: Initial scale of the context's weights, relative to torch's default.
+        output_gain: Initial standard deviation of the last layers' weights.
     """
 
-    def __init__(self, dim: int, context: int, config: FlowConfig) -> None:
+    def __init__(
+        self,
+        dim: int,
+        context: int,
+        config: FlowConfig,
+        context_gain: float = CONTEXT_GAIN,
+        output_gain: float = OUTPUT_GAIN,
+    ) -> None:
         super().__init__()
         self.dim = dim
         orders = balanced_permutations(dim, dim // 2, config.layers)
         self.layers = nn.ModuleList(
-            CouplingLayer(dim, context, config, spline=i % 2 == 0, order=torch.from_numpy(order))
+            CouplingLayer(
+                dim,
+                context,
+                config,
+                kind=config.kinds[i % len(config.kinds)],
+                order=torch.from_numpy(order),
+                gains=(context_gain, output_gain),
+            )
             for i, order in enumerate(orders)
         )
 
@@ -124,17 +143,19 @@ class CouplingLayer(nn.Module):
         context: int,
         config: FlowConfig,
         *,
-        spline: bool,
+        kind: str,
         order: Tensor,
+        gains: tuple[float, float],
     ) -> None:
         super().__init__()
-        self.kept = dim // 2
+        self.kept = 0 if kind == "marginal" else dim // 2
         self.moved = dim - self.kept
-        self.spline, self.bins, self.bound = spline, config.bins, config.bound
-        outputs = 3 * config.bins - 1 if spline else 2
+        self.kind, self.bins, self.bound = kind, config.bins, config.bound
+        outputs = 2 if kind == "affine" else 3 * config.bins - 1
         self.register_buffer("order", order)
         self.from_context = nn.Linear(context, config.hidden)
-        self.from_kept = nn.Linear(self.kept, config.hidden, bias=False)
+        if self.kept:
+            self.from_kept = nn.Linear(self.kept, config.hidden, bias=False)
         hidden: list[nn.Module] = [nn.ReLU()]
         for _ in range(config.hidden_layers - 1):
             hidden += [nn.Linear(config.hidden, config.hidden), nn.ReLU()]
@@ -142,8 +163,8 @@ class CouplingLayer(nn.Module):
         self.out = nn.Linear(config.hidden, self.moved * outputs)
         # The flow starts near the identity, but with a context that is heard: at the usual scale its term is small
         # beside the kept half's, and training settles on the marginal over signals instead of the posterior.
-        nn.init.normal_(self.from_context.weight, std=CONTEXT_GAIN / (3 * context) ** 0.5)
-        nn.init.normal_(self.out.weight, std=0.05)
+        nn.init.normal_(self.from_context.weight, std=gains[0] / (3 * context) ** 0.5)
+        nn.init.normal_(self.out.weight, std=gains[1])
         nn.init.zeros_(self.out.bias)
 
     def project(self, context: Tensor) -> Tensor:
@@ -152,16 +173,18 @@ class CouplingLayer(nn.Module):
         return term
 
     def forward(self, term: Tensor) -> list[Transform]:
-        """The permutation and the coupling transform for context terms (S, H)."""
+        """The permutation and the transform for context terms (S, H)."""
+        if not self.kept:
+            return [PermutationTransform(self.order), self.transform(term, None)]
         coupling = HalfCoupling(partial(self.transform, term), self.kept)
         return [PermutationTransform(self.order), coupling]
 
-    def transform(self, term: Tensor, kept: Tensor) -> DependentTransform:
-        """The transform of the moved half, given the kept half (..., S, kept)."""
-        h: Tensor = self.out(self.hidden(term + self.from_kept(kept)))
+    def transform(self, term: Tensor, kept: Tensor | None) -> DependentTransform:
+        """The transform of the moved coordinates, given the kept ones (..., S, kept)."""
+        h: Tensor = self.out(self.hidden(term if kept is None else term + self.from_kept(kept)))
         h = h if h.dtype == torch.float64 else h.float()  # splines need more than bfloat16
         h = h.reshape(*h.shape[:-1], self.moved, -1)  # (..., S, moved, outputs)
-        if not self.spline:
+        if self.kind == "affine":
             return DependentTransform(MonotonicAffineTransform(h[..., 0], h[..., 1]), 1)
         widths, heights, slopes = torch.tensor_split(h, (self.bins, 2 * self.bins), dim=-1)
         return DependentTransform(MonotonicRQSTransform(widths, heights, slopes, self.bound), 1)

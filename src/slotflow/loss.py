@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from slotflow.config import LossConfig
 from slotflow.devices import upload
 from slotflow.matching import all_pairs, match
-from slotflow.model import SlotFlow
+from slotflow.pooled import PooledSlotFlow
 from slotflow.simulate import Simulation
 from slotflow.slots.onehot import slot_contexts, slot_index
 
@@ -33,12 +33,16 @@ __all__ = ["SlotFlowLoss"]
 class SlotFlowLoss(nn.Module):
     """A model with its objective: a batch of signals in, named loss terms out."""
 
-    def __init__(self, model: SlotFlow, config: LossConfig, low_precision: bool = False) -> None:
+    def __init__(self, model: PooledSlotFlow, config: LossConfig, low_precision: bool = False) -> None:
         super().__init__()
         self.model = model
         self.config = config
         self.low_precision = low_precision
-        self.encode = model.encode  # train.py may put a compiled version here
+        self.encode = model.encode  # compile_parts puts a compiled version here
+
+    def compile_parts(self) -> None:
+        """Compiles the encoder; the splines stay as they are."""
+        self.encode = torch.compile(self.model.encode)
 
     def forward(self, batch: Simulation, predicted_share: float = 0.0) -> dict[str, Tensor]:
         """Computes the terms.

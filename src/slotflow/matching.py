@@ -13,7 +13,7 @@ import torch
 from scipy.optimize import linear_sum_assignment
 from torch import Tensor
 
-__all__ = ["all_pairs", "match"]
+__all__ = ["all_pairs", "match", "match_square"]
 
 WORST = 1e12
 """Cost that stands for an impossible or undefined pair."""
@@ -66,3 +66,33 @@ def match(cost: Tensor, slots: Tensor, components: Tensor) -> tuple[Tensor, Tens
     if not rows:
         return torch.zeros(0, dtype=torch.int64), torch.zeros(0, dtype=torch.int64)
     return torch.from_numpy(np.concatenate(rows)), torch.from_numpy(np.concatenate(columns))
+
+
+@torch.no_grad()
+def match_square(cost: Tensor, counts: Tensor, wanted: Tensor) -> Tensor:
+    """Cheapest assignment of the first K components to the first K slots of each signal of a padded batch.
+
+    Where every slot's cheapest component is a different one, that is the optimum: no other assignment is cheaper
+    for any slot. Only the remaining signals need the Hungarian algorithm.
+
+    Args:
+        cost: (B, K_max, K_max), index (signal, slot, component), any device.
+        counts: K of each signal, (B,), int64, on the CPU.
+        wanted: Which signals to match, (B,), bool; the others keep the order they have.
+
+    Returns:
+        Component of each slot, (B, K_max), int64, on the CPU; slots beyond K keep their own number.
+    """
+    k_max = cost.shape[-1]
+    both = torch.cat([cost.flatten(1), wanted[:, None].to(cost.dtype)], 1).cpu().numpy()  # one copy
+    values = np.nan_to_num(both[:, :-1].reshape(cost.shape), nan=WORST, posinf=WORST)
+    k, index = counts.numpy(), np.arange(k_max)
+    inside = index < k[:, None]
+    values[~(inside[:, :, None] & inside[:, None, :])] = WORST
+    order = np.where(inside, values.argmin(-1), index)
+    taken = np.zeros(order.shape, dtype=bool)
+    np.put_along_axis(taken, order, True, axis=1)
+    order[both[:, -1] == 0] = index
+    for b in np.flatnonzero(~taken.all(1) & (both[:, -1] > 0)):
+        order[b, : k[b]] = linear_sum_assignment(values[b, : k[b], : k[b]])[1]
+    return torch.from_numpy(order.astype(np.int64))

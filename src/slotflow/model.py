@@ -8,20 +8,16 @@ from importlib import resources
 from pathlib import Path
 from typing import overload
 
-import numpy as np
 import torch
 from numpy.typing import ArrayLike
-from torch import Tensor, nn
+from torch import nn
 
-from slotflow.cardinality import CardinalityHead, check_k_prior, k_posterior
-from slotflow.config import Config, Grid, ModelConfig
+from slotflow.cardinality import check_k_prior
+from slotflow.config import Config, ModelConfig
 from slotflow.devices import check_device
-from slotflow.encoders import Encoding, PooledEncoder
-from slotflow.flow import ConditionalFlow
 from slotflow.posterior import Posterior
-from slotflow.slots.densities import FlowSlots
-from slotflow.streams import Observation, Stream, as_list
-from slotflow.target import CircleTarget
+from slotflow.priors import Prior
+from slotflow.streams import Observation, as_list
 
 __all__ = ["DEFAULT", "SlotFlow", "pretrained_names"]
 
@@ -32,20 +28,26 @@ DEFAULT = "debug"
 class SlotFlow(nn.Module):
     """Amortized trans-dimensional inference: x to q(K | x) and one posterior per slot.
 
+    SlotFlow(config) gives the network that the config asks for, a PooledSlotFlow (the paper's parts) or a ZoomSlotFlow,
+    as pathlib.Path gives the path of the platform.
+
     Args:
         config: What to build.
     """
+
+    def __new__(cls, config: ModelConfig) -> SlotFlow:
+        """Chooses the class."""
+        if cls is SlotFlow:
+            from slotflow.pooled import PooledSlotFlow
+            from slotflow.zoom import ZoomSlotFlow
+
+            cls = PooledSlotFlow if config.zoom is None else ZoomSlotFlow
+        return super().__new__(cls)
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         self.config = config
         self.k_max = config.prior.k_max
-        self.encoder = PooledEncoder(config.encoder)
-        self.cardinality = CardinalityHead(config.encoder, config.prior)
-        self.target = CircleTarget.from_config(config.flow, config.prior)
-        self.flow = ConditionalFlow(
-            self.target.dim, config.encoder.context + self.k_max, config.flow
-        )
 
     # ------------------------------------------------------------------ building and loading
 
@@ -65,31 +67,37 @@ class SlotFlow(nn.Module):
         """Loads a trained network, ready for inference.
 
         Args:
-            source: Name of embedded weights, a model file, or a training folder; None for the default.
+            source: Name of embedded weights, a model file, or a training folder; None for the default. Weights whose
+                content is not what their card says are refused.
             device: Where to put the network.
             dtype: torch.float32 (default) or torch.float64.
         """
-        from slotflow.checkpoint import load_model
+        from slotflow.cards import load_embedded, load_verified
 
-        path = Path(source or DEFAULT)
-        if str(source or DEFAULT) in pretrained_names():
-            embedded = resources.files("slotflow") / "weights" / f"{source or DEFAULT}.safetensors"
-            with resources.as_file(embedded) as file:
-                model = load_model(file)
+        name = str(source or DEFAULT)
+        if name in pretrained_names():
+            model = load_embedded(name)
         else:
-            model = load_model(path / "model.safetensors" if path.is_dir() else path)
+            path = Path(name)
+            model = load_verified(path / "model.safetensors" if path.is_dir() else path)
         return model._move(device, dtype).eval()
 
-    def save(self, path: str | Path, facts: Mapping[str, object] | None = None) -> None:
+    def save(
+        self,
+        path: str | Path,
+        facts: Mapping[str, object] | None = None,
+        half: tuple[str, ...] = (),
+    ) -> None:
         """Writes weights and config to one safetensors file, atomically.
 
         Args:
             path: File to write.
             facts: JSON-able facts about the training, shown by `slotflow info`.
+            half: Modules or parameters, by name, that are stored in half precision.
         """
         from slotflow.checkpoint import save_model
 
-        save_model(path, self, facts or {})
+        save_model(path, self, facts or {}, half)
 
     # ------------------------------------------------------------------ network
 
@@ -108,11 +116,6 @@ class SlotFlow(nn.Module):
         """Number of trainable numbers."""
         return sum(p.numel() for p in self.parameters())
 
-    def encode(self, long: Tensor, short: Tensor) -> tuple[Encoding, Tensor]:
-        """Streams (B, N) and (B, M) to features and the logits of K, (B, k_max + 1)."""
-        encoding = self.encoder(long, short)
-        return encoding, self.cardinality(encoding.tokens)
-
     # ------------------------------------------------------------------ inference
 
     @overload
@@ -120,6 +123,7 @@ class SlotFlow(nn.Module):
         self,
         observation: Observation,
         *,
+        prior: Prior | None = ...,
         k_prior: ArrayLike | Mapping[int, float] | None = ...,
         device: str | torch.device | None = ...,
         dtype: torch.dtype | None = ...,
@@ -132,6 +136,7 @@ class SlotFlow(nn.Module):
         self,
         observation: Sequence[Observation],
         *,
+        prior: Prior | None = ...,
         k_prior: ArrayLike | Mapping[int, float] | None = ...,
         device: str | torch.device | None = ...,
         dtype: torch.dtype | None = ...,
@@ -143,6 +148,7 @@ class SlotFlow(nn.Module):
         self,
         observation: Observation | Sequence[Observation],
         *,
+        prior: Prior | None = None,
         k_prior: ArrayLike | Mapping[int, float] | None = None,
         device: str | torch.device | None = None,
         dtype: torch.dtype | None = None,
@@ -153,8 +159,10 @@ class SlotFlow(nn.Module):
 
         Args:
             observation: What was measured, sampled as the model expects.
-            k_prior: Prior over K to use instead of the one of training: k_max + 1 numbers, index = K, or a
-                mapping from K to a number.
+            prior: What is known beforehand, in the data's units; None: the prior of the model's config. A model that
+                is not told the prior (`paper`, `debug`) takes another p(K) only.
+            k_prior: Prior over K to use instead of the prior's: k_max + 1 numbers, index = K, or a mapping from K to
+                a number.
             device: Moves the model there first; it stays there.
             dtype: torch.float32 or torch.float64, likewise.
             threads: CPU threads to use during the call.
@@ -162,15 +170,21 @@ class SlotFlow(nn.Module):
         """
         if batch_size < 1:
             raise ValueError(f"infer expects batch_size >= 1, received {batch_size}.")
+        prior = self.config.prior if prior is None else prior
         if k_prior is not None:
             check_k_prior(k_prior, self.config.prior)
         if isinstance(observation, Observation):
             return self.infer(
-                [observation], k_prior=k_prior, device=device, dtype=dtype, threads=threads
+                [observation],
+                prior=prior,
+                k_prior=k_prior,
+                device=device,
+                dtype=dtype,
+                threads=threads,
             )[0]
         observations = as_list(observation)
         for one in observations:
-            self._check(one)
+            self._check(one, prior)
         self._move(device, dtype)  # outside inference mode: the weights must stay trainable
         was_training = self.training
         self.eval()
@@ -179,48 +193,23 @@ class SlotFlow(nn.Module):
             with _threads(threads), torch.inference_mode():
                 for start in range(0, len(observations), batch_size):
                     chunk = observations[start : start + batch_size]
-                    posteriors += self._infer_batch(chunk, k_prior)
+                    posteriors += self._infer_batch(chunk, prior, k_prior)
         finally:
             self.train(was_training)
         return posteriors
 
-    def _infer_batch(
-        self, chunk: list[Observation], k_prior: ArrayLike | Mapping[int, float] | None
-    ) -> list[Posterior]:
-        long = torch.as_tensor(np.stack([o.long.values for o in chunk]))
-        short = torch.as_tensor(np.stack([o.short.values for o in chunk if o.short is not None]))
-        long, short = long.to(self.device, self.dtype), short.to(self.device, self.dtype)
-        encoding, logits = self.encode(long, short)
-        probs = k_posterior(logits, self.config.prior, k_prior).cpu().numpy()
-        if not np.isfinite(probs).all():
-            first = chunk[int(np.argmin(np.isfinite(probs).all(axis=1)))]
-            raise ValueError(
-                f"expected data of the size of the training's (amplitudes {self.config.prior.amplitude}), "
-                f"received values up to {np.abs(first.long.values).max():.3g}, which overflow; rescale them."
-            )
-        posteriors = []
-        for i, obs in enumerate(chunk):
-            slots = FlowSlots(self.flow, self.target, encoding.context[i], self.config.prior)
-            if encoding.noise is None:
-                noise, error = obs.noise_level(self.config.prior.frequency)
-            else:
-                noise, error = float(encoding.noise[i]), None
-            posteriors.append(
-                Posterior(probs[i], slots, obs, noise, error, method=f"slotflow:{self.config.name}")
-            )
-        return posteriors
+    def _check(self, obs: Observation, prior: Prior) -> None:
+        """Refuses an observation that this model cannot analyse under a prior."""
+        raise NotImplementedError
 
-    def _check(self, obs: Observation) -> None:
-        """Refuses an observation that is not sampled as this model was trained."""
-        _check_stream(obs.long, self.config.long, "long", self.config.name)
-        if obs.short is None:
-            grid = self.config.short
-            raise ValueError(
-                f"the model {self.config.name!r} needs a short stream of {grid.n} samples at "
-                f"{grid.dt:.9g} s, received none; give short= and dt_short= "
-                "(on the command line --short and --dt-short)."
-            )
-        _check_stream(obs.short, self.config.short, "short", self.config.name)
+    def _infer_batch(
+        self,
+        chunk: list[Observation],
+        prior: Prior,
+        k_prior: ArrayLike | Mapping[int, float] | None,
+    ) -> list[Posterior]:
+        """Posteriors of observations that `_check` let pass."""
+        raise NotImplementedError
 
     def _move(self, device: str | torch.device | None, dtype: torch.dtype | None) -> SlotFlow:
         if dtype is not None and dtype not in (torch.float32, torch.float64):
@@ -236,24 +225,6 @@ def pretrained_names() -> list[str]:
     folder = resources.files("slotflow") / "weights"
     suffix = ".safetensors"
     return sorted(p.name[: -len(suffix)] for p in folder.iterdir() if p.name.endswith(suffix))
-
-
-def _check_stream(stream: Stream, grid: Grid, name: str, model: str) -> None:
-    if stream.n != grid.n:
-        raise ValueError(
-            f"the model {model!r} expects {grid.n} samples in the {name} stream, received {stream.n}; "
-            "cut the series or use a model trained for its length."
-        )
-    if abs(stream.dt / grid.dt - 1) * grid.n > 1e-2:
-        raise ValueError(
-            f"the model {model!r} expects a step of {grid.dt:.9g} s in the {name} stream, received "
-            f"{stream.dt:.9g} s; resample the series or use a model trained for its step."
-        )
-    if abs(stream.t0 - grid.t0) > 1e-3 * grid.dt:
-        raise ValueError(
-            f"the model {model!r} expects the {name} stream to start at t0 = {grid.t0:.9g} s, received "
-            f"{stream.t0:.9g} s; shift the time axis so that phases refer to its zero."
-        )
 
 
 @contextmanager

@@ -12,22 +12,26 @@ no rejection, and never fewer than K components.
 
 **Density.** The sorted allowed set has the volume (W − (K−1)s)^K / K!. There are K! labellings, so the density of a
 labelled tuple is (W − (K−1)s)^{−K} inside the allowed set and zero outside.
+
+`Prior` is one prior. `PriorBatch` holds one for each signal of a batch, as tensors; both draw by the same formulas.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-__all__ = ["Prior", "normalized"]
+__all__ = ["Prior", "PriorBatch", "normalized"]
 
 AMPLITUDE_LAWS = ("uniform", "loguniform")
+Bound = float | Tensor
+"""One bound for all draws, or one for each: (n, 1), float64."""
 
 
 @dataclass(frozen=True)
@@ -99,14 +103,7 @@ class Prior:
 
     def sample_k(self, n: int, generator: torch.Generator) -> Tensor:
         """Draws K, shape (n,), int64, on the generator's device."""
-        device = generator.device
-        if self.k_probs is None:
-            return torch.randint(
-                self.k_min, self.k_max + 1, (n,), generator=generator, device=device
-            )
-        probs = torch.tensor(self.k_probs, dtype=torch.float64, device=device)
-        draws = torch.multinomial(probs, n, replacement=True, generator=generator)
-        return draws + self.k_min
+        return _draw_k(self.k_min, self.k_max, self.k_probs, n, generator)
 
     def log_prob_k(self, k: ArrayLike | Tensor) -> Tensor:
         """Log p(K), same shape as k; −inf outside the range."""
@@ -127,27 +124,15 @@ class Prior:
         Returns:
             (A, φ, f), shape (n, k_max, 3), float64; zeros where a draw has no such component.
         """
-        n, device = k.shape[0], k.device
-        u = torch.rand(
-            3, n, self.k_max, generator=generator, device=device, dtype=torch.float64
-        )  # (3, n, k_max)
-        index = torch.arange(self.k_max, device=device)
-        mask = index < k[:, None]  # (n, k_max)
-
-        # Float64 throughout: a whole number times a Python float would be float32.
-        room = (
-            self.frequency[1] - self.frequency[0] - (k[:, None].double() - 1) * self.min_separation
+        return _draw_theta(
+            k,
+            self.k_max,
+            self.amplitude,
+            self.frequency,
+            self.min_separation,
+            self.amplitude_law,
+            generator,
         )
-        gaps = torch.where(mask, u[2], 2.0).sort(dim=1).values * room  # absent ones go last
-        frequency = self.frequency[0] + gaps + index.double() * self.min_separation
-
-        lo, hi = self.amplitude
-        if self.amplitude_law == "loguniform":
-            amplitude = lo * torch.exp(u[0] * math.log(hi / lo))
-        else:
-            amplitude = lo + u[0] * (hi - lo)
-        theta = torch.stack([amplitude, 2 * math.pi * u[1], frequency], dim=-1)
-        return torch.where(mask[..., None], theta, 0.0)
 
     def log_prob_theta(self, theta: ArrayLike | Tensor) -> Tensor:
         """Log p(Θ | K) of labelled tuples, per unit of (A, rad, Hz).
@@ -189,7 +174,7 @@ class Prior:
         """Draws σ, shape (n,), float64, on the generator's device."""
         lo, hi = self.sigma
         u = torch.rand(n, generator=generator, device=generator.device, dtype=torch.float64)
-        return lo + u * (hi - lo)
+        return _uniform(lo, hi, u)
 
     def log_prob_sigma(self, sigma: ArrayLike | Tensor) -> Tensor:
         """Log p(σ), same shape as sigma, float64; −inf outside the bounds."""
@@ -200,9 +185,234 @@ class Prior:
 
     # ------------------------------------------------------------------ helpers
 
+    def batch(self, n: int, device: str | torch.device = "cpu") -> PriorBatch:
+        """This prior for each of n signals, on a device, without waiting for it."""
+        if n < 0:
+            raise ValueError(f"Prior.batch expects n >= 0 signals, received {n}.")
+
+        def rows(*values: float) -> Tensor:
+            columns = [torch.full((n,), v, dtype=torch.float64, device=device) for v in values]
+            return torch.stack(columns, dim=1)  # (n, number of values)
+
+        return PriorBatch(
+            self.k_min,
+            self.k_max,
+            self.k_probs,
+            rows(*self.amplitude),
+            rows(*self.frequency),
+            rows(self.min_separation)[:, 0],
+            rows(*self.sigma),
+            self.amplitude_law,
+        )
+
     def _room(self, k: int) -> float:
         """Length of the shortened band for k components, in Hz."""
         return self.frequency[1] - self.frequency[0] - (k - 1) * self.min_separation
+
+
+@dataclass(frozen=True, eq=False)
+class PriorBatch:
+    """One prior for each signal of a batch of n: p(K) and the amplitude's law are common, the bounds are not.
+
+    Draws as `Prior` does, signal by signal. Every signal has room for k_max components: a separation at which they
+    would not fit into its band is refused, and K is never lowered. What the tensors hold is checked on the CPU only:
+    on another device the check would make every batch wait.
+
+    Args:
+        k_min: Smallest number of components.
+        k_max: Largest number of components.
+        k_probs: p(K) for K = k_min..k_max, summing to one; uniform if None.
+        amplitude: Bounds of A, shape (n, 2), float64.
+        frequency: Bounds of f in Hz, shape (n, 2), float64.
+        min_separation: Smallest allowed distance between two frequencies in Hz, shape (n,), float64.
+        sigma: Bounds of σ, shape (n, 2), float64.
+        amplitude_law: "uniform" or "loguniform".
+    """
+
+    k_min: int
+    k_max: int
+    k_probs: tuple[float, ...] | None
+    amplitude: Tensor
+    frequency: Tensor
+    min_separation: Tensor
+    sigma: Tensor
+    amplitude_law: str = "uniform"
+
+    def __post_init__(self) -> None:
+        # What all signals have in common is what a Prior refuses or accepts.
+        Prior(
+            self.k_min,
+            self.k_max,
+            self.k_probs,
+            min_separation=0.0,
+            amplitude_law=self.amplitude_law,
+        )
+        if self.k_probs is not None and not math.isclose(sum(self.k_probs), 1.0, abs_tol=1e-9):
+            raise ValueError(
+                f"PriorBatch expects k_probs that sum to one, received {self.k_probs}; divide them by their sum."
+            )
+        n = self.min_separation.shape[:1]
+        for name, shape in _BATCH_SHAPES.items():
+            tensor: Tensor = getattr(self, name)
+            if tensor.shape != (*n, *shape) or tensor.dtype != torch.float64:
+                raise ValueError(
+                    f"PriorBatch expects {name} as float64 of the shape {('n', *shape)}, n the same for all, received "
+                    f"{tensor.dtype} of the shape {tuple(tensor.shape)}, n = {tuple(n)}."
+                )
+            if tensor.device != self.device:
+                raise ValueError(
+                    f"PriorBatch expects its tensors on one device, received {name} on {tensor.device} and "
+                    f"min_separation on {self.device}; move them to one of the two."
+                )
+        if self.device.type == "cpu":
+            self._check_values()
+
+    def __len__(self) -> int:
+        return int(self.min_separation.shape[0])
+
+    @property
+    def device(self) -> torch.device:
+        """Where the bounds live."""
+        return self.min_separation.device
+
+    def to(self, device: str | torch.device) -> PriorBatch:
+        """The same priors on another device."""
+        return replace(self, **{name: getattr(self, name).to(device) for name in _BATCH_SHAPES})
+
+    def take(self, index: Tensor | slice) -> PriorBatch:
+        """The priors of some signals; index is a slice or whole numbers of shape (m,), repeats allowed."""
+        return replace(self, **{name: getattr(self, name)[index] for name in _BATCH_SHAPES})
+
+    def sample_k(self, n: int, generator: torch.Generator) -> Tensor:
+        """Draws K for each signal, shape (n,), int64, on the generator's device; n is the batch's size."""
+        self._check_size(n)
+        return _draw_k(self.k_min, self.k_max, self.k_probs, n, generator)
+
+    def sample_theta(self, k: Tensor, generator: torch.Generator) -> Tensor:
+        """Draws Θ given K for each signal, components in the order of their frequencies.
+
+        Args:
+            k: Number of components of each signal, shape (n,), int64, on the device of the bounds.
+            generator: Source of randomness on the same device.
+
+        Returns:
+            (A, φ, f), shape (n, k_max, 3), float64; zeros where a draw has no such component.
+        """
+        self._check_size(k.shape[0])
+        amplitude = self.amplitude[:, :1], self.amplitude[:, 1:]
+        frequency = self.frequency[:, :1], self.frequency[:, 1:]
+        separation = self.min_separation[:, None]
+        return _draw_theta(
+            k, self.k_max, amplitude, frequency, separation, self.amplitude_law, generator
+        )
+
+    def sample_sigma(self, n: int, generator: torch.Generator) -> Tensor:
+        """Draws σ for each signal, shape (n,), float64, on the device of the bounds; n is the batch's size."""
+        self._check_size(n)
+        lo, hi = self.sigma.unbind(1)
+        return _uniform(
+            lo, hi, torch.rand(n, generator=generator, device=self.device, dtype=torch.float64)
+        )
+
+    def _check_size(self, n: int) -> None:
+        """Refuses a number of draws that is not one for each signal."""
+        if n != len(self):
+            raise ValueError(
+                f"A PriorBatch draws once for each of its {len(self)} signals, received {n}; "
+                "choose signals with take()."
+            )
+
+    def _check_values(self) -> None:
+        """Refuses bounds that a Prior would refuse, naming the first such signal."""
+        for name in ("amplitude", "frequency", "sigma"):
+            lo, hi = getattr(self, name).unbind(1)
+            good = (lo >= 0) & (lo < hi) & (hi < math.inf)
+            if name == "amplitude" and self.amplitude_law == "loguniform":
+                good &= lo > 0
+            self._refuse(
+                good,
+                name,
+                "two finite bounds with 0 <= lower < upper (0 < lower for a log-uniform law)",
+            )
+        self._refuse(
+            (self.min_separation >= 0) & (self.min_separation < math.inf),
+            "min_separation",
+            "finite and >= 0",
+        )
+        width = self.frequency[:, 1] - self.frequency[:, 0]
+        fits = width - (self.k_max - 1) * self.min_separation > 0
+        self._refuse(
+            fits,
+            "min_separation",
+            f"small enough for {self.k_max} components to fit into the signal's band; lower it",
+        )
+
+    def _refuse(self, good: Tensor, name: str, expected: str) -> None:
+        """Raises for the first signal whose entry in good, (n,), is False."""
+        if not bool(good.all()):
+            i = int((~good).int().argmax())
+            received = getattr(self, name)[i].tolist()
+            raise ValueError(
+                f"PriorBatch expects {name} to be {expected}; signal {i} has {received}."
+            )
+
+
+_BATCH_SHAPES: dict[str, tuple[int, ...]] = {
+    "amplitude": (2,),
+    "frequency": (2,),
+    "min_separation": (),
+    "sigma": (2,),
+}
+"""The tensors of a PriorBatch and their shapes after the first axis."""
+
+
+def _draw_k(
+    k_min: int, k_max: int, k_probs: tuple[float, ...] | None, n: int, generator: torch.Generator
+) -> Tensor:
+    """Draws of p(K), shape (n,), int64, on the generator's device."""
+    device = generator.device
+    if k_probs is None:
+        return torch.randint(k_min, k_max + 1, (n,), generator=generator, device=device)
+    probs = torch.tensor(k_probs, dtype=torch.float64, device=device)
+    return torch.multinomial(probs, n, replacement=True, generator=generator) + k_min
+
+
+def _draw_theta(
+    k: Tensor,
+    k_max: int,
+    amplitude: tuple[Bound, Bound],
+    frequency: tuple[Bound, Bound],
+    separation: Bound,
+    law: str,
+    generator: torch.Generator,
+) -> Tensor:
+    """Draws of Θ as the module's docstring says, shape (n, k_max, 3), for k of shape (n,)."""
+    n, device = k.shape[0], k.device
+    u = torch.rand(
+        3, n, k_max, generator=generator, device=device, dtype=torch.float64
+    )  # (3, n, k_max)
+    index = torch.arange(k_max, device=device)
+    mask = index < k[:, None]  # (n, k_max)
+
+    # Float64 throughout: a whole number times a Python float would be float32.
+    room = frequency[1] - frequency[0] - (k[:, None].double() - 1) * separation  # (n, 1)
+    gaps = torch.where(mask, u[2], 2.0).sort(dim=1).values * room  # absent ones go last
+    f = frequency[0] + gaps + index.double() * separation
+
+    lo, hi = amplitude
+    if law == "loguniform":
+        ratio = hi / lo
+        log_ratio = ratio.log() if isinstance(ratio, Tensor) else math.log(ratio)
+        a = lo * torch.exp(u[0] * log_ratio)
+    else:
+        a = _uniform(lo, hi, u[0])
+    theta = torch.stack([a, 2 * math.pi * u[1], f], dim=-1)
+    return torch.where(mask[..., None], theta, 0.0)
+
+
+def _uniform(lo: Bound, hi: Bound, u: Tensor) -> Tensor:
+    """Takes u in [0, 1) to [lo, hi), same shape."""
+    return lo + u * (hi - lo)
 
 
 def normalized(values: ArrayLike, k_min: int, k_max: int, name: str) -> NDArray[np.float64]:

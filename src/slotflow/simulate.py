@@ -30,7 +30,8 @@ from torch import Tensor
 
 from slotflow.config import Grid
 from slotflow.devices import upload
-from slotflow.priors import Prior
+from slotflow.mixture import PriorMixture
+from slotflow.priors import Prior, PriorBatch
 from slotflow.streams import Observation, Stream
 
 __all__ = ["Simulation", "coincident", "simulate", "tones"]
@@ -38,6 +39,8 @@ __all__ = ["Simulation", "coincident", "simulate", "tones"]
 MODES = ("analytic", "physical")
 K_STREAM = 0x5DEECE66D
 """Sets the seed of K apart from the seed of everything else."""
+MIXTURE_STREAM = 0x2545F4914F6CDD1D
+"""Sets the seed of the signals' own priors apart from the others."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,6 +61,8 @@ class Simulation:
     """Sampling of the long and the short stream."""
     seed: int
     """Seed that gives the same batch again on the same device."""
+    prior: PriorBatch | None = None
+    """What each signal was drawn under, on the device of theta; None if the batch does not come from `simulate`."""
 
     @property
     def mask(self) -> Tensor:
@@ -84,7 +89,7 @@ class Simulation:
 
 
 def simulate(
-    prior: Prior,
+    prior: Prior | PriorBatch,
     n: int,
     long: Grid,
     short: Grid | None = None,
@@ -93,18 +98,20 @@ def simulate(
     seed: int = 0,
     k: int | None = None,
     device: str | torch.device = "cpu",
+    mixture: PriorMixture | None = None,
 ) -> Simulation:
     """Draws n signals from the prior and samples them on the grids.
 
     Args:
-        prior: Where K, Θ and σ come from.
-        n: Number of signals.
+        prior: Where K, Θ and σ come from: one prior for all signals, or one for each.
+        n: Number of signals; the batch's size if prior is a PriorBatch.
         long: Grid of the long stream.
         short: Grid of the short stream, or None for none.
         mode: "analytic" or "physical" (see the module's docstring).
         seed: The same seed on the same device gives the same signals.
         k: A fixed number of components instead of draws from p(K).
         device: Where to compute and to leave the result.
+        mixture: Draws a prior for each signal around `prior`, which must be a Prior then; from the same seed.
     """
     if n < 1:
         raise ValueError(f"simulate expects n >= 1 signals, received {n}.")
@@ -112,16 +119,31 @@ def simulate(
         raise ValueError(f"simulate expects a mode of {MODES}, received {mode!r}.")
     if k is not None and not 0 <= k <= prior.k_max:
         raise ValueError(f"simulate expects 0 <= k <= k_max = {prior.k_max}, received {k}.")
+    if isinstance(prior, PriorBatch) and len(prior) != n:
+        raise ValueError(
+            f"simulate expects n to be the number of signals of the PriorBatch, {len(prior)}, received {n}; "
+            "choose signals with PriorBatch.take()."
+        )
     generator = torch.Generator(device=device).manual_seed(spread_seed(seed))
     device = generator.device
+    if mixture is not None:
+        if not isinstance(prior, Prior):
+            raise ValueError(
+                f"simulate expects a Prior for the mixture to vary, received a {type(prior).__name__}; "
+                "leave the mixture out to draw under the priors of the batch."
+            )
+        own = torch.Generator(device=device).manual_seed(spread_seed(seed ^ MIXTURE_STREAM))
+        prior = mixture.draw(prior, n, own)
+    batch = prior.batch(n, device) if isinstance(prior, Prior) else prior.to(device)
+    source = prior if isinstance(prior, Prior) else batch  # one prior or many: they draw alike
 
     # K decides shapes: drawn on the CPU, so that no later step has to wait for the device to know it.
     k_generator = torch.Generator().manual_seed(spread_seed(seed ^ K_STREAM))
-    counts = prior.sample_k(n, k_generator)
+    counts = source.sample_k(n, k_generator)
     if k is not None:
         counts = torch.full_like(counts, k)
-    theta = prior.sample_theta(upload(counts, device), generator)
-    sigma = prior.sample_sigma(n, generator)
+    theta = source.sample_theta(upload(counts, device), generator)
+    sigma = source.sample_sigma(n, generator)
 
     noise_long = torch.randn(n, long.n, generator=generator, device=device)
     x_long = tones(theta, long).addcmul_(noise_long, sigma[:, None].float())
@@ -132,7 +154,7 @@ def simulate(
             i, j = (torch.as_tensor(index, device=device) for index in coincident(long, short))
             noise_short[:, j] = noise_long[:, i]
         x_short = tones(theta, short).addcmul_(noise_short, sigma[:, None].float())
-    return Simulation(counts, theta, sigma, x_long, x_short, (long, short), seed)
+    return Simulation(counts, theta, sigma, x_long, x_short, (long, short), seed, batch)
 
 
 def spread_seed(seed: int) -> int:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import random
 import time
 from pathlib import Path
 from typing import Any
@@ -30,15 +31,18 @@ from slotflow.checkpoint import (
     save_model,
     save_training,
 )
-from slotflow.config import Config
+from slotflow.config import Config, Grid, LossConfig
 from slotflow.io import atomic_path
 from slotflow.loss import SlotFlowLoss
 from slotflow.metrics import MetricsLog
 from slotflow.model import SlotFlow
+from slotflow.pooled import PooledSlotFlow
 from slotflow.processes import agree, process_group, reduce, stop_signals
 from slotflow.progress import progress
 from slotflow.schedule import predicted_share, set_learning_rate
-from slotflow.simulate import Simulation, simulate
+from slotflow.simulate import Simulation, simulate, spread_seed
+from slotflow.zoom import ZoomSlotFlow
+from slotflow.zoom_loss import ZoomLoss
 
 __all__ = ["TrainingError", "batch_seed", "train"]
 
@@ -46,6 +50,8 @@ TRAINING_SEED = 2**61
 """Seeds from here on are for training; those below are left to users, so that no test meets a training batch."""
 VALIDATION_SEED = 2**62
 """Seeds from here on are for validation."""
+GRID_STREAM = 0x2545F4914F6CDD1D
+"""Sets the draw of a step's short stream apart from the draw of its signals."""
 
 
 class TrainingError(RuntimeError):
@@ -110,9 +116,9 @@ def train(
         if init is not None:
             load_weights(model, load_model(init).state_dict(), init)
         model.to(device)
-        objective = SlotFlowLoss(model, config.loss, cfg.bfloat16)
+        objective = build_objective(model, config.loss, cfg.bfloat16)
         if cfg.compile:
-            objective.encode = torch.compile(model.encode)
+            objective.compile_parts()
         ema = {n: p.detach().clone() for n, p in model.state_dict().items()} if cfg.ema else {}
         kind = torch.optim.AdamW if cfg.optimizer == "adamw" else torch.optim.Adam
         decay = cfg.weight_decay if cfg.optimizer == "adamw" else 0.0
@@ -270,14 +276,43 @@ def batch_seed(seed: int, step: int, rank: int = 0) -> int:
     return TRAINING_SEED + (seed % 2**19) * 2**42 + step * 2**10 + rank
 
 
+def build_objective(
+    model: SlotFlow, config: LossConfig, low_precision: bool
+) -> SlotFlowLoss | ZoomLoss:
+    """The objective that belongs to a model."""
+    if isinstance(model, ZoomSlotFlow):
+        return ZoomLoss(model, config, low_precision)
+    assert isinstance(model, PooledSlotFlow)
+    return SlotFlowLoss(model, config, low_precision)
+
+
 def _simulate(config: Config, n: int, seed: int, device: torch.device) -> Simulation:
     model = config.model
-    return simulate(model.prior, n, model.long, model.short, seed=seed, device=device)
+    short = _short_grid(config, seed)
+    return simulate(
+        model.prior, n, model.long, short, seed=seed, device=device, mixture=config.mixture
+    )
+
+
+def _short_grid(config: Config, seed: int) -> Grid | None:
+    """The short stream of a step's signals: the model's, another one, or none."""
+    cfg, grid, long = config.train, config.model.short, config.model.long
+    if not cfg.short_dropped + cfg.short_varied:
+        return grid
+    draw = random.Random(spread_seed(seed ^ GRID_STREAM))
+    chance = draw.random()
+    if chance < cfg.short_dropped:
+        return None
+    if chance < cfg.short_dropped + cfg.short_varied:  # 1 to 30 % of the long stream, anywhere in it
+        duration = long.duration * 0.01 * 30 ** draw.random()
+        start = long.t0 + draw.random() * (long.duration - duration)
+        return Grid(grid.n, duration / grid.n, start)
+    return grid
 
 
 @torch.no_grad()
 def validate(
-    objective: SlotFlowLoss,
+    objective: SlotFlowLoss | ZoomLoss,
     config: Config,
     device: torch.device,
     rank: int,

@@ -38,6 +38,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -48,10 +49,23 @@ from slotflow.exact.nonuniform import interpolated_moment
 from slotflow.simulate import Simulation
 from slotflow.streams import Observation, Stream, as_list
 
-__all__ = ["Statistics", "design", "from_complex", "to_complex"]
+__all__ = ["Statistics", "StreamEquations", "design", "from_complex", "to_complex"]
 
 MANY = 128
 """Frequencies per signal from which on an FFT and interpolation are faster than matrix products."""
+
+
+class StreamEquations(NamedTuple):
+    """One stream's share of the normal equations of B signals with K tones."""
+
+    gain: Tensor
+    """Its RSS minus its data's energy, (B,)."""
+    slope: Tensor
+    """Jᵀ(x − m), (B, 3K)."""
+    matrix: Tensor
+    """JᵀJ, (B, 3K, 3K)."""
+    rest: Tensor
+    """The residual's matched filter at each tone, Σ (x − m) e^{−2πifu} over r_s, (B, K), complex."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -209,30 +223,39 @@ class Statistics:
             RSS, shape (B,); Jᵀ(x − m) over r_s², shape (B, 3K), f, Re c, Im c of the first tone first; JᵀJ over r_s²,
             shape (B, 3K, 3K).
         """
-        k = frequency.shape[1]
-        rss = self.energy
-        slope = frequency.new_zeros(len(rss), 3 * k)
-        matrix = frequency.new_zeros(len(rss), 3 * k, 3 * k)
-        for grid, ratio, folded in zip(self.grids, self.ratios, self.folded, strict=True):
-            offset = mid_time(grid) - self.reference
-            rotation = _rotation(frequency, offset) / ratio
-            local = c * rotation
-            zero = torch.zeros_like(local)
-            beta = torch.stack([2j * math.pi * local, zero, zero], -1)  # (B, K, 3)
-            alpha = torch.stack([2j * math.pi * offset * local, rotation, 1j * rotation], -1)
-            even, odd = gram(frequency, grid)  # (B, 2K, 2K) each
-            d_0, d_1 = moments(folded, frequency, grid)  # (B, K) each
-            data_even = torch.cat([d_0.real, -d_1.imag], -1)[..., None]  # (B, 2K, 1)
-            data_odd = torch.cat([-d_0.imag, d_1.real], -1)[..., None]
-            a, b = local.real[..., None], -local.imag[..., None]  # on cos and on sin, (B, K, 1)
-            model_even, model_odd = even[..., :k] @ a, odd[..., :k] @ b
-            rss = rss + (a * (model_even - 2 * data_even)[:, :k]).sum((-2, -1))
-            rss = rss + (b * (model_odd - 2 * data_odd)[:, :k]).sum((-2, -1))
-            j_even, j_odd = design(alpha, beta)  # (B, 3K, 2K) each
-            rest = j_even @ (data_even - model_even) + j_odd @ (data_odd - model_odd)
-            slope = slope + rest.squeeze(-1)
-            matrix = matrix + j_even @ even @ j_even.mT + j_odd @ odd @ j_odd.mT
+        parts = [self.stream_equations(s, frequency, c) for s in range(len(self.grids))]
+        rss, slope, matrix = self.energy, parts[0].slope, parts[0].matrix
+        for part in parts:
+            rss = rss + part.gain
+        for part in parts[1:]:
+            slope, matrix = slope + part.slope, matrix + part.matrix
         return rss, slope, matrix
+
+    def stream_equations(self, s: int, frequency: Tensor, c: Tensor) -> StreamEquations:
+        """What one stream contributes to the normal equations; arguments as there."""
+        grid, ratio, folded = self.grids[s], self.ratios[s], self.folded[s]
+        k = frequency.shape[1]
+        offset = mid_time(grid) - self.reference
+        rotation = _rotation(frequency, offset) / ratio
+        local = c * rotation
+        zero = torch.zeros_like(local)
+        beta = torch.stack([2j * math.pi * local, zero, zero], -1)  # (B, K, 3)
+        alpha = torch.stack([2j * math.pi * offset * local, rotation, 1j * rotation], -1)
+        even, odd = gram(frequency, grid)  # (B, 2K, 2K) each
+        d_0, d_1 = moments(folded, frequency, grid)  # (B, K) each
+        data_even = torch.cat([d_0.real, -d_1.imag], -1)[..., None]  # (B, 2K, 1)
+        data_odd = torch.cat([-d_0.imag, d_1.real], -1)[..., None]
+        a, b = local.real[..., None], -local.imag[..., None]  # on cos and on sin, (B, K, 1)
+        model_even, model_odd = even[..., :k] @ a, odd[..., :k] @ b
+        gain = (a * (model_even - 2 * data_even)[:, :k]).sum((-2, -1))
+        gain = gain + (b * (model_odd - 2 * data_odd)[:, :k]).sum((-2, -1))
+        j_even, j_odd = design(alpha, beta)  # (B, 3K, 2K) each
+        rest_even, rest_odd = data_even - model_even, data_odd - model_odd
+        slope = (j_even @ rest_even + j_odd @ rest_odd).squeeze(-1)
+        matrix = j_even @ even @ j_even.mT + j_odd @ odd @ j_odd.mT
+        rest_even, rest_odd = rest_even.squeeze(-1), rest_odd.squeeze(-1)
+        rest = torch.complex(rest_even[:, :k], -rest_odd[:, :k])
+        return StreamEquations(gain, slope, matrix, rest)
 
 
 def design(alpha: Tensor, beta: Tensor) -> tuple[Tensor, Tensor]:

@@ -1,0 +1,155 @@
+"""``slotflow evaluate``: every measure of a model beside its target."""
+
+from __future__ import annotations
+
+import json
+from importlib import resources
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from slotflow.cli import output
+from slotflow.cli.options import Device, Json, ModelName, Seed, help_text
+from slotflow.evaluate.report import Report
+from slotflow.evaluate.suite import PARTS, check_analyser, run_suite
+from slotflow.io import atomic_path
+from slotflow.model import DEFAULT, SlotFlow, pretrained_names
+
+__all__ = ["HELP", "run"]
+
+HELP = help_text(
+    "Evaluates a model on fresh signals: counts, catalogue, widths, errors, coverage, speed, each beside its target.",
+    "slotflow evaluate --suite model --device cuda",
+    "slotflow evaluate --suite model --n 500 --n-classical 0",
+    "slotflow evaluate --only stress,frontier --out report.json",
+)
+SUITES = ("model",)
+MARKS = {True: "[green]✓[/green]", False: "[red]✗[/red]", None: "[yellow]?[/yellow]"}
+WIDE = 140
+"""Columns of the table where it goes to a file or a pipe."""
+NARROW = 100
+"""A terminal with fewer columns has no room for notes."""
+
+
+def run(
+    suite: Annotated[str, typer.Option(help=f"What to evaluate: {', '.join(SUITES)}.")] = "model",
+    model: ModelName = None,
+    n: Annotated[int, typer.Option(min=1, help="Signals per set.")] = 10_000,
+    n_classical: Annotated[
+        int, typer.Option(min=0, help="Of them, signals for the classical estimator; 0: none.")
+    ] = 2000,
+    draws: Annotated[int, typer.Option(min=2, help="Draws per slot.")] = 500,
+    only: Annotated[
+        str | None, typer.Option(metavar="SET,...", help=f"Some of: {', '.join(PARTS)}.")
+    ] = None,
+    seed: Seed = 0,
+    device: Device = None,
+    out: Annotated[Path | None, typer.Option(help="JSON file to write as well.")] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Evaluates a model and prints its table."""
+    if suite not in SUITES:
+        raise ValueError(f"--suite: expected one of {SUITES}, received {suite!r}.")
+    network = SlotFlow.from_pretrained(model, device=device)
+    analyser = check_analyser(network)
+    report = run_suite(
+        analyser,
+        n=n,
+        n_classical=n_classical,
+        draws=draws,
+        device=network.device,
+        seed=seed,
+        only=None if only is None else [part.strip() for part in only.split(",") if part.strip()],
+        progress=not quiet,
+        weights_bytes=_size(model or DEFAULT),
+    )
+    record = {"model": network.config.name} | report.to_dict()
+    if out is not None:
+        with atomic_path(out) as temporary:
+            temporary.write_text(json.dumps(record, indent=2, ensure_ascii=False) + "\n", "utf-8")
+    if as_json:
+        output.print_json(record)
+        return
+    _print(network.config.name, report)
+    if out is not None:
+        output.console.print(f"Report: {escape(str(out))}")
+
+
+def _print(name: str, report: Report) -> None:
+    """Prints the table, the widths and errors K by K, and how many targets are met."""
+    facts = report.facts
+    output.console.print(
+        f"[bold]{escape(name)}[/bold], {facts['signals_per_set']:,} signals per set, {facts['draws']} draws "
+        f"per slot, seed {facts['seed']}, {escape(facts['device'])}"
+    )
+    console = _wide_console()
+    notes = console.width >= NARROW
+    table = _table()
+    table.add_column("measure", no_wrap=True)
+    table.add_column("value", justify="right", no_wrap=True)
+    table.add_column("target", justify="right", no_wrap=True)
+    table.add_column("")
+    if notes:
+        table.add_column("note", style="dim")
+    for row in report.rows:
+        target = "" if row.target is None else str(row.target)
+        mark = "" if row.target is None else MARKS[row.passed]
+        cells = [escape(row.measure), row.text, escape(target), mark]
+        table.add_row(*cells, *([escape(row.note)] if notes else []))
+    console.print(table, soft_wrap=False)
+    output.console.print(
+        "[dim]perfect: what a calibrated posterior shows at this number of signals; "
+        "?: it could miss the target as well, take more signals"
+        + ("" if notes else "; a wider terminal shows notes")
+        + "[/dim]"
+    )
+    if report.by_k:
+        output.console.print("\nPosterior sd and error over the bound, nominal")
+        console.print(_by_k(report.by_k), soft_wrap=False)
+    verdicts = [row.passed for row in report.rows if row.target is not None]
+    speed = facts["signals_per_second"]
+    output.console.print(
+        f"\n{verdicts.count(True)} of {len(verdicts)} targets met, {verdicts.count(False)} missed, "
+        f"{verdicts.count(None)} open, in {facts['seconds']:.0f} s"
+        + (f" ({speed:,.0f} signals/s)" if speed else "")
+    )
+
+
+def _by_k(entries: list[dict[str, float]]) -> Table:
+    """One line for each K."""
+    table = _table()
+    names = [name for name in entries[0] if name.startswith(("sd", "error"))]
+    for header in ("K", "tones", *names):
+        table.add_column(header.replace(" / bound,", ""), justify="right", no_wrap=True)
+    for entry in entries:
+        table.add_row(
+            f"{entry['k']:.0f}", f"{entry['tones']:,.0f}", *(f"{entry[x]:.3f}" for x in names)
+        )
+    return table
+
+
+def _wide_console() -> Console:
+    """The terminal, or a page wide enough for the notes where there is none."""
+    if output.console.is_terminal:
+        return output.console
+    return Console(highlight=False, width=WIDE)
+
+
+def _table() -> Table:
+    return Table(box=SIMPLE_HEAD, header_style="bold", padding=(0, 1, 0, 0), show_edge=False)
+
+
+def _size(source: str) -> int:
+    """Size of a model's file in bytes."""
+    if source in pretrained_names():
+        embedded = resources.files("slotflow") / "weights" / f"{source}.safetensors"
+        with resources.as_file(embedded) as file:
+            return file.stat().st_size
+    path = Path(source)
+    return (path / "model.safetensors" if path.is_dir() else path).stat().st_size

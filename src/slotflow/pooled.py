@@ -1,0 +1,114 @@
+"""The paper's network: pooled encoder, one-hot slots, circle target (preset `paper`)."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike
+from torch import Tensor
+
+from slotflow.cardinality import CardinalityHead, k_posterior
+from slotflow.config import Grid, ModelConfig
+from slotflow.encoders.pooled import Encoding, PooledEncoder
+from slotflow.flow import ConditionalFlow
+from slotflow.model import SlotFlow
+from slotflow.posterior import Posterior
+from slotflow.priors import Prior
+from slotflow.slots.densities import FlowSlots
+from slotflow.streams import Observation, Stream
+from slotflow.target import CircleTarget
+
+__all__ = ["PooledSlotFlow"]
+
+
+class PooledSlotFlow(SlotFlow):
+    """The paper's parts. It knows one sampling and one prior: those of its training.
+
+    Args:
+        config: What to build.
+    """
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__(config)
+        self.encoder = PooledEncoder(config.encoder)
+        self.cardinality = CardinalityHead(config.encoder, config.prior)
+        self.target = CircleTarget.from_config(config.flow, config.prior)
+        self.flow = ConditionalFlow(
+            self.target.dim, config.encoder.context + self.k_max, config.flow
+        )
+
+    def encode(self, long: Tensor, short: Tensor) -> tuple[Encoding, Tensor]:
+        """Streams (B, N) and (B, M) to features and the logits of K, (B, k_max + 1)."""
+        encoding = self.encoder(long, short)
+        return encoding, self.cardinality(encoding.tokens)
+
+    def _infer_batch(
+        self,
+        chunk: list[Observation],
+        prior: Prior,
+        k_prior: ArrayLike | Mapping[int, float] | None,
+    ) -> list[Posterior]:
+        """Posteriors of observations that `_check` let pass."""
+        long = torch.as_tensor(np.stack([o.long.values for o in chunk]))
+        short = torch.as_tensor(np.stack([o.short.values for o in chunk if o.short is not None]))
+        long, short = long.to(self.device, self.dtype), short.to(self.device, self.dtype)
+        encoding, logits = self.encode(long, short)
+        probs = k_posterior(logits, self.config.prior, prior.k_probs_full if k_prior is None else k_prior).cpu().numpy()
+        if not np.isfinite(probs).all():
+            first = chunk[int(np.argmin(np.isfinite(probs).all(axis=1)))]
+            raise ValueError(
+                f"expected data of the size of the training's (amplitudes {self.config.prior.amplitude}), "
+                f"received values up to {np.abs(first.long.values).max():.3g}, which overflow; rescale them."
+            )
+        posteriors = []
+        for i, obs in enumerate(chunk):
+            slots = FlowSlots(self.flow, self.target, encoding.context[i], self.config.prior)
+            if encoding.noise is None:
+                noise, error = obs.noise_level(self.config.prior.frequency)
+            else:
+                noise, error = float(encoding.noise[i]), None
+            posteriors.append(
+                Posterior(probs[i], slots, obs, noise, error, method=f"slotflow:{self.config.name}")
+            )
+        return posteriors
+
+    def _check(self, obs: Observation, prior: Prior) -> None:
+        """Refuses an observation or a prior that differs from this model's training."""
+        own = self.config.prior
+        if dataclasses.replace(prior, k_min=own.k_min, k_max=own.k_max, k_probs=None) != (
+            dataclasses.replace(own, k_probs=None)
+        ):
+            raise ValueError(
+                f"the model {self.config.name!r} answers under the prior of its training only, {own}, but "
+                f"received {prior}; change k_prior alone, or use the model `zoom`."
+            )
+        _check_stream(obs.long, self.config.long, "long", self.config.name)
+        if obs.short is None:
+            grid = self.config.short
+            raise ValueError(
+                f"the model {self.config.name!r} needs a short stream of {grid.n} samples at "
+                f"{grid.dt:.9g} s, received none; give short= and dt_short= "
+                "(on the command line --short and --dt-short)."
+            )
+        _check_stream(obs.short, self.config.short, "short", self.config.name)
+
+
+def _check_stream(stream: Stream, grid: Grid, name: str, model: str) -> None:
+    if stream.n != grid.n:
+        raise ValueError(
+            f"the model {model!r} expects {grid.n} samples in the {name} stream, received {stream.n}; "
+            "cut the series or use a model trained for its length."
+        )
+    if abs(stream.dt / grid.dt - 1) * grid.n > 1e-2:
+        raise ValueError(
+            f"the model {model!r} expects a step of {grid.dt:.9g} s in the {name} stream, received "
+            f"{stream.dt:.9g} s; resample the series or use a model trained for its step."
+        )
+    if abs(stream.t0 - grid.t0) > 1e-3 * grid.dt:
+        raise ValueError(
+            f"the model {model!r} expects the {name} stream to start at t0 = {grid.t0:.9g} s, received "
+            f"{stream.t0:.9g} s; shift the time axis so that phases refer to its zero."
+        )

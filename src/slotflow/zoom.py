@@ -1,0 +1,275 @@
+r"""The default network: spectral encoder, two counts, zooming slots, flow in units of the bound (preset `zoom`).
+
+It is dimensionless inside: sampling, band and amplitudes belong to the data and to the prior that comes with them. The band may lie
+anywhere below Nyquist, up to 150 bins 1/T wide.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike
+from torch import Tensor
+
+from slotflow.cardinality import check_k_prior, k_posterior
+from slotflow.config import Grid, ModelConfig, ZoomConfig
+from slotflow.encoders.spectral import SpectralEncoder, Spectrum, spectrum
+from slotflow.exact.likelihood import Statistics
+from slotflow.model import SlotFlow
+from slotflow.posterior import Posterior
+from slotflow.priors import Prior, PriorBatch
+from slotflow.recount import Recount
+from slotflow.simulate import Simulation
+from slotflow.slots.batch import SlotBatch, SlotDensities
+from slotflow.slots.bound import BoundFlow
+from slotflow.slots.proposals import propose, starts
+from slotflow.slots.zoom import Slots, ZoomSlots
+from slotflow.streams import Observation
+
+__all__ = ["Analysis", "ZoomSlotFlow"]
+
+FEWEST_BINS = 10
+"""Narrowest band in bins: below it, tones and prior have no room."""
+
+
+@dataclass(frozen=True, eq=False)
+class Analysis:
+    """What the network makes of B signals."""
+
+    model: ZoomSlotFlow
+    view: Spectrum
+    statistics: Statistics
+    prior: PriorBatch
+    tokens: Tensor
+    """(B, tokens, width)."""
+    places: Tensor
+    """Starting places, most probable first, in bins, (B, k_max)."""
+    k_probs: Tensor
+    """q(K | x), (B, k_max + 1), float64."""
+    noise: Tensor
+    """Estimate of σ, (B,), float64."""
+    first: Slots
+    """The slots of the first count."""
+    first_k: Tensor
+    """Their number, (B,), int64, on the CPU."""
+
+    @property
+    def k_map(self) -> Tensor:
+        """Most probable K, (B,), int64, on the CPU."""
+        return self.k_probs.argmax(-1).cpu()
+
+    @torch.inference_mode()
+    def slots(self, k: Tensor | None = None) -> SlotBatch:
+        """The components given their number.
+
+        Args:
+            k: Of each signal, (B,), int64, on the CPU; None: k_map.
+        """
+        k = self.k_map if k is None else k
+        slots = self.first
+        if not torch.equal(k, self.first_k):
+            slots = self.model.refine(self.view, self.statistics, self.tokens, self.places, k)
+        grid = self.statistics.grids[0]
+        return SlotBatch(self.model.flow, slots, k, self.prior, grid, self.view.first)
+
+    def take(self, i: int) -> Analysis:
+        """Signal i alone."""
+        one = slice(i, i + 1)
+        view = Spectrum(*(x if isinstance(x, int) else x[one] for x in self.view))
+        index = torch.tensor([i], device=self.places.device)
+        return Analysis(
+            self.model,
+            view,
+            self.statistics.take(index),
+            self.prior.take(index),
+            *(x[one] for x in (self.tokens, self.places, self.k_probs, self.noise)),
+            self.first.take(i, max(1, int(self.first_k[i]))),
+            self.first_k[one],
+        )
+
+
+class ZoomSlotFlow(SlotFlow):
+    """The default network.
+
+    Args:
+        config: What to build; its `zoom` part must be there.
+    """
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__(config)
+        assert config.zoom is not None
+        self.sizes: ZoomConfig = config.zoom
+        self.encoder = SpectralEncoder(config.zoom, self.k_max)
+        self.slots = ZoomSlots(config.zoom, self.k_max)
+        self.recount = Recount(config.zoom, self.k_max)
+        self.flow = BoundFlow(config.zoom.slot_width, config.flow)
+
+    # ------------------------------------------------------------------ parts of a pass
+
+    def first_bin(self, grid: Grid, low: float) -> int:
+        """w_0 of the window for a band that begins at a frequency in Hz."""
+        return math.floor(low * grid.duration + 1e-6) - self.sizes.margin
+
+    def refine(
+        self, view: Spectrum, statistics: Statistics, tokens: Tensor, places: Tensor, k: Tensor
+    ) -> Slots:
+        """Slots of given numbers k, (B,), on the CPU; as many columns as the largest of them."""
+        columns = max(1, int(k.max()))
+        mask = torch.arange(columns) < k[:, None]
+        mask = mask.to(places.device)
+        start = starts(places[:, :columns], mask)
+        slots: Slots = self.slots(view, statistics, tokens, start, mask)
+        return slots
+
+    # ------------------------------------------------------------------ inference
+
+    @torch.inference_mode()
+    def analyse(
+        self,
+        data: Simulation,
+        prior: Prior,
+        k_prior: ArrayLike | Mapping[int, float] | None = None,
+    ) -> Analysis:
+        """Analyses a simulated batch, on the model's device.
+
+        Args:
+            data: The signals.
+            prior: What to assume beforehand.
+            k_prior: p(K) instead of the prior's.
+        """
+        pairs = [(data.long, data.grids[0]), (data.short, data.grids[1])]
+        present = [(x.to(self.device), g) for x, g in pairs if x is not None and g is not None]
+        series, grids = [x for x, _ in present], [g for _, g in present]
+        self._check_band(grids[0], prior)
+        return self._analyse(series, grids, [1.0] * len(grids), prior, k_prior)
+
+    def _analyse(
+        self,
+        series: list[Tensor],
+        grids: list[Grid],
+        ratios: list[float],
+        prior: Prior,
+        k_prior: ArrayLike | Mapping[int, float] | None,
+    ) -> Analysis:
+        priors = prior.batch(len(series[0]), self.device)
+        first = self.first_bin(grids[0], prior.frequency[0])
+        statistics = Statistics.from_arrays(series, grids, ratios)
+        view = spectrum(series, grids, ratios, priors, self.sizes, first, dtype=self.dtype)
+        known = bool(view.sigma.isfinite().all())
+        if not known:  # too few bins outside the band: from the band's median, then from the residual
+            sigma = _median_level(view, grids[0])
+            for _ in range(2):
+                view = spectrum(series, grids, ratios, priors, self.sizes, first, sigma, self.dtype)
+                slots = self._pass(view, statistics)[3]
+                sigma = slots.sigma.minimum(sigma)
+            view = spectrum(series, grids, ratios, priors, self.sizes, first, sigma, self.dtype)
+        tokens, places, logits, slots, k = self._pass(view, statistics)
+        probs = k_posterior(logits, self.config.prior, self._k_prior(prior, k_prior))
+        parts = (tokens, places, probs, slots.sigma, slots, k)
+        return Analysis(self, view, statistics, priors, *parts)
+
+    def _pass(
+        self, view: Spectrum, statistics: Statistics
+    ) -> tuple[Tensor, Tensor, Tensor, Slots, Tensor]:
+        """Tokens, places, final logits, the slots of the first count and their number."""
+        tokens, heat, pooled, logits = self.encoder(view)
+        places = propose(heat, view.band, self.k_max)
+        k = logits.argmax(-1).cpu()
+        slots = self.refine(view, statistics, tokens, places, k)
+        if self.sizes.recount:
+            logits = self.recount(pooled, view.conditions, logits, slots)
+        return tokens, places, logits, slots, k
+
+    def _k_prior(
+        self, prior: Prior, k_prior: ArrayLike | Mapping[int, float] | None
+    ) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+        """p(K) to answer under, (k_max + 1,)."""
+        if k_prior is not None:
+            return check_k_prior(k_prior, self.config.prior)
+        return np.pad(prior.k_probs_full, (0, self.k_max - prior.k_max))
+
+    def _infer_batch(
+        self,
+        chunk: list[Observation],
+        prior: Prior,
+        k_prior: ArrayLike | Mapping[int, float] | None,
+    ) -> list[Posterior]:
+        """Posteriors of observations that `_check` let pass, those on the same grids together."""
+        groups: dict[object, list[int]] = {}
+        for i, obs in enumerate(chunk):
+            streams = [s for s in (obs.long, obs.short) if s is not None]
+            groups.setdefault(tuple((s.grid, s.sigma) for s in streams), []).append(i)
+        posteriors: list[Posterior | None] = [None] * len(chunk)
+        for members in groups.values():
+            both = [[chunk[i].long for i in members], [chunk[i].short for i in members]]
+            streams = [[s for s in group if s is not None] for group in both]
+            streams = [group for group in streams if group]
+            series = [
+                torch.as_tensor(np.stack([s.values for s in group])).to(self.device)
+                for group in streams
+            ]
+            levels = [group[0].sigma for group in streams]
+            ratios = [1.0 if a is None or levels[0] is None else a / levels[0] for a in levels]
+            grids = [group[0].grid for group in streams]
+            answer = self._analyse(series, grids, ratios, prior, k_prior)
+            probs, noise = answer.k_probs.cpu().numpy(), answer.noise.cpu()
+            n = answer.statistics.n
+            for row, i in enumerate(members):
+                densities = SlotDensities(answer.take(row), self.k_max)
+                sigma = float(noise[row])
+                posteriors[i] = Posterior(
+                    probs[row],
+                    densities,
+                    chunk[i],
+                    sigma,
+                    sigma / math.sqrt(2 * n),
+                    method=f"slotflow:{self.config.name}",
+                )
+        return [p for p in posteriors if p is not None]
+
+    def _check(self, obs: Observation, prior: Prior) -> None:
+        """Refuses what the network cannot analyse."""
+        self._check_band(obs.long.grid, prior)
+
+    def _check_band(self, grid: Grid, prior: Prior) -> None:
+        low, high = prior.frequency
+        width, nyquist = (high - low) * grid.duration, 0.5 / grid.dt
+        if high > nyquist:
+            raise ValueError(
+                f"expected a band below the Nyquist frequency of {nyquist:g} Hz, received {low:g}–{high:g} Hz; lower "
+                "the prior's frequency range or sample faster."
+            )
+        if width < FEWEST_BINS:
+            raise ValueError(
+                f"expected a band of at least {FEWEST_BINS} bins of 1/T, received {low:g}–{high:g} Hz over T = "
+                f"{grid.duration:g} s, which is {width:.3g}; the series is too short for this band: measure longer "
+                "or widen the prior's frequency range."
+            )
+        if width > self.sizes.bins * (1 + 1e-9):
+            raise ValueError(
+                f"expected a band of at most {self.sizes.bins} bins of 1/T, received {low:g}–{high:g} Hz over T = "
+                f"{grid.duration:g} s, which is {width:.1f}; narrow the prior's frequency range to "
+                f"{self.sizes.bins / grid.duration:g} Hz or analyse it in pieces."
+            )
+        if prior.k_max > self.k_max:
+            raise ValueError(
+                f"the model {self.config.name!r} knows up to {self.k_max} components, the prior has k_max = "
+                f"{prior.k_max}; lower it."
+            )
+        if prior.amplitude_law != "uniform":
+            raise ValueError(
+                f"the model {self.config.name!r} expects a uniform prior of A, received {prior.amplitude_law!r}; use "
+                "amplitude_law='uniform'."
+            )
+
+
+def _median_level(view: Spectrum, grid: Grid) -> Tensor:
+    """A first σ from the median power of the window, (B,): tones fill a small share of it."""
+    power = (view.z[:, :, ::2].double() ** 2).sum(1)  # (B, bins)
+    valid = power > 0
+    middle = torch.where(valid, power, math.nan).nanmedian(-1).values
+    return (middle / (2 * math.log(2))).sqrt() * view.largest * math.sqrt(grid.n / 2)

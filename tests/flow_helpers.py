@@ -53,7 +53,7 @@ def gaussian_flow(
             layer.out.weight.zero_()
             layer.out.bias.zero_()  # a spline of zeros is the identity
             place = place[layer.order]
-            if layer.spline:
+            if layer.kind == "spline":
                 continue
             bias = layer.out.bias.view(layer.moved, 2)  # shift and unconstrained log scale
             for i, coordinate in enumerate(place[layer.kept :].tolist()):

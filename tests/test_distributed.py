@@ -19,12 +19,13 @@ from torch import Tensor
 from training_helpers import ENVIRONMENT, metrics, same_tensors, tiny, write_config
 
 import slotflow.train as training
+from slotflow.batches import batch_seed
 from slotflow.checkpoint import load_model, load_training
 from slotflow.config import Config
 from slotflow.loss import SlotFlowLoss
 from slotflow.model import SlotFlow
 from slotflow.simulate import Simulation, simulate
-from slotflow.train import batch_seed, train
+from slotflow.train import train
 
 SECONDS = 120
 """Limit for one start of two processes."""

@@ -25,6 +25,7 @@ from typer.testing import CliRunner
 
 from slotflow import Prior, Simulation, SlotFlow
 from slotflow.baselines import classical
+from slotflow.batches import TRAINING_SEED
 from slotflow.cli import app
 from slotflow.evaluate import Report, Row, Target, crb_covariance, quick_report, run_suite
 from slotflow.evaluate.calibration import LEVELS, coverage, deviation_of_perfect
@@ -45,7 +46,6 @@ from slotflow.evaluate.suite import PARTS, check_analyser
 from slotflow.evaluate.timing import throughput
 from slotflow.evaluate.tones import midpoint, sort_by_frequency, summarise, wrap
 from slotflow.simulate import spread_seed
-from slotflow.train import TRAINING_SEED
 
 CPU = torch.device("cpu")
 

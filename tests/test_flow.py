@@ -13,7 +13,6 @@ from statistics_helpers import assert_mean, assert_within
 from torch import Tensor, nn
 from zuko.transforms import MonotonicAffineTransform, MonotonicRQSTransform
 
-import slotflow.flow as flow_module
 from slotflow.config import Config, FlowConfig
 from slotflow.flow import CONTEXT_GAIN, ConditionalFlow, balanced_permutations
 
@@ -147,7 +146,7 @@ def reference_log_prob(flow: ConditionalFlow, context: Tensor, y: Tensor) -> Ten
             h = module.weight @ h + module.bias if isinstance(module, nn.Linear) else h.relu()
         h = h.view(layer.moved, -1)
         bins = layer.bins
-        if layer.spline:
+        if layer.kind == "spline":
             parts = h[:, :bins], h[:, bins : 2 * bins], h[:, 2 * bins :]
             one = MonotonicRQSTransform(*parts, bound=layer.bound)
         else:

@@ -15,7 +15,7 @@ from statistics_helpers import assert_same_law, assert_within
 from slotflow import Prior
 from slotflow.mixture import MixturePart, PriorMixture
 from slotflow.parsing import from_dict, plain
-from slotflow.priors import PriorBatch
+from slotflow.prior_batch import PriorBatch
 
 PART = MixturePart(1.0, (0.0, 0.01), (0.1, 0.5), (0.3, 1.0), (0.0, 1.5))
 FIXED = MixturePart(1.0, (0.01, 0.01), (0.5, 0.5), (1.0, 1.0), (0.0, 1.5))

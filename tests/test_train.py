@@ -31,12 +31,13 @@ from training_helpers import (
 )
 
 import slotflow.train as training
+from slotflow.batches import VALIDATION_SEED, batch_seed
 from slotflow.checkpoint import CheckpointError, describe, load_model, load_training
 from slotflow.config import Config
 from slotflow.loss import SlotFlowLoss
 from slotflow.model import SlotFlow
 from slotflow.simulate import Simulation, simulate, spread_seed
-from slotflow.train import VALIDATION_SEED, TrainingError, batch_seed, train
+from slotflow.train import TrainingError, train
 
 At = Callable[[int, Callable[[], object]], None]
 

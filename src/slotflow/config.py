@@ -13,6 +13,7 @@ import numpy as np
 import yaml
 from numpy.typing import NDArray
 
+from slotflow.architecture import EncoderConfig, FlowConfig, ZoomConfig, check
 from slotflow.mixture import PriorMixture
 from slotflow.parsing import from_dict, plain
 from slotflow.priors import Prior
@@ -42,9 +43,9 @@ class Grid:
     """Time of the first sample in seconds."""
 
     def __post_init__(self) -> None:
-        _check(self.n >= 1, "n >= 1", self.n)
-        _check(math.isfinite(self.dt) and self.dt > 0, "dt > 0", self.dt)
-        _check(math.isfinite(self.t0), "a finite t0", self.t0)
+        check(self.n >= 1, "n >= 1", self.n)
+        check(math.isfinite(self.dt) and self.dt > 0, "dt > 0", self.dt)
+        check(math.isfinite(self.t0), "a finite t0", self.t0)
 
     @property
     def duration(self) -> float:
@@ -55,124 +56,6 @@ class Grid:
     def times(self) -> NDArray[np.float64]:
         """Time stamps in seconds, shape (n,)."""
         return self.t0 + self.dt * np.arange(self.n, dtype=np.float64)
-
-
-@dataclass(frozen=True)
-class EncoderConfig:
-    """The dual-stream encoder and the classifier (paper, sections 3.1 and 3.2)."""
-
-    channels: tuple[int, ...] = (32, 64, 128)
-    """Channels after each convolution; the last is the width of the tokens."""
-    kernels: tuple[int, ...] = (8, 8, 5)
-    """Kernel size of each convolution."""
-    strides: tuple[int, ...] = (2, 2, 1)
-    """Stride of each convolution."""
-    heads: int = 4
-    """Heads of each self-attention."""
-    context: int = 256
-    """Width of the global context g and of the classification embedding."""
-    noise: bool = False
-    """Whether a third pathway, like the frequency one, estimates σ."""
-
-    def __post_init__(self) -> None:
-        same = len(self.channels) == len(self.kernels) == len(self.strides) > 0
-        _check(same, "as many channels as kernels and strides", dataclasses.asdict(self))
-        for name in ("channels", "kernels", "strides"):
-            _check(min(getattr(self, name)) >= 1, f"{name} >= 1", getattr(self, name))
-        _check(self.heads >= 1, "heads >= 1", self.heads)
-        _check(
-            self.channels[-1] % self.heads == 0, "heads that divide the last channel", self.heads
-        )
-        _check(self.context >= 1, "context >= 1", self.context)
-
-
-LAYER_KINDS = ("spline", "affine", "marginal")
-
-
-@dataclass(frozen=True)
-class FlowConfig:
-    """The shared conditional flow and its target (paper, sections 3.4 and 3.5)."""
-
-    layers: int = 8
-    """Layers of the flow."""
-    kinds: tuple[str, ...] = ("spline", "affine")
-    """Kinds of layers in turn: "spline" and "affine" couplings, or "marginal" splines of each coordinate."""
-    hidden: int = 768
-    """Width of each coupling layer's network."""
-    hidden_layers: int = 2
-    """Hidden layers of each coupling layer's network."""
-    bins: int = 48
-    """Bins of the rational-quadratic splines."""
-    bound: float = 2.0
-    """The splines act on [−bound, bound] and are the identity outside."""
-    phase_weight: float = 2.0
-    """w_φ, the factor on cos φ and sin φ in the flow's target."""
-    frequency_weight: float = 3.0
-    """w_f, the factor on the centred frequency in the flow's target."""
-    radius_jitter: float = 0.0
-    """Spread of ln(radius) that training gives the targets' circle; 0 is the paper's degenerate target (target.py)."""
-
-    def __post_init__(self) -> None:
-        for name in ("layers", "hidden", "hidden_layers"):
-            _check(getattr(self, name) >= 1, f"{name} >= 1", getattr(self, name))
-        _check(self.bins >= 2, "bins >= 2", self.bins)
-        known = bool(self.kinds) and set(self.kinds) <= set(LAYER_KINDS)
-        _check(known, f"kinds of layers among {LAYER_KINDS}", self.kinds)
-        _check(self.radius_jitter >= 0, "radius_jitter >= 0", self.radius_jitter)
-        for name in ("bound", "phase_weight", "frequency_weight"):
-            _check(getattr(self, name) > 0, f"{name} > 0", getattr(self, name))
-
-
-@dataclass(frozen=True)
-class ZoomConfig:
-    """The spectral encoder and the slots that look closer (encoders/spectral.py, slots/zoom.py)."""
-
-    bins: int = 150
-    """Widest band in bins 1/T of the long stream."""
-    margin: int = 20
-    """Bins of the window on either side of the band."""
-    stem: int = 96
-    """Channels of the convolutions over half-bins."""
-    width: int = 192
-    """Width of the tokens."""
-    layers: int = 6
-    """Blocks of the encoder."""
-    heads: int = 6
-    """Heads of its self-attention."""
-    slot_width: int = 128
-    """Width of the slots' memory."""
-    slot_layers: int = 2
-    """Blocks of each round."""
-    slot_heads: int = 4
-    """Heads of the slots' self-attention."""
-    window: int = 10
-    """Half-bins that a slot sees on either side."""
-    rounds: int = 2
-    """Rounds that move the slots before the joint steps."""
-    zoom: bool = True
-    """Whether slots see their windows (an ablation)."""
-    subtract: bool = True
-    """Whether the other slots are subtracted there (an ablation)."""
-    canonical: bool = True
-    """Whether a window is divided by the slot's own amplitude (an ablation)."""
-    joint: bool = True
-    """Whether the joint steps move the estimate (an ablation)."""
-    recount: bool = True
-    """Whether the slots correct q(K | x) (an ablation)."""
-
-    def __post_init__(self) -> None:
-        for name in ("bins", "stem", "width", "layers", "heads", "slot_width", "slot_layers", "slot_heads", "window"):
-            _check(getattr(self, name) >= 1, f"{name} >= 1", getattr(self, name))
-        for name in ("margin", "rounds"):
-            _check(getattr(self, name) >= 0, f"{name} >= 0", getattr(self, name))
-        _check(self.window_bins % 10 == 0, "bins + 2 margin in tens", self.window_bins)
-        _check(self.width % 8 == self.width % self.heads == 0, "heads that divide the width", self.heads)
-        _check(self.slot_width % self.slot_heads == 0, "slot_heads that divide it", self.slot_heads)
-
-    @property
-    def window_bins(self) -> int:
-        """Bins of the whole window."""
-        return self.bins + 2 * self.margin
 
 
 @dataclass(frozen=True)
@@ -196,16 +79,16 @@ class ModelConfig:
 
     def __post_init__(self) -> None:
         nyquist = 0.5 / self.long.dt
-        _check(
+        check(
             self.prior.frequency[1] <= nyquist,
             f"a band below the long stream's Nyquist frequency of {nyquist:g} Hz",
             self.prior.frequency,
         )
         if self.zoom is not None:
             width = (self.prior.frequency[1] - self.prior.frequency[0]) * self.long.duration
-            _check(width < self.zoom.bins + 1, f"a band of at most {self.zoom.bins} bins", width)
+            check(width < self.zoom.bins + 1, f"a band of at most {self.zoom.bins} bins", width)
             return
-        _check(
+        check(
             self.prior.k_min >= 1, "k_min >= 1 (this architecture has no K = 0)", self.prior.k_min
         )
 
@@ -231,10 +114,10 @@ class LossConfig:
 
     def __post_init__(self) -> None:
         for name in ("flow", "noise", "first_count", "heat", "offset", "rounds"):
-            _check(getattr(self, name) >= 0, f"{name} >= 0", getattr(self, name))
+            check(getattr(self, name) >= 0, f"{name} >= 0", getattr(self, name))
         if self.curriculum is not None:
             a, b = self.curriculum
-            _check(0 <= a < b, "a curriculum (start, end) with 0 <= start < end", self.curriculum)
+            check(0 <= a < b, "a curriculum (start, end) with 0 <= start < end", self.curriculum)
 
 
 SCHEDULES = ("plateau", "cosine", "constant")
@@ -300,17 +183,17 @@ class TrainConfig:
             "validation_signals",
             "log_steps",
         ):
-            _check(getattr(self, name) >= 1, f"{name} >= 1", getattr(self, name))
-        _check(self.optimizer in OPTIMIZERS, f"an optimizer of {OPTIMIZERS}", self.optimizer)
-        _check(self.schedule in SCHEDULES, f"a schedule of {SCHEDULES}", self.schedule)
-        _check(
+            check(getattr(self, name) >= 1, f"{name} >= 1", getattr(self, name))
+        check(self.optimizer in OPTIMIZERS, f"an optimizer of {OPTIMIZERS}", self.optimizer)
+        check(self.schedule in SCHEDULES, f"a schedule of {SCHEDULES}", self.schedule)
+        check(
             0 <= self.min_learning_rate <= self.learning_rate,
             "0 <= min_learning_rate <= learning_rate",
             (self.min_learning_rate, self.learning_rate),
         )
-        _check(0 < self.plateau_factor < 1, "0 < plateau_factor < 1", self.plateau_factor)
-        _check(0 <= self.ema < 1, "0 <= ema < 1", self.ema)
-        _check(all(0 <= b < 1 for b in self.betas), "betas with 0 <= beta < 1", self.betas)
+        check(0 < self.plateau_factor < 1, "0 < plateau_factor < 1", self.plateau_factor)
+        check(0 <= self.ema < 1, "0 <= ema < 1", self.ema)
+        check(all(0 <= b < 1 for b in self.betas), "betas with 0 <= beta < 1", self.betas)
         for name in (
             "weight_decay",
             "warmup_steps",
@@ -320,7 +203,7 @@ class TrainConfig:
             "plateau_patience",
             "checkpoint_minutes",
         ):
-            _check(getattr(self, name) >= 0, f"{name} >= 0", getattr(self, name))
+            check(getattr(self, name) >= 0, f"{name} >= 0", getattr(self, name))
 
 
 @dataclass(frozen=True)
@@ -365,8 +248,3 @@ def preset_names() -> list[str]:
     """Names of the presets in the package."""
     folder = resources.files("slotflow") / "presets"
     return sorted(p.name[:-5] for p in folder.iterdir() if p.name.endswith(".yaml"))
-
-
-def _check(condition: bool, expected: str, received: object) -> None:
-    if not condition:
-        raise ValueError(f"expected {expected}, received {received}.")

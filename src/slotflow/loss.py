@@ -33,7 +33,9 @@ __all__ = ["SlotFlowLoss"]
 class SlotFlowLoss(nn.Module):
     """A model with its objective: a batch of signals in, named loss terms out."""
 
-    def __init__(self, model: PooledSlotFlow, config: LossConfig, low_precision: bool = False) -> None:
+    def __init__(
+        self, model: PooledSlotFlow, config: LossConfig, low_precision: bool = False
+    ) -> None:
         super().__init__()
         self.model = model
         self.config = config

@@ -22,7 +22,8 @@ import torch
 from torch import Tensor
 
 from slotflow.devices import upload
-from slotflow.priors import Prior, PriorBatch
+from slotflow.prior_batch import PriorBatch
+from slotflow.priors import Prior
 
 __all__ = ["MixturePart", "PriorMixture"]
 

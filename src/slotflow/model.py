@@ -21,7 +21,7 @@ from slotflow.streams import Observation, as_list
 
 __all__ = ["DEFAULT", "SlotFlow", "pretrained_names"]
 
-DEFAULT = "debug"
+DEFAULT = "zoom"
 """Name of the embedded weights that `from_pretrained()` loads."""
 
 

@@ -56,7 +56,13 @@ class PooledSlotFlow(SlotFlow):
         short = torch.as_tensor(np.stack([o.short.values for o in chunk if o.short is not None]))
         long, short = long.to(self.device, self.dtype), short.to(self.device, self.dtype)
         encoding, logits = self.encode(long, short)
-        probs = k_posterior(logits, self.config.prior, prior.k_probs_full if k_prior is None else k_prior).cpu().numpy()
+        probs = (
+            k_posterior(
+                logits, self.config.prior, prior.k_probs_full if k_prior is None else k_prior
+            )
+            .cpu()
+            .numpy()
+        )
         if not np.isfinite(probs).all():
             first = chunk[int(np.argmin(np.isfinite(probs).all(axis=1)))]
             raise ValueError(

@@ -1,9 +1,9 @@
 r"""The second count: what the slots found out corrects q(K | x).
 
 The encoder counts from the long stream's spectrum. Whether a peak is one tone or two, and whether the short stream
-agrees, shows only after the slots have been fitted to all streams together. A token for the whole signal and one for each
-slot attend to each other, and the change of the logits is read from the first. The slots are K̂_1 in number, the encoder's
-own guess: a function of the data, so that nothing of the true K leaks in training.
+agrees, shows only after the slots have been fitted to all streams together. A token for the whole signal and one for
+each slot attend to each other, and the change of the logits is read from the first. The slots are K̂_1 in number,
+the encoder's own guess: a function of the data, so that nothing of the true K leaks in training.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ import torch
 from torch import Tensor, nn
 
 from slotflow.config import ZoomConfig
-from slotflow.encoders.spectral import CONDITIONS, Block
+from slotflow.encoders.blocks import Block
+from slotflow.encoders.window import CONDITIONS
 from slotflow.slots.zoom import Slots
 
 __all__ = ["Recount"]

@@ -31,7 +31,8 @@ from torch import Tensor
 from slotflow.config import Grid
 from slotflow.devices import upload
 from slotflow.mixture import PriorMixture
-from slotflow.priors import Prior, PriorBatch
+from slotflow.prior_batch import PriorBatch
+from slotflow.priors import Prior
 from slotflow.streams import Observation, Stream
 
 __all__ = ["Simulation", "coincident", "simulate", "tones"]

@@ -154,6 +154,11 @@ class Observation:
             Stream(_series(long), dt_long, t0_long), Stream(_series(short), dt_short, t0_short)
         )
 
+    @property
+    def streams(self) -> tuple[Stream, ...]:
+        """The streams that are there, the long one first."""
+        return (self.long,) if self.short is None else (self.long, self.short)
+
     def noise_level(self, band: tuple[float, float]) -> tuple[float, float]:
         """Estimates σ from the long stream's power outside the band (see the module's docstring).
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import random
 import time
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,7 @@ import torch
 import yaml
 from torch import Tensor, nn
 
+from slotflow.batches import VALIDATION_SEED, batch_seed, draw_batch
 from slotflow.checkpoint import (
     CheckpointError,
     flatten_optimizer,
@@ -31,7 +31,7 @@ from slotflow.checkpoint import (
     save_model,
     save_training,
 )
-from slotflow.config import Config, Grid, LossConfig
+from slotflow.config import Config, LossConfig
 from slotflow.io import atomic_path
 from slotflow.loss import SlotFlowLoss
 from slotflow.metrics import MetricsLog
@@ -40,18 +40,10 @@ from slotflow.pooled import PooledSlotFlow
 from slotflow.processes import agree, process_group, reduce, stop_signals
 from slotflow.progress import progress
 from slotflow.schedule import predicted_share, set_learning_rate
-from slotflow.simulate import Simulation, simulate, spread_seed
 from slotflow.zoom import ZoomSlotFlow
 from slotflow.zoom_loss import ZoomLoss
 
-__all__ = ["TrainingError", "batch_seed", "train"]
-
-TRAINING_SEED = 2**61
-"""Seeds from here on are for training; those below are left to users, so that no test meets a training batch."""
-VALIDATION_SEED = 2**62
-"""Seeds from here on are for validation."""
-GRID_STREAM = 0x2545F4914F6CDD1D
-"""Sets the draw of a step's short stream apart from the draw of its signals."""
+__all__ = ["TrainingError", "train"]
 
 
 class TrainingError(RuntimeError):
@@ -122,7 +114,13 @@ def train(
         ema = {n: p.detach().clone() for n, p in model.state_dict().items()} if cfg.ema else {}
         kind = torch.optim.AdamW if cfg.optimizer == "adamw" else torch.optim.Adam
         decay = cfg.weight_decay if cfg.optimizer == "adamw" else 0.0
-        optimizer = kind(model.parameters(), cfg.learning_rate, cfg.betas, weight_decay=decay)
+        optimizer = kind(
+            model.parameters(),
+            cfg.learning_rate,
+            cfg.betas,
+            weight_decay=decay,
+            fused=device.type == "cuda",
+        )
         plateau = torch.optim.lr_scheduler.ReduceLROnPlateau(
             optimizer,
             factor=cfg.plateau_factor,
@@ -197,7 +195,7 @@ def train(
                     break
 
                 seed = batch_seed(cfg.seed, step, rank)
-                batch = _simulate(config, cfg.batch_size // world, seed, device)
+                batch = draw_batch(config, cfg.batch_size // world, seed, device)
                 share = predicted_share(config.loss.curriculum, done)
                 terms = step_module(batch, share)
                 _check_finite(last_loss, step - 1, cfg.seed, rank)
@@ -271,11 +269,6 @@ def train(
 # --- parts of the loop -------------------------------------------------------------------------------
 
 
-def batch_seed(seed: int, step: int, rank: int = 0) -> int:
-    """Seed of the batch of one step and process: distinct for steps < 2³² and ranks < 2¹⁰."""
-    return TRAINING_SEED + (seed % 2**19) * 2**42 + step * 2**10 + rank
-
-
 def build_objective(
     model: SlotFlow, config: LossConfig, low_precision: bool
 ) -> SlotFlowLoss | ZoomLoss:
@@ -284,30 +277,6 @@ def build_objective(
         return ZoomLoss(model, config, low_precision)
     assert isinstance(model, PooledSlotFlow)
     return SlotFlowLoss(model, config, low_precision)
-
-
-def _simulate(config: Config, n: int, seed: int, device: torch.device) -> Simulation:
-    model = config.model
-    short = _short_grid(config, seed)
-    return simulate(
-        model.prior, n, model.long, short, seed=seed, device=device, mixture=config.mixture
-    )
-
-
-def _short_grid(config: Config, seed: int) -> Grid | None:
-    """The short stream of a step's signals: the model's, another one, or none."""
-    cfg, grid, long = config.train, config.model.short, config.model.long
-    if not cfg.short_dropped + cfg.short_varied:
-        return grid
-    draw = random.Random(spread_seed(seed ^ GRID_STREAM))
-    chance = draw.random()
-    if chance < cfg.short_dropped:
-        return None
-    if chance < cfg.short_dropped + cfg.short_varied:  # 1 to 30 % of the long stream, anywhere in it
-        duration = long.duration * 0.01 * 30 ** draw.random()
-        start = long.t0 + draw.random() * (long.duration - duration)
-        return Grid(grid.n, duration / grid.n, start)
-    return grid
 
 
 @torch.no_grad()
@@ -329,7 +298,7 @@ def validate(
     chunks = -(-config.train.validation_signals // size)
     totals: dict[str, Any] = {"sums": {}, "summed": 0}
     for chunk in range(rank, -(-chunks // world) * world, world):
-        terms = objective(_simulate(config, size, VALIDATION_SEED + chunk, device))
+        terms = objective(draw_batch(config, size, VALIDATION_SEED + chunk, device))
         for name, term in terms.items():
             totals["sums"][name] = totals["sums"].get(name, 0.0) + term
         totals["summed"] += 1

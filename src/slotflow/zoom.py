@@ -1,7 +1,7 @@
 r"""The default network: spectral encoder, two counts, zooming slots, flow in units of the bound (preset `zoom`).
 
-It is dimensionless inside: sampling, band and amplitudes belong to the data and to the prior that comes with them. The band may lie
-anywhere below Nyquist, up to 150 bins 1/T wide.
+It is dimensionless inside: sampling, band and amplitudes belong to the data and to the prior that comes with them.
+The band may lie anywhere below Nyquist, up to 150 bins 1/T wide.
 """
 
 from __future__ import annotations
@@ -17,11 +17,13 @@ from torch import Tensor
 
 from slotflow.cardinality import check_k_prior, k_posterior
 from slotflow.config import Grid, ModelConfig, ZoomConfig
-from slotflow.encoders.spectral import SpectralEncoder, Spectrum, spectrum
+from slotflow.encoders.spectral import SpectralEncoder
+from slotflow.encoders.window import Spectrum, spectrum
 from slotflow.exact.likelihood import Statistics
 from slotflow.model import SlotFlow
 from slotflow.posterior import Posterior
-from slotflow.priors import Prior, PriorBatch
+from slotflow.prior_batch import PriorBatch
+from slotflow.priors import Prior
 from slotflow.recount import Recount
 from slotflow.simulate import Simulation
 from slotflow.slots.batch import SlotBatch, SlotDensities
@@ -79,16 +81,18 @@ class Analysis:
     def take(self, i: int) -> Analysis:
         """Signal i alone."""
         one = slice(i, i + 1)
-        view = Spectrum(*(x if isinstance(x, int) else x[one] for x in self.view))
         index = torch.tensor([i], device=self.places.device)
         return Analysis(
-            self.model,
-            view,
-            self.statistics.take(index),
-            self.prior.take(index),
-            *(x[one] for x in (self.tokens, self.places, self.k_probs, self.noise)),
-            self.first.take(i, max(1, int(self.first_k[i]))),
-            self.first_k[one],
+            model=self.model,
+            view=self.view.take(one),
+            statistics=self.statistics.take(index),
+            prior=self.prior.take(one),
+            tokens=self.tokens[one],
+            places=self.places[one],
+            k_probs=self.k_probs[one],
+            noise=self.noise[one],
+            first=self.first.take(i, max(1, int(self.first_k[i]))),
+            first_k=self.first_k[one],
         )
 
 
@@ -160,7 +164,9 @@ class ZoomSlotFlow(SlotFlow):
         statistics = Statistics.from_arrays(series, grids, ratios)
         view = spectrum(series, grids, ratios, priors, self.sizes, first, dtype=self.dtype)
         known = bool(view.sigma.isfinite().all())
-        if not known:  # too few bins outside the band: from the band's median, then from the residual
+        if (
+            not known
+        ):  # too few bins outside the band: from the band's median, then from the residual
             sigma = _median_level(view, grids[0])
             for _ in range(2):
                 view = spectrum(series, grids, ratios, priors, self.sizes, first, sigma, self.dtype)
@@ -176,7 +182,11 @@ class ZoomSlotFlow(SlotFlow):
         self, view: Spectrum, statistics: Statistics
     ) -> tuple[Tensor, Tensor, Tensor, Slots, Tensor]:
         """Tokens, places, final logits, the slots of the first count and their number."""
-        tokens, heat, pooled, logits = self.encoder(view)
+        half = (
+            view.z.is_cuda and view.z.dtype == torch.float32
+        )  # as in training; twice as fast there
+        with torch.autocast(view.z.device.type, torch.bfloat16, enabled=half):
+            tokens, heat, pooled, logits = self.encoder(view)
         places = propose(heat, view.band, self.k_max)
         k = logits.argmax(-1).cpu()
         slots = self.refine(view, statistics, tokens, places, k)
@@ -201,35 +211,36 @@ class ZoomSlotFlow(SlotFlow):
         """Posteriors of observations that `_check` let pass, those on the same grids together."""
         groups: dict[object, list[int]] = {}
         for i, obs in enumerate(chunk):
-            streams = [s for s in (obs.long, obs.short) if s is not None]
-            groups.setdefault(tuple((s.grid, s.sigma) for s in streams), []).append(i)
-        posteriors: list[Posterior | None] = [None] * len(chunk)
+            groups.setdefault(tuple((s.grid, s.sigma) for s in obs.streams), []).append(i)
+        posteriors: dict[int, Posterior] = {}
         for members in groups.values():
-            both = [[chunk[i].long for i in members], [chunk[i].short for i in members]]
-            streams = [[s for s in group if s is not None] for group in both]
-            streams = [group for group in streams if group]
+            streams = chunk[members[0]].streams  # all members are sampled alike
             series = [
-                torch.as_tensor(np.stack([s.values for s in group])).to(self.device)
-                for group in streams
+                torch.as_tensor(np.stack([chunk[i].streams[s].values for i in members]))
+                for s in range(len(streams))
             ]
-            levels = [group[0].sigma for group in streams]
-            ratios = [1.0 if a is None or levels[0] is None else a / levels[0] for a in levels]
-            grids = [group[0].grid for group in streams]
-            answer = self._analyse(series, grids, ratios, prior, k_prior)
+            first = streams[0].sigma
+            ratios = [1.0 if s.sigma is None or first is None else s.sigma / first for s in streams]
+            answer = self._analyse(
+                [x.to(self.device) for x in series],
+                [s.grid for s in streams],
+                ratios,
+                prior,
+                k_prior,
+            )
             probs, noise = answer.k_probs.cpu().numpy(), answer.noise.cpu()
-            n = answer.statistics.n
+            error = 1 / math.sqrt(2 * answer.statistics.n)
             for row, i in enumerate(members):
-                densities = SlotDensities(answer.take(row), self.k_max)
                 sigma = float(noise[row])
                 posteriors[i] = Posterior(
                     probs[row],
-                    densities,
+                    SlotDensities(answer.take(row), self.k_max),
                     chunk[i],
                     sigma,
-                    sigma / math.sqrt(2 * n),
+                    sigma * error,
                     method=f"slotflow:{self.config.name}",
                 )
-        return [p for p in posteriors if p is not None]
+        return [posteriors[i] for i in range(len(chunk))]
 
     def _check(self, obs: Observation, prior: Prior) -> None:
         """Refuses what the network cannot analyse."""

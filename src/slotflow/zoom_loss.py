@@ -1,18 +1,19 @@
 r"""The objective of preset `zoom`: two counts, the heat map, the rounds and the matched flow.
 
-.. math:: \mathcal{L} = \mathrm{CE}(q_2, K) + λ_1 \mathrm{CE}(q_1, K) + λ_h \mathcal{L}_{heat} + λ_o \mathcal{L}_{offset}
+.. math:: \mathcal{L} = \mathrm{CE}(q_2, K) + λ_1 \mathrm{CE}(q_1, K) + λ_h \mathcal{L}_{heat} + λ_o
+\mathcal{L}_{offset}
     + λ_r \mathcal{L}_{rounds} + λ_{flow} \mathcal{L}_{flow} .
 
-**Whose K.** Two signals of three get as many slots as the encoder counts, one of three as many as there are. The second
-count learns from the former alone: the number of slots is then a function of the data, and nothing of the truth leaks
-into it. The flow learns from all signals whose number is right. That choice looks at (x, K) only, so q(θ | x, K) is not
-biased by it.
+**Whose K.** Two signals of three get as many slots as the encoder counts, one of three as many as there are. The
+second count learns from the former alone: the number of slots is then a function of the data, and nothing of the
+truth leaks into it. The flow learns from all signals whose number is right. That choice looks at (x, K) only, so q(θ
+| x, K) is not biased by it.
 
-**Matching.** π* minimizes −Σ log q of slots and components (the Hungarian assignment under the flow's density, all pairs
-without gradient); the matched pairs are evaluated with it, and the rounds use the same π*.
+**Matching.** π* minimizes −Σ log q of slots and components (the Hungarian assignment under the flow's density, all
+pairs without gradient); the matched pairs are evaluated with it, and the rounds use the same π*.
 
-**Outliers.** A slot that sits on the wrong tone has z of hundreds. Beyond `SOFT` its loss grows as a logarithm: it still
-teaches the flow to be wide there, without drowning all others.
+**Outliers.** A slot that sits on the wrong tone has z of hundreds. Beyond `SOFT` its loss grows as a logarithm: it
+still teaches the flow to be wide there, without drowning all others.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ from torch import Tensor, nn
 
 from slotflow.config import LossConfig
 from slotflow.devices import upload
-from slotflow.encoders.spectral import spectrum
-from slotflow.exact.kernels import compile_gram, mid_time
+from slotflow.encoders.window import spectrum
+from slotflow.exact.kernels import mid_time
 from slotflow.exact.likelihood import Statistics, to_complex
 from slotflow.matching import match_square
 from slotflow.simulate import Simulation
@@ -54,13 +55,10 @@ class ZoomLoss(nn.Module):
         self.model = model
         self.config = config
         self.low_precision = low_precision
-        self.encode = model.encoder.forward  # compile_parts puts compiled versions here
-        self.propose = propose
+        self.encode = model.encoder.forward  # compile_parts puts a compiled version here
 
     def compile_parts(self) -> None:
-        """Compiles what is real and regular: encoder, rounds, second count, starts, Gram matrices; the splines stay."""
-        compile_gram()
-        self.propose = torch.compile(propose)
+        """Compiles encoder, rounds and second count; splines, starts and joint steps stay as they are."""
         self.encode = torch.compile(self.model.encoder.forward)
         for part in (*self.model.slots.rounds, self.model.slots.last, self.model.recount):
             part.forward = torch.compile(part.forward)
@@ -102,7 +100,7 @@ class ZoomLoss(nn.Module):
         teacher = rows % TEACHER == 0
         k_run = torch.where(teacher, k, logits.argmax(-1))
         mask = torch.arange(model.k_max, device=device) < k_run[:, None]
-        start = starts(self.propose(heat.detach(), view.band, model.k_max), mask)
+        start = starts(propose(heat.detach(), view.band, model.k_max), mask)
         if self.training and predicted_share < 1:
             near = teacher & (rows < (1 - predicted_share) * len(k))
             noise = JITTER * torch.randn(frequency.shape, device=device)
@@ -123,7 +121,7 @@ class ZoomLoss(nn.Module):
             order = upload(self._matching(slots, context, frequency, c, batch.k, right), device)
             frequency, c = frequency.gather(1, order), c.gather(1, order)
             z = to_coordinates(slots, frequency, c).clamp(-1e4, 1e4).float()
-        nll = _softened(-model.flow.log_prob(context, z.flatten(0, 1)).unflatten(0, mask.shape))
+        nll = _softened(-model.flow.log_prob(context, z.flatten(0, 1)).view(mask.shape))
         weight = (mask & right[:, None]).float()
         weight = weight / weight.sum().clamp_min(1)
         terms["flow"] = (nll * weight).sum()
@@ -135,7 +133,6 @@ class ZoomLoss(nn.Module):
         loss = torch.stack([weights[name] * term for name, term in terms.items()]).sum()
         accuracy = ((logits_2.argmax(-1) == k).float() * own_k).sum() / own_k.sum()
         return {"loss": loss, **terms, "k_accuracy": accuracy, "matched": right.float().mean()}
-
 
     def _matching(
         self,

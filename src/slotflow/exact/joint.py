@@ -74,11 +74,11 @@ def joint_step(
     ridge = sigma[:, None, None] ** 2 * _precision(frequency, reach, largest)  # (B, K, 3)
     matrix = matrix + torch.diag_embed(ridge.flatten(1))
     scale, factor, _ = factorize(matrix, mask, torch.zeros_like(sigma))
-    step = solve(scale, factor, slope).nan_to_num().unflatten(1, (-1, 3))  # (B, K, 3)
+    step = solve(scale, factor, slope).nan_to_num().reshape(*mask.shape, 3)
     root = torch.linalg.solve_triangular(factor, torch.diag_embed(scale), upper=False)
-    blocks = root.unflatten(-1, (-1, 3)).permute(0, 2, 1, 3)  # (B, K, 3K, 3)
+    blocks = root.reshape(*root.shape[:2], -1, 3).permute(0, 2, 1, 3)  # (B, K, 3K, 3)
     covariance = blocks.mT @ blocks
-    diagonal = matrix.diagonal(dim1=-2, dim2=-1).unflatten(1, (-1, 3))
+    diagonal = matrix.diagonal(dim1=-2, dim2=-1).reshape(*mask.shape, 3)
     conditional = torch.where(mask[..., None], 1 / diagonal.clamp_min(1e-300), 0.0)
     shrink = (reach / step[..., 0].abs().clamp_min(reach)).clamp(max=1.0)
     move = torch.complex(step[..., 1] * shrink, step[..., 2] * shrink)
@@ -107,7 +107,7 @@ def start_amplitudes(
     precision = _precision(frequency, 1.0, largest)
     matrix = part.matrix + torch.diag_embed((sigma[:, None, None] ** 2 * precision).flatten(1))
     scale, factor, _ = factorize(matrix, mask, torch.zeros_like(sigma), linear=True)
-    step = solve(scale, factor, part.slope).unflatten(1, (-1, 3))
+    step = solve(scale, factor, part.slope).reshape(*mask.shape, 3)
     return torch.complex(step[..., 1], step[..., 2])
 
 

@@ -194,6 +194,7 @@ def moments(folded: Tensor, frequency: Tensor, grid: Grid, powers: int = 2) -> l
     return sums
 
 
+@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
 @functools.lru_cache(maxsize=64)
 def _series_coefficients(n: int) -> tuple[tuple[float, ...], ...]:
     """Coefficients of the three power series in −v², lowest first."""

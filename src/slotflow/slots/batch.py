@@ -13,7 +13,7 @@ from torch import Tensor
 from slotflow.config import Grid
 from slotflow.exact.kernels import mid_time
 from slotflow.exact.likelihood import from_complex, to_complex
-from slotflow.priors import PriorBatch
+from slotflow.prior_batch import PriorBatch
 from slotflow.simulate import spread_seed
 from slotflow.slots.bound import BoundFlow, Context, from_coordinates, log_volume, to_coordinates
 from slotflow.slots.zoom import Slots
@@ -83,7 +83,7 @@ class SlotBatch:
         else:
             low, high = self._bounds(None)
             theta = torch.where(mask[:, None], theta.maximum(low).minimum(high), theta)
-        return theta.unflatten(1, self.slots.mask.shape)
+        return theta.reshape(n, *self.slots.mask.shape, 3)
 
     @torch.inference_mode()
     def log_prob(self, theta: Tensor) -> Tensor:
@@ -102,7 +102,8 @@ class SlotBatch:
         # axes: component j, draw, signal, slot i
         z = to_coordinates(self.slots, *(x.movedim(-1, 0)[..., None] for x in (bins, c)))
         log_q = self.flow.log_prob(self.context, z.to(self.slots.y.dtype).flatten(-3, -2))
-        log_q = log_q.double().unflatten(-1, self.slots.mask.shape) - log_volume(self.slots)
+        log_q = log_q.double().reshape(*log_q.shape[:-1], *self.slots.mask.shape)
+        log_q = log_q - log_volume(self.slots)
         log_q = log_q - self.mass().log() + math.log(self.grid.duration)
         amplitude = theta[..., 0].movedim(-1, 0)[..., None].clamp_min(1e-300)
         log_q = log_q + amplitude.log() - 2 * scale.log()[:, None]
@@ -119,13 +120,15 @@ class SlotBatch:
         generator = torch.Generator(device=self.slots.y.device).manual_seed(0)
         raw = self._theta(self.flow.draw(self.context, MASS_DRAWS, generator), None)
         share = self._inside(raw, None).double().mean(0).clamp_min(1 / MASS_DRAWS)
-        return share.unflatten(0, self.slots.mask.shape)
+        return share.reshape(self.slots.mask.shape)
 
     def _theta(self, z: Tensor, rows: Tensor | None) -> Tensor:
         """Coordinates (..., S, 3) of all B·K slots, or of some rows of them, to (A, φ, f), (..., S, 3)."""
         slots = self.slots
         flat = slots._replace(
-            frequency=slots.frequency.flatten(), c=slots.c.flatten(), factor=slots.factor.flatten(0, 1)
+            frequency=slots.frequency.flatten(),
+            c=slots.c.flatten(),
+            factor=slots.factor.flatten(0, 1),
         )
         scale = self.prior.amplitude[:, 1].repeat_interleave(slots.mask.shape[1])
         if rows is not None:

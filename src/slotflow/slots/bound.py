@@ -1,15 +1,17 @@
 r"""The flow of a slot in units of its bound: whitening, a full-covariance affine layer, spline couplings.
 
-Slot k comes with a centre (f̂, ĉ) and the Cholesky factor L of its marginal covariance in the joint fit. Coordinates are
+Slot k comes with a centre (f̂, ĉ) and the Cholesky factor L of its marginal covariance in the joint fit. Coordinates
+are
 
 .. math:: z = L^{-1} \big( f - \hat f, \ \Re(c\, e^{-i \arg ĉ}) - |ĉ|, \ \Im(c\, e^{-i \arg ĉ}) \big) ,
 
-f in bins and c in units of the largest amplitude: standard normal where the posterior is Gaussian. Two learned layers follow,
-both the identity at first: an affine one, u = M (z − m) with M lower triangular, and a small coupling flow. Their parameters
-come from the slot's context, which is projected once; a draw costs neither the context's network nor its width.
+f in bins and c in units of the largest amplitude: standard normal where the posterior is Gaussian. Two learned
+layers follow, both the identity at first: an affine one, u = M (z − m) with M lower triangular, and a small coupling
+flow. Their parameters come from the slot's context, which is projected once; a draw costs neither the context's
+network nor its width.
 
-The density per unit of (A, rad, Hz) gets the factor A · T / (a² |det L|), a being the largest amplitude, from dc = A dA
-dφ, from bins to hertz, and from z.
+The density per unit of (A, rad, Hz) gets the factor A · T / (a² |det L|), a being the largest amplitude, from dc = A
+dA dφ, from bins to hertz, and from z.
 """
 
 from __future__ import annotations
@@ -69,7 +71,7 @@ class BoundFlow(nn.Module):
         return self.couplings.log_prob(context.terms, u) - context.log_scale.sum(-1)
 
     def draw(self, context: Context, n: int, generator: torch.Generator) -> Tensor:
-        """n draws of z for each slot, (n, S, 3)."""
+        """N draws of z for each slot, (n, S, 3)."""
         u_0, u_1, u_2 = self.couplings.draw(context.terms, n, generator).unbind(-1)
         d_1 = u_1 + context.lower[..., 0] * u_0
         d_2 = u_2 + context.lower[..., 1] * u_0 + context.lower[..., 2] * u_1
@@ -78,7 +80,7 @@ class BoundFlow(nn.Module):
 
 
 def to_coordinates(slots: Slots, frequency: Tensor, c: Tensor) -> Tensor:
-    """z of tones under slots, (B, K, 3), float64; tones and slots broadcast against each other.
+    """Z of tones under slots, (B, K, 3), float64; tones and slots broadcast against each other.
 
     Args:
         slots: B signals with K slots, or rows of them.

@@ -1,9 +1,10 @@
 r"""Where the slots start: the heat map's most probable places, two of which may share a bin.
 
-The heat map gives each bin the probability p_1 of a tone in it and p_2 of a second one, with a place for each. The places
-are taken in the order of their probabilities. A tone on the border of two bins lights up both at half strength: when a
-place with probability p is taken, what it lacks, 1 − p, is taken off the neighbours within three quarters of a bin,
-so that the other half does not count as a tone of its own, while a true neighbour with p = 1 keeps its claim.
+The heat map gives each bin the probability p_1 of a tone in it and p_2 of a second one, with a place for each. The
+places are taken in the order of their probabilities. A tone on the border of two bins lights up both at half
+strength: when a place with probability p is taken, what it lacks, 1 − p, is taken off the neighbours within three
+quarters of a bin, so that the other half does not count as a tone of its own, while a true neighbour with p = 1
+keeps its claim.
 
 The places do not depend on K: K slots are the first K of them, and K + 1 slots are the same and one more.
 """
@@ -51,7 +52,7 @@ def propose(heat: Tensor, band: Tensor, k_max: int) -> Tensor:
 
 
 def starts(places: Tensor, mask: Tensor) -> Tensor:
-    """The first K places of each signal in the order of frequency, (B, k_max) with a mask, to (B, k_max); 0 elsewhere."""
+    """The first K places of each signal, (B, k_max) with a mask, in the order of frequency; 0 elsewhere."""
     ordered = torch.where(mask, places, torch.inf).sort(1).values
     return torch.where(mask, ordered, 0.0)
 
@@ -78,4 +79,5 @@ def heat_targets(frequency: Tensor, mask: Tensor, bins: int) -> tuple[Tensor, Te
     present = torch.zeros(size, 2 * bins + 1, device=mask.device)
     present.scatter_(1, place, 1.0)
     offset = torch.zeros_like(present).scatter_(1, place, (frequency - bin_of).float())
-    return present[:, :-1].unflatten(1, (bins, 2)), offset[:, :-1].unflatten(1, (bins, 2))
+    shape = (size, bins, 2)
+    return present[:, :-1].reshape(shape), offset[:, :-1].reshape(shape)

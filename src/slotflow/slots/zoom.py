@@ -2,7 +2,8 @@ r"""Slots that look closer: rounds of refinement on windows of the spectrum, the
 
 Slot k stands at the frequency f_k (in bins) with the complex amplitude c_k. A round shows it
 
-- the spectrum around f_k, less the other slots' tones, Z_j − Σ_{l≠k} c_l D(j/2 − f_l), divided by its own c_k, so that a
+- the spectrum around f_k, less the other slots' tones, Z_j − Σ_{l≠k} c_l D(j/2 − f_l), divided by its own c_k, so
+that a
   tone that is where the slot believes it to be reads D(j/2 − f_k), whatever its amplitude and phase;
 - what is left when its own tone is subtracted too, in units of the noise, turned by the phase of c_k;
 - the short stream's residual at f_k, likewise;
@@ -26,18 +27,22 @@ import torch
 from torch import Tensor, nn
 
 from slotflow.config import ZoomConfig
-from slotflow.encoders.spectral import CONDITIONS, Block, Spectrum
+from slotflow.encoders.blocks import Block
+from slotflow.encoders.window import CONDITIONS, Spectrum
 from slotflow.exact.joint import JointStep, joint_step, start_amplitudes
 from slotflow.exact.likelihood import Statistics
+from slotflow.slots.numbers import (
+    JOINT,
+    OTHER,
+    SHORT,
+    frame_factor,
+    joint_numbers,
+    neighbours,
+    own_numbers,
+    short_numbers,
+)
 
 __all__ = ["Slots", "ZoomSlots"]
-
-SHORT = 5
-"""Numbers per slot that describe the short stream."""
-JOINT = 13
-"""Numbers per slot that describe the joint step."""
-OTHER = 9
-"""Further numbers per slot."""
 
 
 class Move(NamedTuple):
@@ -78,8 +83,16 @@ class Slots(NamedTuple):
     def take(self, i: int, k: int) -> Slots:
         """The first k slots of signal i, without their history."""
         one = slice(i, i + 1)
-        columns = (self.mask, self.frequency, self.c, self.factor, self.y)
-        return Slots(*(x[one, :k] for x in columns), self.misfit[one], self.sigma[one], [])
+        return Slots(
+            mask=self.mask[one, :k],
+            frequency=self.frequency[one, :k],
+            c=self.c[one, :k],
+            factor=self.factor[one, :k],
+            y=self.y[one, :k],
+            misfit=self.misfit[one],
+            sigma=self.sigma[one],
+            moves=[],
+        )
 
 
 class Round(nn.Module):
@@ -94,7 +107,9 @@ class Round(nn.Module):
             nn.Linear(4 * samples + extra + config.width, 2 * d), nn.GELU(), nn.Linear(2 * d, d)
         )
         self.identity = nn.Parameter(0.02 * torch.randn(k_max, d))
-        self.blocks = nn.ModuleList(Block(d, config.slot_heads, few=True) for _ in range(config.slot_layers))
+        self.blocks = nn.ModuleList(
+            Block(d, config.slot_heads, few=True) for _ in range(config.slot_layers)
+        )
         self.out = nn.Sequential(nn.LayerNorm(d), nn.Linear(d, d), nn.GELU(), nn.Linear(d, outputs))
         nn.init.zeros_(self.out[-1].weight)  # type: ignore[arg-type]
         nn.init.zeros_(self.out[-1].bias)  # type: ignore[arg-type]
@@ -123,15 +138,18 @@ class Round(nn.Module):
             y: Memory of the round before, (B, K, d).
         """
         nearest, fraction, gaps = at
-        batch, k = mask.shape
+        k = mask.shape[1]
         noise = view.noise[:, None, None]
         offset = torch.arange(-self.config.window, self.config.window + 1, device=c.device)
         place = (nearest[..., None] + offset).clamp(0, view.z.shape[-1] - 1)  # (B, K, W)
-        z = view.z.gather(2, place.flatten(1)[:, None].expand(-1, 2, -1)).unflatten(2, place.shape[1:])
+        z = view.z.gather(2, place.flatten(1)[:, None].expand(-1, 2, -1))
+        z = z.view(*z.shape[:2], *place.shape[1:])  # (B, 2, K, W)
         x = (0.5 * offset - fraction[..., None])[..., None] + gaps[:, :, None, :]  # (B, K, W, K)
         kernel = torch.sinc(x) / torch.sinc(x / n) * mask[:, None, None, :]
         model = torch.einsum("bkwl,blr->brkw", kernel, c)  # all slots
-        own = kernel.diagonal(dim1=1, dim2=3).transpose(1, 2)[:, None] * c.permute(0, 2, 1)[..., None]
+        own = (
+            kernel.diagonal(dim1=1, dim2=3).transpose(1, 2)[:, None] * c.permute(0, 2, 1)[..., None]
+        )
         others = model - own if self.config.subtract else torch.zeros_like(own)
         left, rest = z - others, z - model  # (B, 2, K, W)
         size = (c**2).sum(-1).sqrt()
@@ -200,10 +218,10 @@ class ZoomSlots(nn.Module):
                 part = statistics.stream_equations(1, hertz(f), c * largest[:, None])
                 rest = part.rest
             extra = torch.cat(
-                [_short(view, statistics, f, c, rest), _other(view, f, c, mask)], -1
+                [short_numbers(view, statistics, f, c, rest), own_numbers(view, f, c, mask)], -1
             )
             pair = torch.view_as_real(c).to(dtype)
-            y, out = module(view, tokens, n, _at(f, dtype), pair, mask, extra, y)
+            y, out = module(view, tokens, n, neighbours(f, dtype), pair, mask, extra, y)
             moves.append(_move(view, f, pair, mask, out, 1.0 / 2**i))
             f = moves[-1].frequency.detach().maximum(view.band[:, :1]).minimum(view.band[:, 1:])
             f = torch.where(mask, f, 0.0)
@@ -213,20 +231,24 @@ class ZoomSlots(nn.Module):
         step = self._joint(statistics, step.frequency * mask, step.c * mask, mask, view)
         # The centre keeps to the band and to amplitudes that the prior can almost reach.
         f = torch.where(mask, step.frequency * duration - view.first, 0.0)
-        f = torch.where(mask, f.maximum(view.band[:, :1] - 0.5).minimum(view.band[:, 1:] + 0.5), 0.0)
+        f = torch.where(
+            mask, f.maximum(view.band[:, :1] - 0.5).minimum(view.band[:, 1:] + 0.5), 0.0
+        )
         c = torch.where(mask, step.c / largest[:, None], 0.0)
         degrees = statistics.n - 3 * mask.sum(-1)
         left = (step.rss / degrees).clamp_min(0.0).sqrt()
         sigma = left.minimum(1.1 * sigma).maximum(1e-3 * sigma)
-        factor = _factor(step, c, sigma, largest, duration, mask)
+        factor = frame_factor(step, c, sigma, largest, duration, mask)
         misfit = (step.rss / view.sigma**2 - statistics.n) / math.sqrt(2 * statistics.n)
         misfit = (misfit / 3).asinh().to(dtype)
         rest = step.rest[1] if len(step.rest) > 1 else None
-        joint = _joint_numbers(step, factor, c, sigma, largest, duration, misfit)
+        joint = joint_numbers(step, factor, c, sigma, largest, duration, misfit)
         extra = torch.cat(
-            [_short(view, statistics, f, c, rest), _other(view, f, c, mask), joint], -1
+            [short_numbers(view, statistics, f, c, rest), own_numbers(view, f, c, mask), joint], -1
         )
-        h, out = self.last(view, tokens, n, _at(f, dtype), torch.view_as_real(c).to(dtype), mask, extra, y)
+        h, out = self.last(
+            view, tokens, n, neighbours(f, dtype), torch.view_as_real(c).to(dtype), mask, extra, y
+        )
         return Slots(mask, f, c, factor, self.norm(h + out), misfit, left, moves)
 
     def _joint(
@@ -235,16 +257,6 @@ class ZoomSlots(nn.Module):
         """A joint step, or its covariance alone where the config has none."""
         step = joint_step(statistics, frequency, c, mask, view.sigma, view.largest)
         return step if self.config.joint else step._replace(frequency=frequency, c=c)
-
-
-# --- numbers that describe a slot, in float32 -------------------------------------------------------
-
-
-def _at(f: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor, Tensor]:
-    """Nearest half-bins, the distance from them, and all gaps."""
-    nearest = (2 * f).round()
-    gaps = (f[:, :, None] - f[:, None, :]).to(dtype)
-    return nearest.long(), (f - 0.5 * nearest).to(dtype), gaps
 
 
 def _upright(c: Tensor) -> Tensor:
@@ -259,116 +271,7 @@ def _turned(x: Tensor, turn: Tensor) -> Tensor:
     return torch.cat([real * cosine + imaginary * sine, imaginary * cosine - real * sine], 1)
 
 
-def _other(view: Spectrum, f: Tensor, c: Tensor, mask: Tensor) -> Tensor:
-    """Place, amplitude and bounds, (B, K, OTHER)."""
-    noise = view.noise[:, None].double()
-    size = c.abs().maximum(0.1 * noise)
-    low = view.conditions[:, 4, None].double()  # smallest amplitude over the largest
-    snr = size / noise
-    edges = torch.stack([f - view.band[:, :1], view.band[:, 1:] - f], -1).clamp(-1, 5) / 5
-    amplitudes = torch.stack([size - low, 1 - size], -1) / (3 * noise[..., None])
-    gap = _nearest_gap(f, mask).clamp(max=5.0) / 5
-    count = (mask.sum(-1, keepdim=True) / 10).expand_as(f).double()
-    rest = torch.stack([4 * f - (2 * f).round() * 2, snr.log() / 3, size.log(), count, gap], -1)
-    numbers = torch.cat([rest, amplitudes.asinh() / 2, edges], -1)
-    return numbers.to(view.z.dtype) * mask[..., None]
-
-
-def _nearest_gap(f: Tensor, mask: Tensor) -> Tensor:
-    """Distance to the nearest other slot in bins, (B, K)."""
-    gap = (f[:, :, None] - f[:, None, :]).abs()
-    alone = torch.eye(f.shape[1], device=f.device, dtype=torch.bool) | ~mask[:, None, :]
-    return gap.masked_fill(alone, 99.0).amin(-1)
-
-
-def _short(
-    view: Spectrum, statistics: Statistics, f: Tensor, c: Tensor, rest: Tensor | None
-) -> Tensor:
-    """The short stream's residual at each slot, in its frame there, (B, K, SHORT); 0 where there is none."""
-    if rest is None:
-        return torch.zeros(*f.shape, SHORT, device=f.device, dtype=view.z.dtype)
-    grid, long = statistics.grids[1], statistics.grids[0]
-    offset = grid.t0 + 0.5 * (grid.n - 1) * grid.dt - statistics.reference
-    angle = 2 * math.pi * torch.remainder((f + view.first) / long.duration * offset, 1.0)
-    frame = torch.polar(torch.ones_like(angle), c.angle() + angle)
-    unit = (view.sigma * math.sqrt(0.5 * grid.n))[:, None]
-    turned = rest * frame.conj() / unit
-    noise = view.short_noise[:, None].double()
-    numbers = [
-        turned.real.asinh(),
-        turned.imag.asinh(),
-        torch.log1p(turned.abs()),
-        (c.abs().maximum(0.1 * noise) / noise).log() / 3,
-        torch.ones_like(angle),
-    ]
-    return torch.stack(numbers, -1).to(view.z.dtype)
-
-
-def _joint_numbers(
-    step: JointStep,
-    factor: Tensor,
-    c: Tensor,
-    sigma: Tensor,
-    largest: Tensor,
-    duration: float,
-    misfit: Tensor,
-) -> Tensor:
-    """The joint step in units of its bound, the bound, and how much the other slots widen it, (B, K, JOINT)."""
-    unit = torch.stack([torch.full_like(largest, duration), 1 / largest, 1 / largest], -1)[:, None]
-    frame = torch.polar(torch.ones_like(c.real), -c.angle())
-    move = torch.complex(step.step[..., 1], step.step[..., 2]) / largest[:, None] * frame
-    move = torch.stack([step.step[..., 0] * duration, move.real, move.imag], -1)
-    sd = factor.square().sum(-1).sqrt().clamp_min(1e-12)  # (B, K, 3), in the frame
-    alone = step.conditional.sqrt() * sigma[:, None, None] * unit
-    row = factor / sd[..., None]
-    size = c.abs().clamp_min(1e-6)
-    numbers = torch.cat(
-        [
-            (move / sd).asinh(),
-            sd[..., :1].log() / 3 + 1,
-            (sd[..., 1:] / size[..., None]).clamp_min(1e-9).log() / 3 + 1,
-            (sd / alone.clamp_min(1e-12)).clamp_min(1e-3).log(),
-            torch.stack([row[..., 1, 0], row[..., 2, 0], row[..., 2, 1]], -1),
-            misfit.double()[:, None, None].expand(*c.shape, 1),
-        ],
-        -1,
-    )
-    return numbers.to(misfit.dtype).nan_to_num().clamp(-10, 10)
-
-
-def _factor(
-    step: JointStep, c: Tensor, sigma: Tensor, largest: Tensor, duration: float, mask: Tensor
-) -> Tensor:
-    """Cholesky factor of each slot's covariance in bins, in units of the largest amplitude and in its frame."""
-    angle = c.angle()
-    zero, cosine, sine = torch.zeros_like(angle), angle.cos(), angle.sin()
-    unit = 1 / largest[:, None]
-    rows = [
-        torch.stack([torch.full_like(angle, duration), zero, zero], -1),
-        torch.stack([zero, cosine * unit, sine * unit], -1),
-        torch.stack([zero, -sine * unit, cosine * unit], -1),
-    ]
-    frame = torch.stack(rows, -2) * sigma[:, None, None, None]
-    s = frame @ step.covariance @ frame.mT  # (B, K, 3, 3)
-    # The factor of a 3 × 3 matrix by hand: thousands of small calls would cost more.
-    tiny = 1e-24
-    a = s[..., 0, 0].clamp_min(tiny).sqrt()
-    b, d = s[..., 1, 0] / a, s[..., 2, 0] / a
-    e = (s[..., 1, 1] - b * b).clamp_min(tiny).sqrt()
-    g = (s[..., 2, 1] - b * d) / e
-    h = (s[..., 2, 2] - d * d - g * g).clamp_min(tiny).sqrt()
-    factor = [
-        torch.stack([a, zero, zero], -1),
-        torch.stack([b, e, zero], -1),
-        torch.stack([d, g, h], -1),
-    ]
-    eye = torch.eye(3, device=c.device, dtype=torch.float64)
-    return torch.where(mask[..., None, None], torch.stack(factor, -2), eye)
-
-
-def _move(
-    view: Spectrum, f: Tensor, c: Tensor, mask: Tensor, out: Tensor, reach: float
-) -> Move:
+def _move(view: Spectrum, f: Tensor, c: Tensor, mask: Tensor, out: Tensor, reach: float) -> Move:
     """The estimate after a round whose outputs are (B, K, 6)."""
     size = (c**2).sum(-1).sqrt()
     noise = view.noise[:, None]

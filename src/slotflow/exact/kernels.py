@@ -82,7 +82,7 @@ def dirichlet(frequency: Tensor, grid: Grid, powers: int = 3) -> list[Tensor]:
     d2 = (1 - n * n) * d0 - 2 * d1 * cosine / sine
     closed = [d0, -half * d1, -(half**2) * d2]
 
-    s0, s1, s2 = _series_coefficients(n)
+    s0, s1, s2 = series_coefficients(n)
     v_safe = torch.where(small, v, 0.0)
     square = -v_safe * v_safe
     series = [
@@ -196,7 +196,7 @@ def moments(folded: Tensor, frequency: Tensor, grid: Grid, powers: int = 2) -> l
 
 @torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
 @functools.lru_cache(maxsize=64)
-def _series_coefficients(n: int) -> tuple[tuple[float, ...], ...]:
+def series_coefficients(n: int) -> tuple[tuple[float, ...], ...]:
     """Coefficients of the three power series in −v², lowest first."""
     h = (2 * torch.arange(n, dtype=torch.float64) - (n - 1)) / n
     means = [float((h ** (2 * m)).mean()) for m in range(SERIES_TERMS + 1)]

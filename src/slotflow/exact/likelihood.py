@@ -38,6 +38,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import torch
@@ -46,6 +47,7 @@ from torch import Tensor
 from slotflow.config import Grid
 from slotflow.exact.kernels import energy, fold, gram, mid_time, moments
 from slotflow.exact.nonuniform import interpolated_moment
+from slotflow.exact.single import Single
 from slotflow.simulate import Simulation
 from slotflow.streams import Observation, Stream, as_list
 
@@ -164,6 +166,24 @@ class Statistics:
         """τ, mid-time of the long stream, in seconds."""
         return mid_time(self.grids[0])
 
+    @cached_property
+    def single(self) -> Single:
+        """The signal in NumPy, where there is one on the CPU."""
+        folded = [x[0].numpy() for x in self.folded]
+        return Single(self.grids, self.ratios, folded, self.reference)
+
+    def _is_single(self, frequency: Tensor, c: Tensor) -> bool:
+        """Whether one signal's equations are asked for on the CPU, without a graph: NumPy is faster then."""
+        return (
+            not torch.compiler.is_compiling()
+            and frequency.shape[0] == len(self.energy) == 1
+            and frequency.shape[1] > 0
+            and self.energy.device.type == frequency.device.type == "cpu"
+            and frequency.dtype == torch.float64
+            and c.dtype == torch.complex128
+            and not (torch.is_grad_enabled() and (frequency.requires_grad or c.requires_grad))
+        )
+
     def rss(self, theta: Tensor, mask: Tensor | None = None) -> Tensor:
         """Residual sum of squares, differentiable.
 
@@ -223,6 +243,10 @@ class Statistics:
             RSS, shape (B,); Jᵀ(x − m) over r_s², shape (B, 3K), f, Re c, Im c of the first tone first; JᵀJ over r_s²,
             shape (B, 3K, 3K).
         """
+        if self._is_single(frequency, c):
+            one = self.single.equations(frequency[0].detach().numpy(), c[0].detach().numpy())
+            slope, matrix = torch.from_numpy(one.slope)[None], torch.from_numpy(one.matrix)[None]
+            return self.energy + one.gain, slope, matrix
         parts = [self.stream_equations(s, frequency, c) for s in range(len(self.grids))]
         rss, slope, matrix = self.energy, parts[0].slope, parts[0].matrix
         for part in parts:
@@ -233,6 +257,11 @@ class Statistics:
 
     def stream_equations(self, s: int, frequency: Tensor, c: Tensor) -> StreamEquations:
         """What one stream contributes to the normal equations; arguments as there."""
+        if self._is_single(frequency, c):
+            one = self.single.equations(frequency[0].detach().numpy(), c[0].detach().numpy(), s)
+            arrays = (one.slope, one.matrix, one.rest[0])
+            gain = self.energy.new_tensor([one.gain])
+            return StreamEquations(gain, *(torch.from_numpy(array)[None] for array in arrays))
         grid, ratio, folded = self.grids[s], self.ratios[s], self.folded[s]
         k = frequency.shape[1]
         offset = mid_time(grid) - self.reference

@@ -14,6 +14,7 @@ from slotflow import Grid, Observation, Prior, Simulation, simulate
 from slotflow.baselines import Classical, classical
 from slotflow.config import Config
 from slotflow.evaluate.bounds import crb_std
+from slotflow.exact import evidence
 from slotflow.exact.evidence import _log_mass
 from slotflow.exact.likelihood import Statistics
 
@@ -130,6 +131,32 @@ def test_evidence_equals_importance_sampling(k: int, seed: int) -> None:
     assert abs(value - expected) < laplace + 5 * error
     if k == 2:
         assert abs(value - math.lgamma(3) - expected) > laplace + 5 * error
+
+
+def test_draws_are_left_out_where_they_do_not_matter(
+    nominal: tuple[Simulation, Classical], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Far from every edge, and far outside, the evidence equals that from draws."""
+    _, found = nominal
+    for k in (1, 3, 8):
+        inner, outer = evidence._sides(found.fits[k], NOMINAL)
+        inner, outer = inner & found.fits[k].converged, outer & found.fits[k].converged
+        skipped = inner | outer
+        assert (inner.any() or k == 8) and not skipped.all()
+        quick = evidence.log_evidence(found.fits[k], NOMINAL, 8120)
+        with monkeypatch.context() as patch:
+            patch.setattr(evidence, "CLEARANCE", math.inf)
+            assert not torch.cat(evidence._sides(found.fits[k], NOMINAL))[skipped.repeat(2)].any()
+            drawn = evidence.log_evidence(found.fits[k], NOMINAL, 8120)
+        assert torch.allclose(quick, drawn, rtol=1e-12)
+
+
+def test_an_order_without_evidence_is_not_ignored() -> None:
+    """Where the order of the smallest BIC has no evidence, p(K | x) comes from BIC; where it has, from evidence."""
+    prior = Prior(k_min=0, k_max=2)
+    bic = torch.tensor([[300.0, 200.0, 100.0], [300.0, 200.0, 201.0]], dtype=torch.float64)
+    ln_z = torch.tensor([[-150.0, -100.0, -math.inf], [-150.0, -100.0, -math.inf]]).double()
+    assert Classical([], bic, ln_z, prior).k_map.tolist() == [2, 1]
 
 
 @pytest.mark.parametrize(

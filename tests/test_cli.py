@@ -131,7 +131,8 @@ def test_simulate_is_reproducible_and_obeys_its_flags(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        (["--k", 9], "0 <= k <= k_max = 3, received 9"),
+        (["--preset", "debug", "--k", 9], "0 <= k <= k_max = 3, received 9"),
+        (["--k", 11], "0 <= k <= k_max = 10, received 11"),
         (["--mode", "other"], "received 'other'"),
         (["--amplitude", "1:2:3"], "--amplitude: expected LOW:HIGH such as 0.5:1.5"),
         (["--amplitude", "2:1"], "lower < upper, received (2.0, 1.0)"),

@@ -10,10 +10,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 import yaml
 
-from slotflow import Grid, SlotFlow
+from slotflow import Grid, Observation, SlotFlow
 from slotflow.config import (
     Config,
     EncoderConfig,
@@ -84,11 +83,14 @@ def test_preset_builds(name: str):
     model = SlotFlow.from_preset(name)
     assert model.config == config
     assert model.n_parameters > 0
-    long, short = torch.zeros(1, config.long.n), torch.zeros(1, config.short.n)
-    with torch.no_grad():
-        encoding, logits = model.encode(long, short)
-    assert encoding.context.shape == (1, config.encoder.context)
-    assert logits.shape[0] == 1
+    posterior = model.infer(Observation.from_arrays(*data(config.long), *data(config.short)))
+    assert posterior.k_probs.shape == (config.prior.k_max + 1,)
+    assert np.isfinite(posterior.sample(2, k=1)).all()
+
+
+def data(grid: Grid) -> tuple[np.ndarray, float]:
+    """A series that is not zero, and its step."""
+    return np.cos(0.4 * np.arange(grid.n)), grid.dt
 
 
 def test_paper_preset_is_the_papers():

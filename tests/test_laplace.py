@@ -16,6 +16,7 @@ from slotflow import Grid, Prior, simulate
 from slotflow.evaluate import crb_covariance, crb_std
 from slotflow.exact import Laplace, Statistics, fit, gauss_newton_step, linear_amplitudes
 from slotflow.exact.likelihood import from_complex, to_complex
+from slotflow.exact.systems import factorize, solve, solve_one
 from slotflow.simulate import Simulation
 
 NOISY = Prior(sigma=(0.1, 1.5))
@@ -134,6 +135,51 @@ def test_batched_equals_single(seed: int) -> None:
         )
         assert torch.allclose(alone.log_likelihood[0], together.log_likelihood[i], rtol=1e-10)
         assert alone.iterations[0] == together.iterations[i]
+        assert torch.allclose(alone.mismatch[0], together.mismatch[i], rtol=1e-4, atol=1e-6)
+
+
+def test_one_system_equals_a_batch_of_systems(seed: int) -> None:
+    """NumPy's factors against torch's: free and held unknowns, damping, a singular and a broken matrix."""
+    g = torch.Generator().manual_seed(seed)
+    root = torch.randn(2, 6, 9, generator=g, dtype=torch.float64)
+    matrix = root @ root.mT
+    singular, broken = matrix.clone(), matrix.clone()
+    singular[:, 3:] = singular[:, :3]
+    singular[:, :, 3:] = singular[:, :, :3]
+    broken[:, 2, 2] = math.nan
+    slope = torch.randn(2, 6, generator=g, dtype=torch.float64)
+    for system, absent, linear in (
+        (matrix, False, False),
+        (matrix, True, False),
+        (matrix, False, True),
+        (singular, False, False),
+        (broken, False, False),
+    ):
+        mask = torch.tensor([[True, not absent]] * 2)
+        damping = torch.tensor([0.0, 0.3], dtype=torch.float64)
+        scale, factor, regular = factorize(system, mask, damping, linear)
+        for i in range(2):
+            row = slice(i, i + 1)
+            one = factorize(system[row], mask[row], damping[row], linear)
+            assert torch.allclose(one[0][0], scale[i], rtol=1e-12)
+            assert torch.allclose(one[1][0], factor[i], rtol=1e-12, atol=1e-12)
+            assert bool(one[2][0]) == bool(regular[i])
+            step = solve_one(one[0][0].numpy(), one[1][0].numpy(), slope[i].numpy())
+            expected = solve(scale, factor, slope)[i].numpy()
+            np.testing.assert_allclose(step, expected, rtol=1e-10, atol=1e-12)
+    assert not bool(regular[0])  # the broken one: the test can tell
+
+
+def test_rough_fits(seed: int) -> None:
+    """A larger tolerance ends earlier and still close to the maximum; without the curvature there is no mismatch."""
+    simulation = simulate(NOISY, 20, LONG, SHORT, seed=seed, k=3)
+    statistics, start = Statistics.from_simulation(simulation), perturbed(simulation, seed)[:, :3]
+    best = fit(statistics, start)
+    rough = fit(statistics, start, tolerance=1e-2, curvature=False)
+    assert rough.converged.all() and rough.mismatch.isnan().all() and not rough.reliable.any()
+    assert rough.iterations.sum() < best.iterations.sum()
+    lost = best.log_likelihood - rough.log_likelihood
+    assert (lost > -1e-6).all() and (lost < 0.01).all()
 
 
 def test_signals_without_tones(seed: int) -> None:
@@ -245,6 +291,9 @@ def test_amplitudes_from_frequencies(seed: int) -> None:
     best = statistics.rss(theta, simulation.mask)
     assert (statistics.rss(around, simulation.mask) >= best[:, None]).all()
     assert fit(statistics, theta, simulation.mask).converged.all()
+    for i, k in enumerate(simulation.k.tolist()):
+        alone = linear_amplitudes(statistics.take(torch.tensor([i])), frequency[i : i + 1, :k])
+        assert torch.allclose(alone[0], theta[i, :k], rtol=1e-9)
 
 
 def test_hopeless_starts_do_not_converge(seed: int) -> None:

@@ -231,6 +231,56 @@ def test_normal_equations_against_autograd(seed: int) -> None:
         assert ((matrix[i] - jacobian.T @ jacobian) / scale / scale[:, None]).abs().max() < 1e-11
 
 
+@pytest.mark.parametrize("k", [1, 2, 5, 10])
+def test_one_signal_equals_a_batch(k: int, seed: int) -> None:
+    """NumPy's equations of one signal against torch's of two, to rounding: close, equal, absent and aliased tones."""
+    grids = [Grid(300, 0.1, 3.0), Grid(511, 1 / 512, 7.0)]
+    x = [torch.randn(2, grid.n, generator=generator(seed), dtype=torch.float64) for grid in grids]
+    both = Statistics.from_arrays(x, grids, (1.0, 1.6))
+    one = both.take(torch.tensor([1]))
+    frequency, c = to_complex(random_theta(seed, 2, k), both.reference)
+    frequency[:, -1] = frequency[:, 0] + 0.1 / grids[0].duration
+    if k == 5:
+        frequency[:, 1], c[:, 1] = 0.0, 0.0
+        frequency[:, 2] = frequency[:, 3]
+    if k == 10:
+        frequency[:, 4] += 10.0
+    assert one.is_single(frequency[1:], c[1:]) and not both.is_single(frequency, c)
+    expected = both.normal_equations(frequency, c)
+    scale = (expected[2][1].diagonal() + 1e-300).sqrt()
+    norm = both.energy[1].sqrt()
+
+    def assert_same(value: tuple[Tensor, ...], reference: tuple[Tensor, ...]) -> None:
+        assert abs(float(value[0][0] - reference[0][1])) < 1e-12 * float(both.energy[1] + k * 900)
+        assert ((value[1][0] - reference[1][1]) / scale).abs().max() < 1e-12 * (norm + k * 30)
+        assert ((value[2][0] - reference[2][1]) / scale / scale[:, None]).abs().max() < 1e-12
+
+    assert_same(one.normal_equations(frequency[1:], c[1:]), expected)
+    with pytest.raises(AssertionError):  # negative control: a frequency off by 1e-9 Hz shows
+        assert_same(one.normal_equations(frequency[1:] + 1e-9, c[1:]), expected)
+    for s in range(2):
+        part, reference = (
+            one.stream_equations(s, frequency[1:], c[1:]),
+            both.stream_equations(s, frequency, c),
+        )
+        assert_same(tuple(part[:3]), tuple(reference[:3]))
+        assert (part.rest[0] - reference.rest[1]).abs().max() < 1e-12 * 30 * (norm + k * 30)
+
+
+def test_one_signal_keeps_its_graph(seed: int) -> None:
+    """Where a gradient is asked for, NumPy stands back."""
+    statistics = Statistics.from_arrays(
+        [torch.randn(1, 300, generator=generator(seed))], [Grid(300, 0.1)]
+    )
+    frequency, c = to_complex(random_theta(seed, 1, 3), statistics.reference)
+    plain = statistics.normal_equations(frequency, c)
+    with_graph = statistics.normal_equations(frequency.requires_grad_(), c)
+    assert with_graph[0].requires_grad and not plain[0].requires_grad
+    assert torch.allclose(with_graph[0], plain[0], rtol=1e-12)
+    with torch.no_grad():
+        assert torch.equal(statistics.normal_equations(frequency, c)[1], plain[1])
+
+
 @pytest.mark.parametrize("draws", [1, 50])
 def test_gradient_of_log_likelihood(draws: int, seed: int) -> None:
     """Autograd through the closed forms (both branches) equals autograd through the time domain."""

@@ -35,6 +35,7 @@ from slotflow.batches import VALIDATION_SEED, batch_seed
 from slotflow.checkpoint import CheckpointError, describe, load_model, load_training
 from slotflow.config import Config
 from slotflow.loss import SlotFlowLoss
+from slotflow.mixture import MixturePart, PriorMixture
 from slotflow.model import SlotFlow
 from slotflow.simulate import Simulation, simulate, spread_seed
 from slotflow.train import TrainingError, train
@@ -56,14 +57,14 @@ def at(monkeypatch: pytest.MonkeyPatch) -> At:
     """Lets something happen, once, when the batch of a step is drawn."""
 
     def arrange(step: int, action: Callable[[], object]) -> None:
-        original, left = training._simulate, [action]
+        original, left = training.draw_batch, [action]
 
         def draw(config: Config, n: int, seed: int, device: torch.device) -> Simulation:
             if seed == batch_seed(config.train.seed, step) and left:
                 left.pop()()
             return original(config, n, seed, device)
 
-        monkeypatch.setattr(training, "_simulate", draw)
+        monkeypatch.setattr(training, "draw_batch", draw)
 
     return arrange
 
@@ -250,7 +251,7 @@ def test_loss_that_is_not_finite(
     debug_config: Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: int
 ) -> None:
     config = tiny(debug_config, log_steps=4, checkpoint_minutes=0.0)
-    original = training._simulate
+    original = training.draw_batch
     bad: list[Simulation] = []
 
     def draw(config: Config, n: int, seed: int, device: torch.device) -> Simulation:
@@ -260,7 +261,7 @@ def test_loss_that_is_not_finite(
         bad.append(batch)
         return dataclasses.replace(batch, long=batch.long * math.nan)
 
-    monkeypatch.setattr(training, "_simulate", draw)
+    monkeypatch.setattr(training, "draw_batch", draw)
     with pytest.raises(TrainingError, match=f"the loss is nan at step {step};") as caught:
         train(config, tmp_path, quiet=True)
 
@@ -446,13 +447,13 @@ def test_seeds_in_use(
 ) -> None:
     """Every step draws its own batch, every epoch validates on the same signals, and the two never meet."""
     drawn: list[tuple[int, Simulation]] = []
-    original = training._simulate
+    original = training.draw_batch
 
     def record(config: Config, n: int, seed: int, device: torch.device) -> Simulation:
         drawn.append((seed, original(config, n, seed, device)))
         return drawn[-1][1]
 
-    monkeypatch.setattr(training, "_simulate", record)
+    monkeypatch.setattr(training, "draw_batch", record)
     train(tiny(debug_config), tmp_path, quiet=True)
     steps = [pair for pair in drawn if pair[0] < VALIDATION_SEED]
     checks = [pair for pair in drawn if pair[0] >= VALIDATION_SEED]
@@ -625,6 +626,10 @@ def test_resume_takes_no_other_config(debug_config: Config, tmp_path: Path) -> N
         CheckpointError, match=r"trained with train\.learning_rate = .* resume with 1e-05"
     ):
         train(other, tmp_path, resume=True, quiet=True)
+    part = MixturePart(1.0, (0.1, 0.15), (0.3, 0.5), (1, 1), (0.0, 1.0))
+    mixed = dataclasses.replace(config, mixture=PriorMixture((part,)))
+    with pytest.raises(CheckpointError, match="trained with mixture = None, asked to resume"):
+        train(mixed, tmp_path, resume=True, quiet=True)
     longer = dataclasses.replace(config, train=dataclasses.replace(config.train, max_epochs=2))
     train(longer, tmp_path, resume=True, quiet=True)
     assert Config.from_yaml(tmp_path / "config.yaml") == longer

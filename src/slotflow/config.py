@@ -86,7 +86,11 @@ class ModelConfig:
         )
         if self.zoom is not None:
             width = (self.prior.frequency[1] - self.prior.frequency[0]) * self.long.duration
-            check(width < self.zoom.bins + 1, f"a band of at most {self.zoom.bins} bins", width)
+            check(
+                width < self.zoom.bins + 1,
+                f"a band of at most {self.zoom.bins} bins of 1/T (narrow prior.frequency or shorten long)",
+                f"{width:.6g} bins",
+            )
             return
         check(
             self.prior.k_min >= 1, "k_min >= 1 (this architecture has no K = 0)", self.prior.k_min

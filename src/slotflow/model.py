@@ -35,9 +35,9 @@ class SlotFlow(nn.Module):
         config: What to build.
     """
 
-    def __new__(cls, config: ModelConfig) -> SlotFlow:
-        """Chooses the class."""
-        if cls is SlotFlow:
+    def __new__(cls, config: ModelConfig | None = None) -> SlotFlow:
+        """Chooses the class; copying and unpickling name it and come without a config."""
+        if cls is SlotFlow and config is not None:
             from slotflow.pooled import PooledSlotFlow
             from slotflow.zoom import ZoomSlotFlow
 

@@ -331,10 +331,17 @@ def _check_same_run(saved: dict[str, Any], config: dict[str, Any], checkpoint: P
     """Refuses to resume with another config, but for what does not change the steps taken so far."""
     free = {"max_epochs", "early_stopping", "log_steps", "checkpoint_minutes"}
     for section, entries in config.items():
-        for key, value in entries.items():
-            if key not in free and saved[section].get(key, value) != value:
+        before = saved.get(section)
+        if (before is None) != (entries is None):  # one has a mixture, the other has not
+            raise CheckpointError(
+                f"{checkpoint}: trained with {section} = {before}, asked to resume with {entries}; resume with the "
+                "run's own config, or start a new run with init."
+            )
+        known: dict[str, Any] = before or {}
+        for key, value in (entries or {}).items():
+            if key not in free and known.get(key, value) != value:
                 raise CheckpointError(
-                    f"{checkpoint}: trained with {section}.{key} = {saved[section][key]}, asked to resume with "
+                    f"{checkpoint}: trained with {section}.{key} = {known[key]}, asked to resume with "
                     f"{value}; resume with the run's own config, or start a new run with init."
                 )
 

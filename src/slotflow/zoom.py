@@ -175,7 +175,8 @@ class ZoomSlotFlow(SlotFlow):
             view = spectrum(series, grids, ratios, priors, self.sizes, first, sigma, self.dtype)
         tokens, places, logits, slots, k = self._pass(view, statistics)
         probs = k_posterior(logits, self.config.prior, self._k_prior(prior, k_prior))
-        parts = (tokens, places, probs, slots.sigma, slots, k)
+        noise = slots.sigma.minimum(1.1 * view.sigma)  # an offset or a tone elsewhere is no noise
+        parts = (tokens, places, probs, noise, slots, k)
         return Analysis(self, view, statistics, priors, *parts)
 
     def _pass(

@@ -112,7 +112,7 @@ class ZoomLoss(nn.Module):
             logits_2 = model.recount(pooled, view.conditions, logits, slots)
         own_k = (~teacher).float()
         each = nn.functional.cross_entropy(logits_2, k, reduction="none")
-        terms["count"] = (each * own_k).sum() / own_k.sum()
+        terms["count"] = (each * own_k).sum() / own_k.sum().clamp_min(1)
 
         # --- matching and the flow -----------------------------------------------------------------
         right = k_run == k
@@ -131,7 +131,7 @@ class ZoomLoss(nn.Module):
 
         weights = {name: getattr(self.config, name, 1.0) for name in terms}
         loss = torch.stack([weights[name] * term for name, term in terms.items()]).sum()
-        accuracy = ((logits_2.argmax(-1) == k).float() * own_k).sum() / own_k.sum()
+        accuracy = ((logits_2.argmax(-1) == k).float() * own_k).sum() / own_k.sum().clamp_min(1)
         return {"loss": loss, **terms, "k_accuracy": accuracy, "matched": right.float().mean()}
 
     def _matching(
@@ -147,6 +147,8 @@ class ZoomLoss(nn.Module):
         k_max = frequency.shape[1]
         exists = torch.arange(k_max) < counts[:, None]
         pair = torch.nonzero((exists[:, :, None] & exists[:, None, :]).flatten()).squeeze(-1)
+        if not len(pair):  # pure noise throughout
+            return torch.arange(k_max).expand(len(counts), -1)
         i = upload(pair // k_max, frequency.device)  # row of the slot
         signal = upload(pair // k_max**2, frequency.device)
         j = upload(pair % k_max, frequency.device)

@@ -10,7 +10,26 @@ import typer
 from rich.markup import escape
 
 from slotflow.cli import output
-from slotflow.cli.options import Device, Json, ModelName, Seed, help_text
+from slotflow.cli.assumed import (
+    assumed_prior,
+    assumed_record,
+    print_assumed,
+    unlikely,
+    untrained,
+)
+from slotflow.cli.options import (
+    Amplitude,
+    Band,
+    Device,
+    Json,
+    KMax,
+    KMin,
+    MinSeparation,
+    ModelName,
+    Seed,
+    bounds,
+    help_text,
+)
 from slotflow.io import atomic_path, read_observations
 from slotflow.model import SlotFlow
 from slotflow.plots import plot_posterior, save_figure
@@ -19,17 +38,21 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from slotflow.posterior import Posterior
+    from slotflow.priors import Prior
 
 __all__ = ["HELP", "run"]
 
 HELP = help_text(
     "Infers the components of the signals in files.\n\n"
     "Reads CSV, TSV, NPY, NPZ and HDF5. With --out, writes summary.csv (one row per component) and "
-    "posterior.nc (draws over K and all parameters); several signals get a folder each.",
+    "posterior.nc (draws over K and all parameters); several signals get a folder each.\n\n"
+    "The default model takes any even sampling. Say where tones may lie (--band, 10 to 150 bins of 1/T) and what "
+    "they may be (--amplitude, --min-separation, --k-min, --k-max); what is not said is taken from the model's own "
+    "prior, and all of it is shown back.",
     "slotflow infer long.csv --short short.csv --out result",
-    "slotflow infer long.npy --dt 0.15625 --short short.npy --dt-short 0.015625",
-    "slotflow infer test.npz --json > answers.json",
-    "slotflow infer test.npz --k-prior 1:0.5,2:0.5 --out result --plot",
+    "slotflow infer voltage.csv --dt 0.001 --band 49:51 --amplitude 1e-3:1e-2 --out result --plot",
+    "slotflow infer long.npy --dt 0.05 --min-separation 0 --k-max 5",
+    "slotflow infer test.npz --k-prior 1:0.5,2:0.5 --json > answers.json",
 )
 
 
@@ -50,11 +73,16 @@ def run(
     dataset: Annotated[
         str | None, typer.Option(help="Name of the array in an NPZ or HDF5 file.")
     ] = None,
-    model: ModelName = None,
+    band: Band = None,
+    amplitude: Amplitude = None,
+    min_separation: MinSeparation = None,
+    k_min: KMin = None,
+    k_max: KMax = None,
     k_prior: Annotated[
         str | None,
-        typer.Option(metavar="P0,P1,...|K:P,...", help="Prior over K instead of the training's."),
+        typer.Option(metavar="P0,P1,...|K:P,...", help="Prior over K instead of a uniform one."),
     ] = None,
+    model: ModelName = None,
     samples: Annotated[int, typer.Option(min=1, help="Draws to summarize and to write.")] = 1000,
     seed: Seed = 0,
     out: Annotated[Path | None, typer.Option(help="Folder for the results.")] = None,
@@ -68,7 +96,18 @@ def run(
         raise ValueError(f"--short goes with one file, received {len(files)}; run them one by one.")
     if plot and out is None:
         raise ValueError("--plot needs a folder to write to; give --out.")
+    if k_prior is not None and (k_min is not None or k_max is not None):
+        raise ValueError(
+            "--k-prior says which K are possible, and so do --k-min and --k-max; give one or the other."
+        )
     chosen_prior = None if k_prior is None else _k_prior(k_prior)
+    stated = {
+        "frequency": bounds("--band", band),
+        "amplitude": bounds("--amplitude", amplitude),
+        "min_separation": min_separation,
+        "k_min": k_min,
+        "k_max": k_max,
+    }
     network = SlotFlow.from_pretrained(model, device=device)
     observations = {
         file: read_observations(file, dt, short, dt_short, column=column, dataset=dataset)
@@ -76,30 +115,51 @@ def run(
     }
     start = time.perf_counter()
     posteriors: list[tuple[Path, int, Posterior]] = []
+    priors: dict[Path, Prior] = {}
     for file, group in observations.items():
         try:
-            answers = network.infer(group, k_prior=chosen_prior, threads=threads)
+            priors[file] = prior = assumed_prior(network, group[0], stated, chosen_prior)
+            answers = network.infer(group, prior=prior, k_prior=chosen_prior, threads=threads)
         except ValueError as error:
             raise ValueError(f"{file}: {error}") from error
         posteriors += [(file, i, post) for i, post in enumerate(answers)]
     seconds = time.perf_counter() - start
 
+    assumed = {
+        file: assumed_record(group[0], priors[file])
+        | {"warnings": untrained(network, group[0], priors[file])}
+        for file, group in observations.items()
+    }
     records = []
     names = _names({file: len(group) for file, group in observations.items()})
     for (file, index, post), name in zip(posteriors, names, strict=True):
         summary = post.summary(n=samples, seed=seed)
         record = output.posterior_record(post, summary) | {"file": str(file), "signal": index}
+        if (doubt := unlikely(post.observation, priors[file])) is not None:
+            record["warning"] = doubt
         if out is not None:
             folder = out / name if len(names) > 1 else out
-            record["files"] = _write(post, summary, folder, samples, seed, plot)
+            record["files"] = _write(
+                post, summary, folder, samples, seed, priors[file] if plot else None
+            )
         records.append(record)
     if as_json:
-        output.print_json({"model": network.config.name, "seconds": seconds, "signals": records})
+        shown = [{"file": str(file)} | facts for file, facts in assumed.items()]
+        facts = {"model": network.config.name, "seconds": seconds, "assumed": shown}
+        output.print_json(facts | {"signals": records})
         return
+    told: str | None = None
     for record in records:
         title = record["file"] + (f" [{record['signal']}]" if len(records) > len(files) else "")
         output.console.print(f"[bold]{escape(title)}[/bold]")
+        if record["file"] != told:  # once for all signals of a file
+            told = record["file"]
+            print_assumed(assumed[Path(told)])
+            for doubt in assumed[Path(told)]["warnings"]:
+                output.complain("warning", f"{told}: {doubt}")
         output.print_posterior(record)
+        if "warning" in record:
+            output.complain("warning", f"{title}: {record['warning']}")
         for path in record.get("files", {}).values():
             output.console.print(f"Written: {escape(path)}")
     place = output.device_name(network.device)
@@ -119,16 +179,21 @@ def _names(counts: dict[Path, int]) -> list[str]:
 
 
 def _write(
-    post: Posterior, summary: pd.DataFrame, folder: Path, samples: int, seed: int, plot: bool
+    post: Posterior,
+    summary: pd.DataFrame,
+    folder: Path,
+    samples: int,
+    seed: int,
+    plot: Prior | None,
 ) -> dict[str, str]:
-    """Writes one signal's results, each file whole or not at all."""
+    """Writes one signal's results, each file whole or not at all; a picture of the prior's band if it is given."""
     files = {"summary": folder / "summary.csv", "posterior": folder / "posterior.nc"}
     with atomic_path(files["summary"]) as temporary:
         summary.to_csv(temporary)
     post.save(files["posterior"], n=samples, seed=seed)
-    if plot:
+    if plot is not None:
         files["figure"] = folder / "posterior.png"
-        save_figure(plot_posterior(post), files["figure"])
+        save_figure(plot_posterior(post, band=plot.frequency), files["figure"])
     return {name: str(path) for name, path in files.items()}
 
 

@@ -14,13 +14,19 @@ from slotflow.config import Config, preset_names
 from slotflow.devices import check_device
 
 __all__ = [
+    "Amplitude",
+    "Band",
     "ConfigFile",
     "Device",
     "Json",
+    "KMax",
+    "KMin",
+    "MinSeparation",
     "ModelName",
     "Preset",
     "Seed",
     "Settings",
+    "bounds",
     "help_text",
     "load_config",
 ]
@@ -62,21 +68,54 @@ ModelName = Annotated[
     str | None,
     typer.Option(help="Name of embedded weights, a model file or a training folder."),
 ]
+Band = Annotated[
+    str | None, typer.Option(metavar="F_LO:F_HI", help="Band that may hold tones, in Hz.")
+]
+Amplitude = Annotated[
+    str | None,
+    typer.Option(metavar="LOW:HIGH", help="Bounds of the amplitudes, in the data's units."),
+]
+MinSeparation = Annotated[
+    float | None, typer.Option(metavar="HZ", help="Smallest distance of two frequencies, in Hz.")
+]
+KMin = Annotated[int | None, typer.Option(min=0, help="Smallest number of components.")]
+KMax = Annotated[int | None, typer.Option(min=1, help="Largest number of components.")]
 
 
-def load_config(preset: str | None, file: Path | None, settings: Sequence[str]) -> Config:
-    """A preset (debug, if nothing is named) or a file, with some entries changed.
+def bounds(option: str, text: str | None) -> tuple[float, float] | None:
+    """Reads ``LOW:HIGH``.
+
+    Args:
+        option: Its name, for the complaint.
+        text: What the user wrote; None if nothing.
+    """
+    if text is None:
+        return None
+    try:
+        low, high = (float(part) for part in text.split(":"))
+    except ValueError:
+        raise ValueError(
+            f"{option}: expected LOW:HIGH such as 0.5:1.5, received {text!r}."
+        ) from None
+    return low, high
+
+
+def load_config(
+    preset: str | None, file: Path | None, settings: Sequence[str], default: str = "debug"
+) -> Config:
+    """A preset or a file, with some entries changed.
 
     Args:
         preset: Name of a preset.
         file: A YAML file.
         settings: Changes such as ``train.batch_size=64``.
+        default: The preset if nothing is named.
     """
     if preset is not None and file is not None:
         raise ValueError("--preset and --config exclude each other; give one of them.")
     if file is not None and not file.is_file():
         raise ValueError(f"{file}: no such config file; check the path.")
-    config = Config.from_preset(preset or "debug") if file is None else Config.from_yaml(file)
+    config = Config.from_preset(preset or default) if file is None else Config.from_yaml(file)
     data = config.to_dict()
     for setting in settings:
         _apply(data, setting)

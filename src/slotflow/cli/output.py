@@ -111,16 +111,20 @@ def print_posterior(record: Record, truth: Record | None = None) -> None:
         marks = " ◂ most probable" if k == record["k_map"] else ""
         marks += " (true K)" if truth and k == truth["k"] else ""
         console.print(f"  K = {k:<2d} {_bar(p):<24s} {p:6.3f}{marks}")
-    console.print(f"\nComponents, given K = {record['k_map']} (median ± sd)")
-    console.print(_component_table(record, truth), soft_wrap=False)
-    error = record["noise_std_error"]
+    if record["components"] or (truth and truth["components"]):
+        console.print(f"\nComponents, given K = {record['k_map']} (median ± sd)")
+        console.print(_component_table(record, truth), soft_wrap=False)
+    else:
+        console.print("\nNo component: noise alone is the most probable.")
+    sigma, error = record["noise_std"], record["noise_std_error"]
     console.print(
-        f"\nNoise level σ = {record['noise_std']:.3f}"
-        + (f" ± {error:.3f}" if error else "")
-        + (f" (truth {truth['noise_std']:.3f})" if truth else "")
+        f"\nNoise level σ = {_measured(sigma, error) if error else f'{sigma:.4g}'}"
+        + (f" (truth {_number(truth['noise_std'], error or sigma / 100)})" if truth else "")
     )
-    share = record["constrained_fraction"]
-    console.print(f"Draws outside A > 0 or the band, drawn again: {share:.1%}\n")
+    if record["components"]:
+        share = record["constrained_fraction"]
+        console.print(f"Draws outside the prior's bounds, drawn again: {share:.1%}")
+    console.print()
 
 
 def _component_table(record: Record, truth: Record | None) -> Table:
@@ -135,11 +139,9 @@ def _component_table(record: Record, truth: Record | None) -> Table:
         cells = [str(row["component"]) if row else "–"]
         for name in PARAMETERS:
             sd = row[f"{name}_sd"] if row else math.nan
-            digits = _digits(sd)
-            median = f"{row[f'{name}_median']:.{digits}f}" if row else ""
-            cells.append(f"{median} ± {sd:.{digits}f}" if row else "missed")
+            cells.append(_measured(row[f"{name}_median"], sd) if row else "missed")
             if truth:
-                cells.append(f"{exact[name]:.{digits}f}" if exact else "none")
+                cells.append(_number(exact[name], sd) if exact else "none")
         table.add_row(*cells)
     return table
 
@@ -156,9 +158,20 @@ def _pairs(rows: list[Record], truth: list[Record]) -> list[tuple[Record | None,
     return [*found, *missed]
 
 
-def _digits(sd: float) -> int:
-    """Decimals that show two digits of an uncertainty."""
-    return min(max(1 - math.floor(math.log10(sd)), 0), 7) if sd > 0 else 4
+def _measured(value: float, sd: float) -> str:
+    """A value and its uncertainty with two digits of the latter: 2.526053 ± 0.000033."""
+    return f"{_number(value, sd)} ± {_number(sd, sd)}"
+
+
+def _number(value: float, sd: float) -> str:
+    """A value to two digits of its uncertainty; with an exponent where decimals would not do."""
+    if not (math.isfinite(sd) and sd > 0):
+        return f"{value:.4f}"
+    place = 1 - math.floor(math.log10(sd))
+    if 0 <= place <= 9:
+        return f"{value:.{place}f}"
+    size = math.floor(math.log10(abs(value))) if value else -place
+    return f"{value:.{max(size + place, 1)}e}"
 
 
 def _bar(p: float, width: int = 24) -> str:

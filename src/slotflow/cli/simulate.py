@@ -2,32 +2,40 @@
 
 from __future__ import annotations
 
-import json
+import dataclasses
 import time
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.markup import escape
 
 from slotflow.cli import output
 from slotflow.cli.options import (
+    Amplitude,
+    Band,
     ConfigFile,
     Device,
     Json,
+    KMax,
+    KMin,
+    MinSeparation,
     Preset,
     Seed,
     Settings,
+    bounds,
     help_text,
     load_config,
 )
 from slotflow.io import write_simulation
+from slotflow.model import DEFAULT
 from slotflow.simulate import simulate
 
 __all__ = ["HELP", "run"]
 
 HELP = help_text(
-    "Draws signals from a prior and writes them with their truth to an NPZ file.",
+    f"Draws signals from a prior, that of preset {DEFAULT} if none is named, and writes them with their truth to an "
+    "NPZ file.",
     "slotflow simulate --n 1000 --out test.npz",
     "slotflow simulate --preset paper --n 100 --k 10 --mode analytic --seed 1 --out ten.npz",
     "slotflow simulate --k-max 2 --sigma 1:2 --amplitude 0.2:0.4 --out faint.npz",
@@ -44,17 +52,11 @@ def run(
         typer.Option(help="physical: streams share noise at common instants; or analytic."),
     ] = "physical",
     k: Annotated[int | None, typer.Option("--k", help="A fixed number of components.")] = None,
-    k_min: Annotated[int | None, typer.Option(help="Smallest number of components.")] = None,
-    k_max: Annotated[int | None, typer.Option(help="Largest number of components.")] = None,
-    amplitude: Annotated[
-        str | None, typer.Option(metavar="LOW:HIGH", help="Bounds of the amplitudes.")
-    ] = None,
-    band: Annotated[
-        str | None, typer.Option(metavar="LOW:HIGH", help="Bounds of the frequencies in Hz.")
-    ] = None,
-    min_separation: Annotated[
-        float | None, typer.Option(help="Smallest distance of two frequencies in Hz.")
-    ] = None,
+    k_min: KMin = None,
+    k_max: KMax = None,
+    amplitude: Amplitude = None,
+    band: Band = None,
+    min_separation: MinSeparation = None,
     sigma: Annotated[
         str | None, typer.Option(metavar="LOW:HIGH", help="Bounds of the noise level.")
     ] = None,
@@ -67,19 +69,24 @@ def run(
     flags = {
         "k_min": k_min,
         "k_max": k_max,
-        "amplitude": _bounds("--amplitude", amplitude),
-        "frequency": _bounds("--band", band),
+        "amplitude": bounds("--amplitude", amplitude),
+        "frequency": bounds("--band", band),
         "min_separation": min_separation,
-        "sigma": _bounds("--sigma", sigma),
+        "sigma": bounds("--sigma", sigma),
     }
-    chosen = [f"model.prior.{name}={json.dumps(v)}" for name, v in flags.items() if v is not None]
-    model = load_config(preset, config, [*chosen, *(settings or [])]).model
+    chosen: dict[str, Any] = {name: value for name, value in flags.items() if value is not None}
+    if "k_min" in chosen or "k_max" in chosen:
+        chosen["k_probs"] = None
+    model = load_config(preset, config, settings or [], default=DEFAULT).model
+    prior = dataclasses.replace(
+        model.prior, **chosen
+    )  # any that can be drawn from, the model's or not
     long, short = model.long, model.short
     start = time.perf_counter()
-    sim = simulate(model.prior, n, long, short, mode=mode, seed=seed, k=k, device=device or "cpu")
+    sim = simulate(prior, n, long, short, mode=mode, seed=seed, k=k, device=device or "cpu")
     write_simulation(out, sim)
     seconds = time.perf_counter() - start
-    counts = sim.k.bincount(minlength=model.prior.k_max + 1).tolist()
+    counts = sim.k.bincount(minlength=prior.k_max + 1).tolist()
     if as_json:
         output.print_json(
             {
@@ -101,16 +108,3 @@ def run(
         f"long {long.n:,} × {long.dt:.6g} s, short {short.n:,} × {short.dt:.6g} s\n"
         f"File: {escape(str(out))}"
     )
-
-
-def _bounds(option: str, text: str | None) -> list[float] | None:
-    """Reads ``LOW:HIGH``."""
-    if text is None:
-        return None
-    try:
-        low, high = (float(part) for part in text.split(":"))
-    except ValueError:
-        raise ValueError(
-            f"{option}: expected LOW:HIGH such as 0.5:1.5, received {text!r}."
-        ) from None
-    return [low, high]

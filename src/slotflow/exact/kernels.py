@@ -42,7 +42,16 @@ from torch import Tensor
 
 from slotflow.config import Grid
 
-__all__ = ["compile_gram", "dirichlet", "energy", "fold", "gram", "mid_time", "moments"]
+__all__ = [
+    "compile_gram",
+    "dirichlet",
+    "energy",
+    "fold",
+    "gram",
+    "mid_time",
+    "moments",
+    "series_coefficients",
+]
 
 SERIES_BELOW = 0.5
 SERIES_TERMS = 7

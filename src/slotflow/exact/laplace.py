@@ -36,10 +36,21 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from slotflow.exact.likelihood import Statistics, from_complex, to_complex
+from slotflow.exact.single import from_complex_one, to_complex_one
+from slotflow.exact.single_fit import (
+    FIRST_DAMPING,
+    LARGEST_DAMPING,
+    LARGEST_MOVE,
+    ROUNDING,
+    amplitudes_one,
+    climb_one,
+    covariance_one,
+)
 from slotflow.exact.systems import factorize, solve, theta_covariance
 
 __all__ = ["Laplace", "fit", "gauss_newton_step", "linear_amplitudes"]
@@ -48,18 +59,10 @@ TOLERANCE = 1e-8
 """Decrement below which a fit has converged: 1e-4 posterior standard deviations from the maximum."""
 SIGMA_FLOOR = 1e-6
 """Smallest σ in units of the data's root mean square."""
-LARGEST_MOVE = 0.5
-"""Largest change of a frequency in one step, in bins 1/T of the long stream."""
-FIRST_DAMPING = 1e-3
-"""λ of a fit's first step."""
-LARGEST_DAMPING = 1e9
-"""λ beyond which a fit gives up."""
 DISPLACEMENT = 0.1
 """ε, in posterior standard deviations."""
 LARGEST_MISMATCH = 0.5
 """Mismatch from which on the Gaussian is not to be relied on."""
-ROUNDING = 2e-13
-"""Accuracy of RSS in units of the data's energy: a rise within it does not count."""
 CHANGING = ("frequency", "c", "rss", "slope", "matrix", "iterations", "converged")
 """What a fit changes for good."""
 
@@ -83,7 +86,7 @@ class Laplace:
     converged: Tensor
     """Whether theta is a maximum with an invertible Fisher matrix, (B,), bool."""
     mismatch: Tensor
-    """How far the curvature there is from the Fisher matrix, relative, (B,); inf where not converged."""
+    """How far the curvature is from the Fisher matrix, relative, (B,); inf: not converged, NaN: not asked for."""
 
     @property
     def reliable(self) -> Tensor:
@@ -134,6 +137,8 @@ def fit(
     *,
     max_iterations: int = 50,
     max_shift: float = 1.0,
+    tolerance: float = TOLERANCE,
+    curvature: bool = True,
 ) -> Laplace:
     """Climbs from given tones to the maximum of the likelihood.
 
@@ -144,11 +149,19 @@ def fit(
         sigma: Known noise level, shape (B,); None: σ² = RSS/n.
         max_iterations: Steps at most.
         max_shift: How far a frequency may end from its start, in bins 1/T of the long stream.
+        tolerance: Decrement below which a fit has converged.
+        curvature: Whether to compare the curvature with the Fisher matrix; if not, mismatch is NaN.
     """
     mask = _full_mask(theta) if mask is None else mask
     grid, n = statistics.grids[0], statistics.n
     floor = (SIGMA_FLOOR**2 * statistics.energy / n).clamp_min(torch.finfo(torch.float64).tiny)
 
+    if theta.shape[1] == 0:
+        return _no_tones(statistics, sigma, floor)
+    if statistics.is_single(theta) and bool(mask.all()) and bool(theta.isfinite().all()):
+        return _fit_one(
+            statistics, theta, sigma, float(floor), max_iterations, max_shift, tolerance, curvature
+        )
     usable = (theta.isfinite() | ~mask[..., None]).all(-1).all(-1)
     theta = torch.where(usable[:, None, None] & mask[..., None], theta.double(), 0.0)
     start, c = to_complex(theta, statistics.reference, mask)
@@ -168,7 +181,7 @@ def fit(
         "floor": floor,
         "variance": torch.zeros_like(rss) if sigma is None else sigma.double() ** 2,
     }
-    _climb(statistics, state, profiled=sigma is None, max_iterations=max_iterations)
+    _climb(statistics, state, sigma is None, max_iterations, tolerance)
     frequency, c, rss = state["frequency"], state["c"], state["rss"]
     inside = (frequency > 0) & (frequency < 0.5 / grid.dt)
     near = (frequency - start).abs() * grid.duration <= max_shift
@@ -177,7 +190,9 @@ def fit(
     level = floor.maximum(rss / n if sigma is None else sigma.double() ** 2).sqrt()
     scale, factor, _ = factorize(state["matrix"], mask, torch.zeros_like(rss))
     covariance = theta_covariance(scale, factor, c, mask, level, statistics.reference)
-    mismatch = _mismatch(statistics, state, scale, factor, DISPLACEMENT * level[:, None])
+    mismatch = torch.full_like(rss, math.nan)
+    if curvature:
+        mismatch = _mismatch(statistics, state, scale, factor, DISPLACEMENT * level[:, None])
     result = from_complex(frequency, c, statistics.reference)
     return Laplace(
         theta=torch.where(mask[..., None], result, 0.0),
@@ -191,8 +206,28 @@ def fit(
     )
 
 
+def _no_tones(statistics: Statistics, sigma: Tensor | None, floor: Tensor) -> Laplace:
+    """The fit of noise alone, with σ² above a floor, shape (B,)."""
+    rss = statistics.energy.clone()
+    level = floor.maximum(rss / statistics.n if sigma is None else sigma.double() ** 2).sqrt()
+    return Laplace(
+        theta=rss.new_zeros(len(rss), 0, 3),
+        sigma=level,
+        covariance=rss.new_zeros(len(rss), 0, 0),
+        log_likelihood=statistics.log_likelihood_of_rss(rss, level),
+        rss=rss,
+        iterations=torch.zeros_like(rss, dtype=torch.int64),
+        converged=torch.ones_like(rss, dtype=torch.bool),
+        mismatch=torch.zeros_like(rss),
+    )
+
+
 def _climb(
-    statistics: Statistics, state: dict[str, Tensor], profiled: bool, max_iterations: int
+    statistics: Statistics,
+    state: dict[str, Tensor],
+    profiled: bool,
+    max_iterations: int,
+    tolerance: float,
 ) -> None:
     """Iterates on the state of B signals, in place, until all are done; the stragglers go on by themselves."""
     n, done = statistics.n, state["done"]
@@ -201,7 +236,7 @@ def _climb(
         variance = state["floor"].maximum(state["rss"] / n if profiled else state["variance"])
         scale, factor, regular = factorize(state["matrix"], state["mask"], zero)
         decrement = (solve(scale, factor, state["slope"]) * state["slope"]).sum(-1) / variance
-        state["converged"] |= ~done & regular & (decrement < TOLERANCE)
+        state["converged"] |= ~done & regular & (decrement < tolerance)
         done |= state["converged"] | (state["iterations"] >= max_iterations)
         done |= state["damping"] > LARGEST_DAMPING
         left = int((~done).sum())
@@ -209,7 +244,7 @@ def _climb(
             return
         if left <= len(done) // 2:
             part = {name: value[~done] for name, value in state.items()}
-            _climb(statistics.take(~done), part, profiled, max_iterations)
+            _climb(statistics.take(~done), part, profiled, max_iterations, tolerance)
             index = (~done).nonzero().squeeze(-1)
             for name in CHANGING:
                 state[name][index] = part[name]
@@ -227,6 +262,47 @@ def _climb(
             state[name] = torch.where(chosen, value, state[name])
         damping = state["damping"]
         state["damping"] = torch.where(better, damping * 0.03, damping * 8 + 1e-6)
+
+
+def _fit_one(
+    statistics: Statistics,
+    theta: Tensor,
+    sigma: Tensor | None,
+    floor: float,
+    max_iterations: int,
+    max_shift: float,
+    tolerance: float,
+    curvature: bool,
+) -> Laplace:
+    """`fit` of one signal with all tones present, in NumPy; arguments as there, floor being that of σ²."""
+    single, grid, n = statistics.single, statistics.grids[0], statistics.n
+    start, c = to_complex_one(theta[0].detach().numpy(), statistics.reference)
+    known = None if sigma is None else float(sigma.double()) ** 2
+    end = climb_one(
+        single, float(statistics.energy), n, start, c, known, floor, max_iterations, tolerance
+    )
+    inside = (end.frequency > 0) & (end.frequency < 0.5 / grid.dt)
+    near = np.abs(end.frequency - start) * grid.duration <= max_shift
+    alive = np.abs(end.c) ** 2 > floor
+    converged = end.converged and bool((inside & near & alive).all())
+    level = math.sqrt(max(floor, end.rss / n if known is None else known))
+    covariance, mismatch = np.zeros_like(end.matrix), math.inf
+    if converged:
+        covariance, mismatch = covariance_one(
+            single, end, level, DISPLACEMENT if curvature else None, statistics.reference
+        )
+    rss, level_ = (torch.tensor([value], dtype=torch.float64) for value in (end.rss, level))
+    result = from_complex_one(end.frequency, end.c, statistics.reference)
+    return Laplace(
+        theta=torch.from_numpy(result)[None],
+        sigma=level_,
+        covariance=torch.from_numpy(covariance)[None],
+        log_likelihood=statistics.log_likelihood_of_rss(rss, level_),
+        rss=rss,
+        iterations=torch.tensor([end.iterations]),
+        converged=torch.tensor([converged]),
+        mismatch=torch.tensor([mismatch], dtype=torch.float64),
+    )
 
 
 def _mismatch(
@@ -262,6 +338,10 @@ def linear_amplitudes(
     """
     frequency = frequency.double()
     mask = torch.ones_like(frequency, dtype=torch.bool) if mask is None else mask
+    if statistics.is_single(frequency) and bool(mask.all()):
+        f = frequency[0].detach().numpy()
+        c = amplitudes_one(statistics.single, f)
+        return torch.from_numpy(from_complex_one(f, c, statistics.reference))[None]
     frequency = torch.where(mask, frequency, 0.0)
     zero = torch.zeros_like(frequency)
     _, slope, matrix = statistics.normal_equations(frequency, torch.complex(zero, zero))

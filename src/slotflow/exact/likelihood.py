@@ -153,6 +153,8 @@ class Statistics:
 
     def take(self, index: Tensor) -> Statistics:
         """The signals of an index, shape (B',), int64, or of a mask, shape (B,), bool."""
+        if len(self.energy) == len(index) == 1 and (index.dtype != torch.bool or bool(index)):
+            return self  # what NumPy keeps of a single signal stays
         folded = tuple(x[index] for x in self.folded)
         return Statistics(self.grids, self.ratios, folded, self.energy[index])
 
@@ -172,16 +174,22 @@ class Statistics:
         folded = [x[0].numpy() for x in self.folded]
         return Single(self.grids, self.ratios, folded, self.reference)
 
-    def _is_single(self, frequency: Tensor, c: Tensor) -> bool:
-        """Whether one signal's equations are asked for on the CPU, without a graph: NumPy is faster then."""
+    def is_single(self, *arguments: Tensor) -> bool:
+        """Whether NumPy may answer: one signal and K > 0 tones on the CPU, no graph to build, no compiler at work.
+
+        Args:
+            arguments: Frequencies, complex amplitudes or theta, shape (B, K, …).
+        """
+        first, graph = arguments[0], torch.is_grad_enabled()
         return (
-            not torch.compiler.is_compiling()
-            and frequency.shape[0] == len(self.energy) == 1
-            and frequency.shape[1] > 0
-            and self.energy.device.type == frequency.device.type == "cpu"
-            and frequency.dtype == torch.float64
-            and c.dtype == torch.complex128
-            and not (torch.is_grad_enabled() and (frequency.requires_grad or c.requires_grad))
+            len(self.energy) == first.shape[0] == 1
+            and first.shape[1] > 0
+            and not torch.compiler.is_compiling()
+            and self.energy.device.type == "cpu"
+            and all(
+                x.dtype in (torch.float64, torch.complex128) and not (graph and x.requires_grad)
+                for x in arguments
+            )
         )
 
     def rss(self, theta: Tensor, mask: Tensor | None = None) -> Tensor:
@@ -243,7 +251,7 @@ class Statistics:
             RSS, shape (B,); Jᵀ(x − m) over r_s², shape (B, 3K), f, Re c, Im c of the first tone first; JᵀJ over r_s²,
             shape (B, 3K, 3K).
         """
-        if self._is_single(frequency, c):
+        if self.is_single(frequency, c):
             one = self.single.equations(frequency[0].detach().numpy(), c[0].detach().numpy())
             slope, matrix = torch.from_numpy(one.slope)[None], torch.from_numpy(one.matrix)[None]
             return self.energy + one.gain, slope, matrix
@@ -257,7 +265,7 @@ class Statistics:
 
     def stream_equations(self, s: int, frequency: Tensor, c: Tensor) -> StreamEquations:
         """What one stream contributes to the normal equations; arguments as there."""
-        if self._is_single(frequency, c):
+        if self.is_single(frequency, c):
             one = self.single.equations(frequency[0].detach().numpy(), c[0].detach().numpy(), s)
             arrays = (one.slope, one.matrix, one.rest[0])
             gain = self.energy.new_tensor([one.gain])

@@ -14,10 +14,13 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
+from scipy.linalg import lapack
 from torch import Tensor
 
-__all__ = ["factorize", "solve", "theta_covariance"]
+__all__ = ["factorize", "factorize_one", "solve", "solve_one", "theta_covariance"]
 
 SINGULAR = 1e-13
 """A scaled system whose smallest pivot falls below this is singular."""
@@ -33,6 +36,16 @@ def factorize(
         the lower Cholesky factor, shape (B, 3K, 3K), the identity where the system is singular; whether it is regular,
         shape (B,), bool.
     """
+    if len(matrix) == 1 and matrix.shape[1] > 0 and _on_cpu(matrix, mask, damping):
+        given = np.repeat(mask[0].numpy(), 3)
+        if linear:
+            given[::3] = False
+        one = factorize_one(matrix[0].detach().numpy(), float(damping), given)
+        return (
+            torch.from_numpy(one[0])[None],
+            torch.from_numpy(one[1])[None],
+            torch.tensor([one[2]]),
+        )
     free = mask[..., None].expand(-1, -1, 3)
     if linear:
         free = free & torch.tensor([False, True, True], device=mask.device)
@@ -49,6 +62,41 @@ def factorize(
     sound = (info == 0) & (pivots > SINGULAR).all(-1)
     factor = torch.where(sound[:, None, None], factor, eye)
     return scale, factor, sound & (positive | ~free).all(-1)
+
+
+def factorize_one(
+    matrix: NDArray[np.float64], damping: float, free: NDArray[np.bool_]
+) -> tuple[NDArray[np.float64], NDArray[np.float64], bool]:
+    """`factorize` of one signal in NumPy, which is faster.
+
+    Args:
+        matrix: JᵀJ, shape (3K, 3K), K > 0.
+        damping: λ.
+        free: Which unknowns are not held, shape (3K,).
+
+    Returns:
+        The scale, shape (3K,), the lower Cholesky factor, shape (3K, 3K), and whether the system is regular.
+    """
+    diagonal = matrix.diagonal()
+    positive = (diagonal > 0) & np.isfinite(diagonal)
+    used = positive & free
+    scale = used / np.sqrt(np.where(used, diagonal, 1.0))
+    system = matrix * scale[:, None] * scale
+    if not np.isfinite(system).all():
+        system = np.nan_to_num(matrix) * scale[:, None] * scale
+    system.ravel()[:: len(system) + 1] += damping + ~used
+    factor, info = lapack.dpotrf(system.T, lower=1, clean=1)
+    if info != 0 or (factor.diagonal() ** 2).min() <= SINGULAR:
+        return scale, np.eye(len(scale)), False
+    return scale, factor, bool((positive | ~free).all())
+
+
+def solve_one(
+    scale: NDArray[np.float64], factor: NDArray[np.float64], slope: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """`solve` of one signal in NumPy: Δz, shape (3K,)."""
+    step: NDArray[np.float64] = lapack.dpotrs(factor, slope * scale, lower=1)[0]
+    return step * scale
 
 
 def solve(scale: Tensor, factor: Tensor, slope: Tensor) -> Tensor:
@@ -77,3 +125,13 @@ def theta_covariance(
     covariance = (covariance.transpose(1, 2) @ block.mT).transpose(1, 2)  # (B, 3K, K, 3)
     covariance = covariance.reshape(batch, 3 * k, 3 * k)
     return 0.5 * (covariance + covariance.mT)
+
+
+def _on_cpu(*tensors: Tensor) -> bool:
+    """Whether NumPy may take these over: on the CPU, no graph, no compiler."""
+    graph = torch.is_grad_enabled() and any(value.requires_grad for value in tensors)
+    return (
+        not torch.compiler.is_compiling()
+        and not graph
+        and all(value.device.type == "cpu" for value in tensors)
+    )

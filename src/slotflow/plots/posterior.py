@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from slotflow.plots.components import draw_components, quantity
 from slotflow.plots.style import COLOURS, GREY, INK, LEGEND, colour_of, style
 
 if TYPE_CHECKING:
@@ -24,31 +25,37 @@ PERIODS = 24
 """Periods of the band's centre that the stretch of data shows."""
 
 
-def plot_posterior(post: Posterior, truth: ArrayLike | None = None) -> Figure:
+def plot_posterior(
+    post: Posterior, truth: ArrayLike | None = None, *, band: tuple[float, float] | None = None
+) -> Figure:
     """Draws the data, their spectrum, q(K | x) and the posterior of every component.
 
     Args:
         post: The posterior, with the observation that it came from.
         truth: True (amplitude, phase, frequency), shape (K, 3), where it is known.
+        band: Frequencies in Hz that the spectrum shows; by default the prior's, where the posterior knows it.
 
     Returns:
-        A figure with six panels; components keep their number and colour in all of them.
+        A figure with six panels; components keep their number and colour in all of them. It is as tall as their
+        number needs.
     """
     from matplotlib.figure import Figure
 
     draws = post.sample(N_DRAWS, seed=0)  # (n, K, 3)
     draws = draws[:, np.argsort(np.median(draws[..., 2], axis=0))]
     exact = None if truth is None else np.asarray(truth, dtype=float).reshape(-1, 3)
-    band = _band(post, draws, exact)
+    band = _band(post, draws, exact, band)
+    rows = draws.shape[1]
+    heights = (2.5, 2.9, max(2.0, 0.7 + 0.37 * rows) if rows else 0.5)  # inches
     with style():
-        figure = Figure(figsize=(11, 9.4), layout="constrained")
+        figure = Figure(figsize=(11, sum(heights) + 0.9), layout="constrained")
         figure.suptitle(_headline(post), x=0.01, ha="left", size=12, weight="bold")
-        grid = figure.add_gridspec(3, 6, height_ratios=(1, 1.15, 1.25))
+        grid = figure.add_gridspec(3, 6, height_ratios=heights)
         _draw_data(figure.add_subplot(grid[0, :]), post, draws, exact, band)
         _draw_spectrum(figure.add_subplot(grid[1, :4]), post, draws, exact, band)
         _draw_k(figure.add_subplot(grid[1, 4:]), post, exact)
         panels = [figure.add_subplot(grid[2, 2 * j : 2 * j + 2]) for j in range(3)]
-        _draw_components(panels, draws, exact)
+        draw_components(panels, draws, exact)
     return figure
 
 
@@ -92,7 +99,9 @@ def _draw_spectrum(
     stream = post.observation.long
     low, high = band
     margin = 0.05 * (high - low)
-    n = 32 * stream.n  # zero padding: a smooth line between the bins
+    n = stream.n * int(
+        np.clip(2**22 // stream.n, 4, 32)
+    )  # zero padding: a smooth line between the bins
     f = np.fft.rfftfreq(n, stream.dt)
     amplitude = 2 * np.abs(np.fft.rfft(stream.values, n)) / stream.n
     shown = (f >= low - margin) & (f <= high + margin)
@@ -100,14 +109,15 @@ def _draw_spectrum(
     ax.plot(f[shown], amplitude[shown], color=GREY, lw=1, label="long stream")
     if np.isfinite(post.noise_std):
         floor = post.noise_std * np.sqrt(np.pi / stream.n)
-        ax.axhline(floor, color=GREY, lw=0.8, ls=":", label="noise floor")
+        ax.axhline(floor, color=INK, lw=0.9, ls=":", label="noise, mean")
+    last, level = -np.inf, 0
     for j in range(draws.shape[1]):
         q = np.quantile(draws[:, j], (0.05, 0.5, 0.95), axis=0)  # (3, 3)
         (a_low, a, a_high), (f_low, f_mid, f_high) = q[:, 0], q[:, 2]
         colour = colour_of(j)
         ax.errorbar(
             f_mid, a, yerr=[[a - a_low], [a_high - a]], xerr=[[f_mid - f_low], [f_high - f_mid]],
-            fmt="o", color=colour, ms=5, lw=1.4, zorder=3,
+            fmt="o", color=colour, ms=6, lw=1.4, zorder=3,
             label="median, 5–95 %" if j == 0 else None,
         )  # fmt: skip
         near = np.abs(f - f_mid) <= 0.01 * (high - low)
@@ -115,14 +125,22 @@ def _draw_spectrum(
             [] if truth is None else truth[np.abs(truth[:, 2] - f_mid) <= 0.02 * (high - low), 0]
         )
         top = max(a_high, amplitude[near].max(initial=0), *exact)
+        level = (
+            level + 1 if f_mid - last < 0.018 * (high - low) else 0
+        )  # names of close ones in steps
+        last = f_mid
         ax.annotate(
-            str(j + 1), (f_mid, top), (0, 7), textcoords="offset points", ha="center",
+            str(j + 1), (f_mid, top), (0, 7 + 11 * level), textcoords="offset points", ha="center",
             color=colour, fontweight="bold",
         )  # fmt: skip
-    if truth is not None:
-        ax.plot(truth[:, 2], truth[:, 0], "x", color=INK, ms=7, mew=1.6, zorder=4, label="truth")
-    ax.set(xlabel="frequency [Hz]", ylabel="amplitude", xlim=(low - margin, high + margin))
-    ax.set_ylim(0, 1.12 * ax.get_ylim()[1])
+    if truth is not None and len(truth):
+        ax.plot(truth[:, 2], truth[:, 0], "x", color=INK, ms=5, mew=1.1, zorder=4, label="truth")
+    ax.axvspan(low, high, color=GREY, alpha=0.06, lw=0, zorder=0)
+    ax.set(
+        xlabel=f"frequency [Hz]; one bin, 1/T, is {quantity(1 / stream.duration, 'Hz')}",
+        ylabel="amplitude", xlim=(low - margin, high + margin),
+    )  # fmt: skip
+    ax.set_ylim(0, 1.15 * ax.get_ylim()[1])
     ax.set_title("Spectrum of the band")
     ax.legend(ncols=4, **LEGEND)
 
@@ -142,59 +160,6 @@ def _draw_k(ax: Axes, post: Posterior, truth: Float | None) -> None:
     ax.set_title("q(K | x)")
 
 
-def _draw_components(axes: list[Axes], draws: Float, truth: Float | None) -> None:
-    """The marginal posterior of each component, one row each: amplitude, phase, frequency."""
-    n_components = draws.shape[1]
-    if n_components == 0:
-        for ax in axes:
-            ax.set_axis_off()
-        axes[1].text(0.5, 0.5, "no component to show", transform=axes[1].transAxes, ha="center")
-        return
-    matched = _match(draws, truth)  # rows of NaN where there is no partner
-    titles = ("Amplitude", "Phase at t = 0 [rad]", "Frequency − median [mHz]")
-    for column, (ax, title) in enumerate(zip(axes, titles, strict=True)):
-        for j in range(n_components):
-            samples = draws[:, j, column]
-            exact = matched[j, column]
-            if column == 1:  # unwrapped around the circular mean
-                centre = float(np.angle(np.exp(1j * samples).mean()) % (2 * np.pi))
-                samples = _wrap(samples - centre) + centre
-                exact = _wrap(exact - centre) + centre
-            if column == 2:
-                centre = float(np.median(samples))
-                samples = 1e3 * (samples - centre)
-                exact = 1e3 * (exact - centre)
-            _draw_row(ax, j, samples, exact)
-        ax.set_title(title)
-        ax.set_ylim(n_components - 0.7, -0.95)
-        ax.set_yticks(range(n_components))
-        ax.grid(axis="y", visible=False)
-        ax.tick_params(axis="y", length=0)
-        ax.spines["left"].set_visible(False)
-    medians = np.median(draws[..., 2], axis=0)
-    for ax in axes[1:]:
-        ax.set_yticklabels([])
-    axes[0].set_yticklabels([f"{j + 1}   {f:.4f} Hz" for j, f in enumerate(medians)])
-    for j, label in enumerate(axes[0].get_yticklabels()):
-        label.set_color(colour_of(j))
-
-
-def _draw_row(ax: Axes, j: int, samples: Float, truth: float) -> None:
-    """One marginal: a histogram that stands on its own base line, median and interval below it."""
-    colour = colour_of(j)
-    low, mid, high = np.quantile(samples, (0.05, 0.5, 0.95))
-    first, last = np.quantile(samples, (0.002, 0.998))
-    if last > first:
-        counts, edges = np.histogram(samples, 40, (first, last))
-        height = 0.8 * counts / max(counts.max(), 1)
-        ax.stairs(j - height, edges, baseline=j, fill=True, color=colour, alpha=0.35)
-        ax.stairs(j - height, edges, baseline=None, color=colour, lw=0.9)
-    ax.plot([low, high], [j, j], color=colour, lw=2.2, solid_capstyle="butt")
-    ax.plot(mid, j, "o", color=colour, ms=4)
-    if np.isfinite(truth):
-        ax.plot(truth, j, "x", color=INK, ms=7, mew=1.6, zorder=4)
-
-
 def _signal(theta: Float, t: Float) -> Float:
     """Noise-free signals.
 
@@ -210,13 +175,19 @@ def _signal(theta: Float, t: Float) -> Float:
     return signals
 
 
-def _band(post: Posterior, draws: Float, truth: Float | None) -> tuple[float, float]:
-    """The band in Hz: the prior's, else the components and 20 bins around them, else everything."""
+def _band(
+    post: Posterior, draws: Float, truth: Float | None, band: tuple[float, float] | None
+) -> tuple[float, float]:
+    """The band in Hz: the caller's or the prior's, else the components and 20 bins around, else everything."""
     f = np.concatenate([draws[..., 2].ravel(), [] if truth is None else truth[:, 2]])
     stream = post.observation.long
-    prior = getattr(post.slots, "prior", None)
-    if prior is not None:
-        low, high = prior.frequency
+    if band is None and (prior := getattr(post.slots, "prior", None)) is not None:
+        band = prior.frequency
+    if band is None and (analysis := getattr(post.slots, "analysis", None)) is not None:
+        low, high = analysis.prior.frequency[0].tolist()  # of a batch of one
+        band = low, high
+    if band is not None:
+        low, high = band
         return float(f.min(initial=low)), float(f.max(initial=high))
     if not f.size:
         return 0.0, stream.nyquist
@@ -229,28 +200,3 @@ def _headline(post: Posterior) -> str:
     k, sigma = post.k_map, post.noise_std
     text = f"{k} component{'' if k == 1 else 's'} (probability {post.k_probs[k]:.2f})"
     return f"{text}, noise σ = {sigma:.3g}" if np.isfinite(sigma) else text
-
-
-def _wrap(angle: Any) -> Any:
-    """Angles in [−π, π)."""
-    return (angle + np.pi) % (2 * np.pi) - np.pi
-
-
-def _match(draws: Float, truth: Float | None) -> Float:
-    """The true component that belongs to each inferred one by its frequency.
-
-    Args:
-        draws: Shape (n, K, 3).
-        truth: Shape (L, 3), or None.
-
-    Returns:
-        Shape (K, 3); rows of NaN where there is none.
-    """
-    from scipy.optimize import linear_sum_assignment
-
-    matched = np.full(draws.shape[1:], np.nan)
-    if truth is not None:
-        cost = np.abs(np.median(draws[..., 2], axis=0)[:, None] - truth[None, :, 2])
-        rows, columns = linear_sum_assignment(cost)
-        matched[rows] = truth[columns]
-    return matched

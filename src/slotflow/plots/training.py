@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from slotflow.plots.style import GREY, colour_of, style
+from slotflow.plots.style import GREY, LEGEND, colour_of, style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -18,14 +18,17 @@ if TYPE_CHECKING:
 
 __all__ = ["plot_training"]
 
+TERMS = ("ce", "count", "first_count", "heat", "offset", "rounds", "flow", "noise")
+"""Terms of the losses that the presets use."""
+
 
 def plot_training(metrics_path: str | os.PathLike[str]) -> Figure:
     """Draws the course of a training run.
 
     Args:
         metrics_path: The run's ``metrics.jsonl``: one JSON object per line with ``step``,
-            ``split`` ("train" or "val"), ``loss`` and, where they are known, ``ce``, ``flow``,
-            ``noise``, ``k_accuracy``, ``lr`` and ``signals_per_second``.
+            ``split`` ("train" or "val"), ``loss`` and, where they are known, its terms, ``k_accuracy``,
+            ``lr`` and ``signals_per_second``.
 
     Returns:
         A figure with the loss, its terms, the accuracy of K, and learning rate with throughput.
@@ -37,7 +40,9 @@ def plot_training(metrics_path: str | os.PathLike[str]) -> Figure:
         figure = Figure(figsize=(10, 6.4), layout="constrained")
         axes = figure.subplots(2, 2)
         _draw_curves(axes[0, 0], records, ("loss",), "Loss")
-        _draw_curves(axes[0, 1], records, ("ce", "flow", "noise"), "Terms of the loss")
+        _draw_curves(axes[0, 1], records, TERMS, "Terms of the loss")
+        for ax in axes[0]:
+            _use_decades(ax)
         _draw_curves(axes[1, 0], records, ("k_accuracy",), "Share of signals with the right K")
         axes[1, 0].set_ylim(0, 1.03)
         _draw_curves(axes[1, 1], records, ("lr",), "Learning rate and throughput")
@@ -80,23 +85,32 @@ def _points(records: list[dict[str, Any]], name: str, split: str) -> NDArray[np.
 def _draw_curves(
     ax: Axes, records: list[dict[str, Any]], names: tuple[str, ...], title: str
 ) -> None:
-    """Some quantities against the step: training thin, validation with dots."""
-    for j, name in enumerate(names):
-        for split in ("train", "val"):
-            step, value = _points(records, name, split)
-            if not step.size:
-                continue
+    """Some quantities against the step: training thin and pale, validation with dots."""
+    drawn = 0
+    for name in names:
+        curves = {split: _points(records, name, split) for split in ("train", "val")}
+        curves = {split: points for split, points in curves.items() if points.size}
+        for split, (step, value) in curves.items():
             style: dict[str, Any] = {"lw": 1.0, "alpha": 0.55}
             if split == "val":
                 style = {"lw": 1.6, "marker": "o", "ms": 3.5}
-            label = f"{name}, {split}" if len(names) > 1 else split
-            ax.plot(step, value, color=colour_of(j), label=label, **style)
+            label = split if len(names) == 1 else name if split == list(curves)[-1] else None
+            ax.plot(step, value, color=colour_of(drawn), label=label, **style)
+        drawn += bool(curves)
     ax.set_xlabel("step")
     ax.set_title(title)
     if ax.get_lines():
-        ax.legend()
+        above = LEGEND if drawn == 1 else {"loc": "upper right"}
+        ax.legend(ncols=3, **above)
     else:
         ax.text(0.5, 0.5, "not recorded", transform=ax.transAxes, ha="center", color=GREY)
+
+
+def _use_decades(ax: Axes) -> None:
+    """A logarithmic axis where all values are positive and span more than a decade."""
+    values = [float(y) for line in ax.get_lines() for y in np.asarray(line.get_ydata())]
+    if values and 0 < 10 * min(values) < max(values):
+        ax.set_yscale("log")
 
 
 def _draw_throughput(ax: Axes, records: list[dict[str, Any]]) -> None:

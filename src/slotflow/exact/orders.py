@@ -1,0 +1,369 @@
+r"""p(K | x): the evidence of K tones for every K that matters, and joint draws of each.
+
+.. math:: p(K \mid x) \propto p(K)\, Z_K, \qquad Z_K = \int p(x \mid Θ, σ)\, p(Θ \mid K)\, p(σ)\, dΘ\, dσ .
+
+Orders are visited upwards and downwards from a first guess as long as p(K | x) exceeds `NEGLIGIBLE`. Z_0 needs no
+integral but that over σ. An order is only sampled if it can matter: Z_K never exceeds the largest likelihood, which
+excludes too few tones at once, and one more tone than the data ask for gains (K + 1) × the mean over its prior of its
+likelihood ratio (`proposals.py`), which excludes a tone that the prior wants strong; a further split in two that the
+data do not ask for gains no more than the one before. Such orders keep that bound or
+estimate as their evidence, with an infinite error.
+
+**Proposal** of an order: Gaussians around the maxima that were found; where tones are weak, anchored tones with free
+ones; where the prior lets tones come closer than `CLOSE` bins, splits of the next lower order. The shares of the parts
+come from a pilot, whose draws are thrown away. If the weights of the draws that follow cannot be trusted, or too few
+are effective, tempered sampling starts from the same proposal.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from scipy.special import logsumexp
+
+from slotflow.exact.importance import (
+    Importance,
+    Mixture,
+    Proposal,
+    Warped,
+    effective_share,
+    importance_sample,
+    inside_support,
+)
+from slotflow.exact.likelihood import Statistics
+from slotflow.exact.modes import CLOSE, Mode, Modes
+from slotflow.exact.proposals import Births, BirthTable, Split
+from slotflow.exact.target import Array, Target, to_theta
+from slotflow.exact.tempering import Tempering, tempered
+from slotflow.priors import Prior
+
+__all__ = ["Orders", "across_orders"]
+
+NEGLIGIBLE = 1e-3
+"""p(K | x) below which the search in one direction ends."""
+HOPELESS = 16.0
+"""Logarithm of the odds beyond which an order is not sampled."""
+WEAK = 50.0
+"""Squared SNR below which a tone may be somewhere else altogether."""
+FREE = 3
+"""Free tones at most for more than `MANY` tones in all."""
+MANY = 6
+LOOSE = 20.0
+"""Squared SNR below which a tone is never anchored."""
+SMALL = 0.05
+"""p(K | x) below which an order need not be known as well."""
+NEAR = 1.0
+"""Distance in bins below which the Gaussian of two tones has a wider companion."""
+WITHIN = 16.0
+"""Maxima whose log-likelihood is smaller than the best one's by more take no part."""
+PILOT = 500
+"""Draws that the shares of a proposal's parts are taken from."""
+FLOOR = 0.05
+"""Share of a proposal that is spread evenly over its parts, whatever the pilot says."""
+TRUSTED = 0.05
+"""Effective share of the pilot from which on it is believed."""
+
+
+@dataclass(frozen=True, eq=False)
+class Orders:
+    """Evidence and draws for each number of tones K = 0..K_max."""
+
+    log_evidence: Array
+    """ln Z_K, (K_max + 1,); −inf where it was not needed."""
+    log_evidence_error: Array
+    """Standard errors, (K_max + 1,); inf where ln Z_K is a bound or an estimate."""
+    k_probs: Array
+    """p(K | x), (K_max + 1,)."""
+    results: dict[int, Importance]
+    """Draws of the orders that were sampled."""
+    fits: dict[int, Array]
+    """(A, φ, f) of the largest likelihood found for each order, (K, 3)."""
+    seconds: float
+    """Time spent."""
+    methods: dict[int, str] = field(default_factory=dict)
+    """For each order "analytic", "importance", "tempering" or "bound"."""
+
+    @property
+    def k_map(self) -> int:
+        """Most probable number of tones."""
+        return int(self.k_probs.argmax())
+
+    @property
+    def k_error(self) -> float:
+        """Standard error of the largest p(K | x) that the errors of the evidences cause."""
+        p = self.k_probs
+        error = np.where(p > NEGLIGIBLE, np.nan_to_num(self.log_evidence_error, posinf=0.0), 0.0)
+        j = self.k_map
+        slope = p[j] * ((np.arange(len(p)) == j) - p)
+        return float(np.sqrt(((slope * error) ** 2).sum()))
+
+    def sample(self, n: int, rng: np.random.Generator, k: int | None = None) -> tuple[Array, Array]:
+        """Equally weighted joint draws of one order (k_map if None): theta, (n, k, 3), and sigma, (n,)."""
+        k = self.k_map if k is None else k
+        if k not in self.results or len(self.results[k].log_weights) == 0:
+            raise ValueError(
+                f"expected an order that was sampled, received k = {k}; there are draws for "
+                f"{sorted(j for j, r in self.results.items() if len(r.log_weights))}."
+            )
+        return self.results[k].resample(n, rng)
+
+
+def across_orders(
+    statistics: Statistics,
+    prior: Prior,
+    *,
+    starts: Sequence[Array] = (),
+    extra: Sequence[float] = (),
+    draws: int = 2000,
+    rng: np.random.Generator | None = None,
+    tempering: Tempering | None = None,
+    max_seconds: float = 60.0,
+) -> Orders:
+    """Evidence and draws of every order that matters.
+
+    Args:
+        statistics: Of one signal.
+        prior: Prior of K, Θ and σ.
+        starts: Sets of tones (A, φ, f), (K, 3) each, to start from, the most probable first; without any, the
+            residual's spectrum is followed.
+        extra: Frequencies in Hz where more tones may be.
+        draws: Draws of each order.
+        rng: Source of randomness; seeded with 0 if None.
+        tempering: Sizes and budget of tempered sampling.
+        max_seconds: No order is begun after this time.
+    """
+    search = _Search(statistics, prior, extra, draws, rng, tempering)
+    modes = search.modes
+    for tones in starts:
+        modes.add([np.sort(np.asarray(tones, dtype=np.float64)[:, 2])])
+    first = len(starts[0]) if len(starts) else modes.pursue(prior.k_max)
+    k = min(max(first, prior.k_min), prior.k_max)
+    for order in range(first + 1, k + 1):
+        modes.up(order)
+    for order in range(first - 1, k - 1, -1):
+        modes.down(order)
+    search.evaluate(k)
+    low = high = k
+    while time.perf_counter() - search.began < max_seconds:
+        if high < prior.k_max and search.matters(high):
+            high += 1
+            search.evaluate(high)
+        elif low > prior.k_min and search.matters(low):
+            low -= 1
+            search.evaluate(low)
+        else:
+            break
+    return search.result()
+
+
+class _Search:
+    """State of one call of `across_orders`."""
+
+    def __init__(
+        self,
+        statistics: Statistics,
+        prior: Prior,
+        extra: Sequence[float],
+        draws: int,
+        rng: np.random.Generator | None,
+        tempering: Tempering | None,
+    ) -> None:
+        self.began = time.perf_counter()
+        self.statistics, self.prior, self.draws = statistics, prior, draws
+        self.rng = np.random.default_rng(0) if rng is None else rng
+        self.tempering = Tempering() if tempering is None else tempering
+        self.modes = Modes(statistics, prior, extra)
+        self.log_z = np.full(prior.k_max + 1, -np.inf)
+        self.error = np.full(prior.k_max + 1, np.inf)
+        with np.errstate(divide="ignore"):
+            self.log_prior = np.log(prior.k_probs_full)
+        self.results: dict[int, Importance] = {}
+        self.methods: dict[int, str] = {}
+        self.tables: dict[int, tuple[BirthTable, tuple[Array, Array]]] = {}
+        self.close = prior.min_separation < CLOSE * self.modes.bin
+
+    def matters(self, k: int) -> bool:
+        """Whether a neighbour of order k is worth a look."""
+        score = self.log_z + self.log_prior
+        return bool(score[k] > score.max() + math.log(NEGLIGIBLE) or not np.isfinite(score).any())
+
+    def evaluate(self, k: int) -> None:
+        """Evidence and, if it matters, draws of order k."""
+        target = Target(self.statistics, self.prior, k)
+        if k == 0:
+            rss = np.array([float(self.statistics.energy)])
+            self.log_z[0], self.error[0] = float(target.log_likelihood(rss)[0]), 0.0
+            self.methods[0] = "analytic"
+            n = self.draws
+            self.results[0] = Importance(
+                np.zeros((n, 0, 3)), target.noise.sample(np.repeat(rss, n), self.rng),
+                np.full(n, -math.log(n)), self.log_z[0], 0.0, 1.0, 0.0, 1.0, 0.0, "analytic",
+            )  # fmt: skip
+            return
+        best = float((self.log_z + self.log_prior).max()) - self.log_prior[k]
+        above = k > 0 and np.isfinite(self.log_z[k - 1])
+        if above and not self.close:  # nothing but a free tone could be the k-th
+            base = self.modes.best(k - 1)
+            found = None if base is None else self._table(base)
+            if found is not None:
+                gain = self.log_z[k - 1] + math.log(k) + found[0].log_gain
+                if gain < best - HOPELESS:
+                    self.log_z[k], self.methods[k] = gain, "bound"
+                    return
+        if above and self.close and k > 1 and np.isfinite(self.log_z[k - 2]):
+            # A second pair that the data do not ask for gains at most what the first one gained.
+            gain = float(2 * self.log_z[k - 1] - self.log_z[k - 2])
+            if gain < best + math.log(NEGLIGIBLE) and self.log_z[k - 1] < self.log_z[k - 2] - 3:
+                self.log_z[k], self.methods[k] = gain, "bound"
+                return
+        if above:
+            self.modes.up(k)
+        else:
+            self.modes.down(k)
+        if self.modes.best(k) is None:
+            self.modes.up(k)
+        mode = self.modes.best(k)
+        if mode is not None and not above:
+            largest = float(target.log_likelihood(np.array([mode.rss]))[0]) - math.lgamma(k + 1)
+            if largest < best - HOPELESS:
+                self.log_z[k], self.methods[k] = largest, "bound"
+                return
+        parts = self._parts(target)
+        if not parts:
+            return
+        proposal = self._weigh(target, parts)
+        result = importance_sample(
+            target,
+            proposal,
+            self.rng,
+            draws=self.draws,
+            effective=0.25 * self.draws,
+            max_draws=4 * self.draws,
+        )
+        if not self._enough(result, best):
+            table = next((p.table for p in parts if isinstance(p, Births)), None)
+            options = self.tempering
+            if result.log_evidence < best - 4:
+                options = replace(options, particles=options.particles // 2)
+            slow = tempered(target, proposal, self.rng, options, table)
+            if slow.pareto_k < 1 or not result.sound:
+                result = slow
+        self.results[k], self.methods[k] = result, result.method
+        self.log_z[k], self.error[k] = result.log_evidence, result.log_evidence_error
+
+    def _enough(self, result: Importance, best: float) -> bool:
+        """Whether importance sampling was good enough for what the order contributes."""
+        if not math.isfinite(result.log_evidence):
+            return False
+        odds = result.log_evidence - best
+        share = 1 / (1 + math.exp(-min(max(odds, -50.0), 50.0)))  # p(K | x) so far
+        if share < SMALL:  # its error is what it can do to p(K | x)
+            error = share * result.log_evidence_error
+            return result.effective >= 20 and result.pareto_k < 1 and error < 0.005
+        return (
+            result.pareto_k < 0.7
+            and result.effective >= 0.1 * self.draws
+            and result.log_evidence_error < 0.1
+        )
+
+    def _table(self, mode: Mode) -> tuple[BirthTable, tuple[Array, Array]] | None:
+        """Births around a maximum, with its Gaussian."""
+        key = id(mode)
+        if key not in self.tables:
+            target = Target(self.statistics, self.prior, len(mode.z))
+            gaussian = target.gaussian(mode.z)
+            if gaussian is None:
+                return None
+            self.tables[key] = (BirthTable(target, mode.z, gaussian[1]), gaussian)
+        return self.tables[key]
+
+    def _parts(self, target: Target) -> list[Proposal]:
+        """Proposals of an order."""
+        k, modes = target.k, self.modes
+        parts: list[Proposal] = []
+        here = modes.plausible(k)
+        floor = np.inf
+        if here:
+            floor = target.noise.log_marginal(np.array([here[0].rss]))[0] - WITHIN
+        for mode in here:
+            if target.noise.log_marginal(np.array([mode.rss]))[0] < floor:
+                continue
+            if mode.strength.min() < 0.5 * LOOSE and not self.close:
+                continue
+            gaussian = None if mode.bounded else target.gaussian(mode.z, 1.0)
+            if gaussian is None:
+                gaussian = (mode.z.ravel(), mode.covariance)
+            parts.append(Warped(*gaussian))
+            if mode.gap(modes.bin) < NEAR:
+                near = np.diff(mode.z[:, 0]) < NEAR * modes.bin
+                pair = np.append(near, False) | np.insert(near, 0, False)
+                widen = 2.0 if mode.gap(modes.bin) < CLOSE else 1.5
+                parts.append(Warped(*gaussian, np.where(np.repeat(pair, 3), widen, 1.0)))
+        weakest = here[0].strength.min() if here else 0.0
+        if weakest < WEAK or not parts:
+            most = FREE if k > MANY else k
+            anchors = [modes.sure(k, strength) for strength in (WEAK, LOOSE)]
+            for base in {len(a.z): a for a in anchors if k - most <= len(a.z) < k}.values():
+                found = self._table(base)
+                if found is not None:
+                    parts.append(Births(*found, k - len(base.z)))
+        if self.close:
+            parts += self._splits(target, floor)
+        return parts
+
+    def _splits(self, target: Target, floor: float) -> list[Proposal]:
+        """Pairs in place of single tones of the orders below, where those explain the data."""
+        parts: list[Proposal] = []
+        for count in (1, 2):
+            base = self.modes.best(target.k - count) if target.k > count else None
+            if base is None:
+                continue
+            level = target.noise.log_marginal(np.array([base.rss]))[0]
+            if np.isfinite(floor) and level < floor - WITHIN:
+                continue
+            lower = Target(self.statistics, self.prior, len(base.z))
+            gaussian = lower.gaussian(base.z)
+            if gaussian is None:
+                continue
+            pairs = list(itertools.combinations(range(len(base.z)), count))
+            parts += [Split(target, gaussian, pair) for pair in pairs]
+        return parts
+
+    def _weigh(self, target: Target, parts: list[Proposal]) -> Mixture:
+        """Shares of the parts by what a pilot finds in each."""
+        mixture = Mixture(parts)
+        if len(parts) == 1:
+            return mixture
+        z, _ = inside_support(target, mixture, PILOT, self.rng)
+        if len(z) == 0:
+            return mixture
+        log_q = np.stack([part.log_prob(z) for part in parts])  # (M, n)
+        total = logsumexp(log_q, axis=0)
+        log_p, _ = target.log_prob(z)
+        weight = log_p - total
+        if not np.isfinite(weight.max()):
+            return mixture
+        trusted = effective_share(weight) > TRUSTED
+        # Of weights that vary wildly the square root is taken: one draw must not decide.
+        weight = np.exp((1.0 if trusted else 0.5) * (weight - weight.max()))
+        share = (np.exp(log_q - total) * weight).sum(1)
+        share = share / share.sum() + (FLOOR if trusted else 1.0) / len(parts)
+        return Mixture(parts, share.tolist())
+
+    def result(self) -> Orders:
+        """What was found."""
+        score = self.log_z + self.log_prior
+        if not np.isfinite(score).any():
+            score = self.log_prior
+        probs = np.exp(score - logsumexp(score))
+        reference = self.statistics.reference
+        fits = {k: to_theta(m[0].z, reference) for k, m in self.modes.found.items() if m}
+        return Orders(
+            self.log_z, self.error, probs, self.results, fits,
+            time.perf_counter() - self.began, self.methods,
+        )  # fmt: skip

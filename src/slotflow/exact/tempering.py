@@ -1,0 +1,294 @@
+r"""Tempered sequential Monte Carlo for one K, where importance sampling breaks.
+
+Particles start as draws of a normalized density q (cut to the prior's support, of which they find the mass) and follow
+the path p_β ∝ q^{1−β} p̃^β from β = 0 to 1. At each step the weights (p̃/q)^{Δβ} are given, Δβ being the largest that
+keeps a given share of the particles effective; the particles are resampled and then moved by Markov chains that leave
+p_β as it is. The product of the mean weights estimates Z; because q is normalized, no prior volume has to be crossed.
+
+**Islands.** Particles live in groups of equal size that resample within themselves and share the temperatures only.
+Each gives an estimate Z_i of its own: ln Z is that of their mean, and their scatter its standard error. Draws of an
+island count with the weight Z_i.
+
+**Moves**, for all particles at once, each on one half with the other half's help:
+
+- differences of two particles of the other half, for one tone, two neighbouring tones, or all tones: the steps have the
+  shape of the population, ridges included;
+- a step of one tone at the scale of its Fisher information, in sizes from a tenth to three;
+- a pair's share-out: c_1 → c_1 + d, c_2 → c_2 − d and δ → δ e^η with total and centroid kept (`proposals.py`), along
+  which an unresolved pair is hardly seen by the data, and an exchange of the two amplitudes: its several modes;
+- one tone anew from a table of births, if there is one: it may be anywhere.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import logsumexp
+
+from slotflow.exact.importance import Importance, Proposal, inside_support, resample
+from slotflow.exact.proposals import BirthTable
+from slotflow.exact.target import Array, Target, to_theta
+
+__all__ = ["Tempering", "tempered"]
+
+KEEP = 0.7
+"""Share of the particles that stay effective from one temperature to the next."""
+
+
+@dataclass(frozen=True)
+class Tempering:
+    """How tempered sampling is run."""
+
+    particles: int = 1024
+    """Particles in all."""
+    islands: int = 8
+    """Groups of particles."""
+    sweeps: int = 3
+    """Rounds of all moves at each temperature; as many again, twice, at the end."""
+    max_seconds: float = 20.0
+    """After this time the remaining temperatures are crossed in one step, which the result's error shows."""
+
+
+@dataclass
+class _State:
+    """Particles: z (N, K, 3), log p̃, log q and RSS (N,) each."""
+
+    z: Array
+    log_p: Array
+    log_q: Array
+    rss: Array
+
+    def take(self, index: Array | slice) -> _State:
+        return _State(self.z[index], self.log_p[index], self.log_q[index], self.rss[index])
+
+
+def tempered(
+    target: Target,
+    start: Proposal,
+    rng: np.random.Generator,
+    options: Tempering | None = None,
+    table: BirthTable | None = None,
+) -> Importance:
+    """Draws of the target and its evidence.
+
+    Args:
+        target: What to draw from.
+        start: Normalized density of the particles' start.
+        rng: Source of randomness.
+        options: Sizes and budget.
+        table: Where single tones may be drawn anew from; None: no such moves.
+
+    Returns:
+        As importance sampling gives it, with method "tempering"; `ess` is the agreement of the islands' evidences and
+        `pareto_k` is 0 if all temperatures were visited within the budget, else inf.
+    """
+    options = Tempering() if options is None else options
+    began = time.perf_counter()
+    size = options.particles // options.islands
+    n = size * options.islands
+    z, tried = inside_support(target, start, n, rng)
+    if len(z) < n:
+        return _nothing(target, len(z) / max(tried, 1), time.perf_counter() - began)
+    log_p, rss = target.log_prob(z)
+    state = _State(z, log_p, start.log_prob(z), rss)
+    log_z = np.zeros(options.islands)
+    beta, on_time = 0.0, True
+    moves = _Moves(target, start, table, rng)
+    while beta < 1:
+        ratio = state.log_p - state.log_q
+        on_time = on_time and time.perf_counter() - began < options.max_seconds
+        step = _step(ratio, 1 - beta, KEEP) if on_time else 1 - beta
+        beta = 1.0 if beta + step > 1 - 1e-9 else beta + step
+        log_w = (step * ratio).reshape(options.islands, size)
+        level = logsumexp(log_w, axis=1)
+        log_z += level - math.log(size)
+        index = np.concatenate(
+            [
+                i * size + resample(np.exp(log_w[i] - level[i]), size, rng)
+                for i in range(options.islands)
+            ]
+        )
+        state = state.take(index)
+        for _ in range(options.sweeps * (3 if beta == 1 else 1)):
+            if time.perf_counter() - began > 1.5 * options.max_seconds:
+                break
+            moves.sweep(state, beta)
+    total = float(logsumexp(log_z)) - math.log(options.islands)
+    share = np.exp(log_z - logsumexp(log_z))
+    agreement = float(1 / (options.islands * (share**2).sum()))
+    spread = math.sqrt(max(1 / agreement - 1, 0.0) / (options.islands - 1))
+    inside = n / tried
+    order = rng.permutation(n)
+    return Importance(
+        theta=to_theta(state.z[order], target.statistics.reference),
+        sigma=target.noise.sample(state.rss[order], rng),
+        log_weights=np.repeat(log_z - logsumexp(log_z) - math.log(size), size)[order],
+        log_evidence=total + math.log(inside),
+        log_evidence_error=math.hypot(spread, math.sqrt((1 - inside) / n)),
+        ess=agreement,
+        pareto_k=0.0 if on_time else math.inf,
+        share=inside,
+        seconds=time.perf_counter() - began,
+        method="tempering",
+    )
+
+
+def _step(ratio: Array, left: float, keep: float) -> float:
+    """Largest Δβ ≤ left that keeps a share of the particles effective."""
+
+    def effective(step: float) -> float:
+        w = np.exp(step * (ratio - ratio.max()))
+        return float(w.sum() ** 2 / (len(w) * (w**2).sum()))
+
+    if effective(left) >= keep:
+        return left
+    low, high = 0.0, left
+    for _ in range(40):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if effective(middle) >= keep else (low, middle)
+    return max(low, 1e-9 * left)
+
+
+class _Moves:
+    """Markov moves that keep q^{1−β} p̃^β."""
+
+    def __init__(
+        self, target: Target, start: Proposal, table: BirthTable | None, rng: np.random.Generator
+    ) -> None:
+        self.target, self.start, self.table, self.rng = target, start, table, rng
+        grid = target.statistics.grids[0]
+        self.unit_c = math.sqrt(2 / grid.n)
+        self.unit_f = math.sqrt(6) / (math.pi * grid.duration)
+        self.scale = {"one": 1.0, "two": 1.0, "all": 1.0}
+
+    def sweep(self, state: _State, beta: float) -> None:
+        """One round of all moves, in place."""
+        n, k = len(state.z), self.target.k
+        for half in self._halves(n):
+            rest = np.setdiff1d(np.arange(n), half, assume_unique=True)
+            for kind in ("one", "two", "all", "fisher", "pair", "anew"):
+                if (kind in ("two", "pair") and k < 2) or (kind == "anew" and self.table is None):
+                    continue
+                if kind == "all" and k < 2:
+                    continue
+                z = state.z[half]
+                if kind in self.scale:
+                    new, hastings = self._difference(z, state.z[rest], kind), np.zeros(len(z))
+                elif kind == "fisher":
+                    new, hastings = (
+                        self._fisher(z, state.z[rest], state.rss[rest]),
+                        np.zeros(len(z)),
+                    )
+                elif kind == "pair":
+                    new, hastings = self._pair(z)
+                else:
+                    new, hastings = self._anew(z)
+                rate = self._accept(state, half, new, hastings, beta)
+                if kind in self.scale:
+                    self.scale[kind] *= math.exp(0.5 * (rate - 0.25))
+                    self.scale[kind] = min(max(self.scale[kind], 0.05), 2.0)
+
+    def _halves(self, n: int) -> list[Array]:
+        order = self.rng.permutation(n)
+        return [np.sort(order[: n // 2]), np.sort(order[n // 2 :])]
+
+    def _accept(
+        self, state: _State, rows: Array, new: Array, hastings: Array, beta: float
+    ) -> float:
+        """Metropolis–Hastings step of some particles, in place; the rate of acceptance."""
+        order = np.argsort(new[..., 0], -1)
+        new = np.take_along_axis(new, order[..., None], 1)
+        log_p, rss = self.target.log_prob(new)
+        good = np.flatnonzero(log_p > -np.inf)
+        log_q = np.full(len(new), -np.inf)
+        log_q[good] = self.start.log_prob(new[good]) if beta < 1 else 0.0
+        rows_q = state.log_q[rows] if beta < 1 else 0.0
+        with np.errstate(invalid="ignore"):
+            gain = beta * (log_p - state.log_p[rows]) + hastings
+            if beta < 1:
+                gain = gain + (1 - beta) * (log_q - rows_q)
+        taken = np.log(self.rng.random(len(new))) < np.where(np.isnan(gain), -np.inf, gain)
+        index = rows[taken]
+        state.z[index], state.log_p[index] = new[taken], log_p[taken]
+        state.log_q[index], state.rss[index] = log_q[taken], rss[taken]
+        return float(taken.mean())
+
+    def _difference(self, z: Array, others: Array, kind: str) -> Array:
+        n, k = z.shape[:2]
+        a = self.rng.integers(len(others), size=n)
+        b = (a + self.rng.integers(1, len(others), size=n)) % len(others)
+        moved = np.ones((n, k), dtype=bool)
+        if kind != "all":
+            width = 1 if kind == "one" else 2
+            first = self.rng.integers(k - width + 1, size=n)
+            index = np.arange(k)
+            moved = (index >= first[:, None]) & (index < first[:, None] + width)
+        gamma = self.scale[kind] * 2.38 / np.sqrt(2 * 3 * moved.sum(-1))
+        if kind == "two":
+            gamma = np.where(self.rng.random(n) < 0.1, 1.0, gamma)
+        step = (others[a] - others[b]) * moved[..., None] * gamma[:, None, None]
+        jitter = self.rng.standard_normal(step.shape) * moved[..., None]
+        jitter *= 1e-3 * np.array([self.unit_f * self.unit_c, self.unit_c, self.unit_c])
+        return z + step + jitter
+
+    def _fisher(self, z: Array, others: Array, rss: Array) -> Array:
+        n, k = z.shape[:2]
+        rows, j = np.arange(n), self.rng.integers(k, size=n)
+        sigma = math.sqrt(float(np.median(rss)) / self.target.statistics.n)
+        size = np.exp(self.rng.uniform(math.log(0.1), math.log(3.0), n)) * self.unit_c * sigma
+        step = self.rng.standard_normal((n, 3)) * size[:, None]
+        amplitude = float(np.median(np.hypot(others[..., 1], others[..., 2])))
+        step[:, 0] *= self.unit_f / amplitude
+        new = z.copy()
+        new[rows, j] += step
+        return new
+
+    def _pair(self, z: Array) -> tuple[Array, Array]:
+        n, k = z.shape[:2]
+        rows = np.arange(n)
+        j = self.rng.integers(k - 1, size=n)
+        c = z[..., 1] + 1j * z[..., 2]
+        first, second = c[rows, j], c[rows, j + 1]
+        f_1, f_2 = z[rows, j, 0], z[rows, j + 1, 0]
+        total = first + second
+        middle = f_1 + (f_2 - f_1) * (second / total).real
+        size = np.exp(self.rng.uniform(math.log(self.unit_c), 0.0, n))
+        size *= self.target.prior.amplitude[1]
+        step = size * (self.rng.standard_normal(n) + 1j * self.rng.standard_normal(n))
+        eta = self.rng.standard_normal(n) * np.exp(self.rng.uniform(-3, 0.5, n))
+        exchange = self.rng.random(n) < 0.2
+        new_first = np.where(exchange, second, first + step)
+        eta = np.where(exchange, 0.0, eta)
+        only = self.rng.random(n) < 0.3
+        eta = np.where(only, 0.0, eta)
+        distance = (f_2 - f_1) * np.exp(eta)
+        new_second = total - new_first
+        new = z.copy()
+        new[rows, j, 0] = middle - distance * (new_second / total).real
+        new[rows, j + 1, 0] = middle + distance * (new_first / total).real
+        for i, value in ((0, new_first), (1, new_second)):
+            new[rows, j + i, 1], new[rows, j + i, 2] = value.real, value.imag
+        broken = ~(np.diff(new[..., 0], axis=-1) > 0).all(-1)
+        return new, np.where(broken, -np.inf, eta)
+
+    def _anew(self, z: Array) -> tuple[Array, Array]:
+        assert self.table is not None
+        n, k = z.shape[:2]
+        rows, j = np.arange(n), self.rng.integers(k, size=n)
+        drawn = self.table.sample(n, self.rng)
+        hastings = self.table.log_prob(z[rows, j]) - self.table.log_prob(drawn)
+        new = z.copy()
+        new[rows, j] = drawn
+        return new, hastings
+
+
+def _nothing(target: Target, share: float, seconds: float) -> Importance:
+    """A start that never meets the prior."""
+    empty = np.zeros(0)
+    return Importance(
+        np.zeros((0, target.k, 3)), empty, empty, -math.inf, math.inf, 0.0, math.inf, share, seconds,
+        "tempering",
+    )  # fmt: skip

@@ -1,0 +1,145 @@
+"""The marginal posterior of every component, as offsets from its median in a unit that can be read."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slotflow.plots.style import INK, colour_of
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["draw_components", "quantity"]
+
+Float = NDArray[np.float64]
+
+QUANTITIES = (("Amplitude", ""), ("Phase at t = 0", "rad"), ("Frequency", "Hz"))
+"""Names and units of the columns of θ."""
+
+
+def draw_components(axes: list[Axes], draws: Float, truth: Float | None) -> None:
+    """The marginal posterior of each component, one row each: amplitude, phase, frequency.
+
+    Widths are often a millionth of the values, so that a row shows the offset from its median, and the median with its
+    standard deviation stands beside it.
+
+    Args:
+        axes: A panel for each of the three.
+        draws: Components in the order of their frequencies, shape (n, K, 3).
+        truth: Shape (L, 3), or None.
+    """
+    n_components = draws.shape[1]
+    if n_components == 0:
+        for ax in axes:
+            ax.set_axis_off()
+        axes[1].text(0.5, 0.5, "no component to show", transform=axes[1].transAxes, ha="center")
+        return
+    matched = _match(draws, truth)  # rows of NaN where there is no partner
+    for column, (ax, (name, unit)) in enumerate(zip(axes, QUANTITIES, strict=True)):
+        samples, exact = draws[..., column].copy(), matched[:, column].copy()  # (n, K), (K,)
+        if column == 1:  # unwrapped around the circular mean
+            centre = np.angle(np.exp(1j * samples).mean(axis=0))
+            samples = _wrap(samples - centre) + centre
+            exact = _wrap(exact - centre) + centre
+        median, sd = np.median(samples, axis=0), samples.std(axis=0)
+        factor, prefix = _scale(float(sd.max()), unit)
+        for j in range(n_components):
+            _draw_row(ax, j, factor * (samples[:, j] - median[j]), factor * (exact[j] - median[j]))
+        shown = np.mod(median, 2 * np.pi) if column == 1 else median
+        values = [_rounded(*pair, unit) for pair in zip(shown, sd, strict=True)]
+        for j, text in enumerate(values):
+            ax.text(
+                1.0, j - 0.3, text, transform=ax.get_yaxis_transform(),
+                ha="right", va="center", size=7, color=colour_of(j),
+            )  # fmt: skip
+        offsets = np.quantile(samples, (0.05, 0.95), axis=0) - median
+        reach = factor * float(np.nanmax(np.abs([*(1.8 * offsets), 1.2 * (exact - median)])))
+        if (
+            reach > 0
+        ):  # as wide as the widest, whose far tails may leave the panel; the values stand beside it
+            room = 0.018 * max(map(len, values))
+            ax.set_xlim(-reach, reach * (1 + room) / (1 - room))
+        ax.locator_params(axis="x", nbins=6)
+        ax.set_title(f"{name} − median{f' [{prefix}]' if prefix else ''}")
+        ax.set_ylim(n_components - 0.7, -0.95)
+        ax.set_yticks(range(n_components))
+        ax.grid(axis="y", visible=False)
+        ax.tick_params(axis="y", length=0)
+        ax.spines["left"].set_visible(False)
+    medians = np.median(draws[..., 2], axis=0)
+    for ax in axes[1:]:
+        ax.set_yticklabels([])
+    widest = draws[..., 2].std(axis=0).max()
+    digits = int(np.clip(-np.floor(np.log10(widest)) - 1, 0, 9)) if widest > 0 else 4
+    axes[0].set_yticklabels([f"{j + 1}   {f:.{digits}f} Hz" for j, f in enumerate(medians)])
+    for j, label in enumerate(axes[0].get_yticklabels()):
+        label.set_color(colour_of(j))
+
+
+def _draw_row(ax: Axes, j: int, samples: Float, truth: float) -> None:
+    """One marginal: a histogram that stands on its own base line, median and interval below it."""
+    colour = colour_of(j)
+    low, mid, high = np.quantile(samples, (0.05, 0.5, 0.95))
+    first, last = np.quantile(samples, (0.002, 0.998))
+    if last > first:
+        counts, edges = np.histogram(samples, 40, (first, last))
+        height = 0.8 * counts / max(counts.max(), 1)
+        ax.stairs(j - height, edges, baseline=j, fill=True, color=colour, alpha=0.35)
+        ax.stairs(j - height, edges, baseline=None, color=colour, lw=0.9)
+    ax.plot([low, high], [j, j], color=colour, lw=2.2, solid_capstyle="butt")
+    ax.plot(mid, j, "o", color=colour, ms=5)
+    if np.isfinite(truth):
+        ax.plot(truth, j, "x", color=INK, ms=6, mew=1.3, zorder=4)
+
+
+def _scale(width: float, unit: str) -> tuple[float, str]:
+    """A factor of a power of 1,000 that makes a width readable, and the unit then: 3e-5 Hz to (1e6, "µHz")."""
+    if not width > 0:
+        return 1.0, unit
+    power = int(np.clip(np.floor(np.log10(2 * width) / 3), -4, 3))
+    if not unit:
+        return 10.0 ** (-3 * power), "" if power == 0 else f"$10^{{{3 * power}}}$"
+    prefix = {-4: "p", -3: "n", -2: "µ", -1: "m", 0: "", 1: "k", 2: "M", 3: "G"}[power]
+    return 10.0 ** (-3 * power), prefix + unit
+
+
+def quantity(value: float, unit: str) -> str:
+    """A value with a readable unit: 3.33 mHz."""
+    factor, prefix = _scale(value / 2, unit)
+    return f"{factor * value:.3g} {prefix}"
+
+
+def _rounded(value: float, sd: float, unit: str) -> str:
+    """A value and its standard deviation, with two digits of the latter."""
+    place = 1 - int(np.floor(np.log10(sd))) if sd > 0 else 4
+    if not 0 <= place <= 9:
+        return f"{value:.6g} ± {sd:.2g} {unit}".strip()
+    return f"{value:.{place}f} ± {sd:.{place}f} {unit}".strip()
+
+
+def _wrap(angle: Any) -> Any:
+    """Angles in [−π, π)."""
+    return (angle + np.pi) % (2 * np.pi) - np.pi
+
+
+def _match(draws: Float, truth: Float | None) -> Float:
+    """The true component that belongs to each inferred one by its frequency.
+
+    Args:
+        draws: Shape (n, K, 3).
+        truth: Shape (L, 3), or None.
+
+    Returns:
+        Shape (K, 3); rows of NaN where there is none.
+    """
+    from scipy.optimize import linear_sum_assignment
+
+    matched = np.full(draws.shape[1:], np.nan)
+    if truth is not None:
+        cost = np.abs(np.median(draws[..., 2], axis=0)[:, None] - truth[None, :, 2])
+        rows, columns = linear_sum_assignment(cost)
+        matched[rows] = truth[columns]
+    return matched

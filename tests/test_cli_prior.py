@@ -1,0 +1,224 @@
+"""`slotflow infer` on data of one's own: the band and the prior as flags, what is assumed without them, refusals."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from slotflow.cli import app
+from slotflow.cli.output import _measured
+from slotflow.config import Config
+from slotflow.io import write_simulation
+from slotflow.simulate import simulate
+
+TONES = np.array([[3.0e-3, 1.0, 49.97], [1.5e-3, 2.0, 50.4]])
+N, DT = 20_000, 1e-3
+AMPLITUDE = ("--amplitude", "1e-3:1e-2")
+BAND = ("--band", "48:52")
+
+
+def run(*args: object, code: int = 0) -> str:
+    """Runs a command, checks its exit code and gives what it printed, complaints included."""
+    result = CliRunner().invoke(app, [str(a) for a in args])
+    assert result.exit_code == code, (result.output, result.exception)
+    return " ".join(result.output.split()) if code else result.output
+
+
+def answer(*args: object) -> dict[str, Any]:
+    """The JSON document of `slotflow infer`."""
+    result = CliRunner().invoke(app, ["infer", *(str(a) for a in args), "--json"])
+    assert result.exit_code == 0, (result.output, result.exception)
+    record: dict[str, Any] = json.loads(result.stdout)
+    return record
+
+
+@pytest.fixture(scope="module")
+def voltage(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Twenty seconds of a mains voltage in a file with a time column: 1/T = 0.05 Hz."""
+    t = DT * np.arange(N)
+    a, phi, f = TONES.T[..., None]
+    x = (a * np.cos(2 * np.pi * f * t + phi)).sum(0)
+    x += 5e-3 * np.random.default_rng(1).standard_normal(N)
+    path = tmp_path_factory.mktemp("data") / "voltage.csv"
+    columns = np.column_stack([t, x])
+    np.savetxt(path, columns, fmt="%.9g", delimiter=",", header="time,voltage", comments="")
+    return path
+
+
+@pytest.fixture(scope="module")
+def own(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A signal of four tones, sampled as the default model was trained."""
+    model = Config.from_preset("zoom").model
+    path = tmp_path_factory.mktemp("data") / "own.npz"
+    write_simulation(path, simulate(model.prior, 1, model.long, model.short, seed=3, k=4))
+    return path
+
+
+def test_own_data_in_their_own_units(voltage: Path) -> None:
+    record = answer(voltage, *BAND, *AMPLITUDE)
+    (signal,), (assumed,) = record["signals"], record["assumed"]
+    assert signal["k_map"] == 2 and "warning" not in signal
+    for row, truth in zip(signal["components"], TONES, strict=True):
+        for name, value in zip(("amplitude", "phase", "frequency"), truth, strict=True):
+            assert abs(row[f"{name}_median"] - value) < 5 * row[f"{name}_sd"]
+    assert assumed["streams"] == [{"n": N, "dt": pytest.approx(DT), "t0": 0, "duration": 20.0}]
+    assert assumed["band_bins"] == pytest.approx(80)
+    prior = assumed["prior"]
+    assert prior["frequency"] == [48, 52] and prior["amplitude"] == [1e-3, 1e-2]
+    assert prior["min_separation"] == pytest.approx(3 / 20)  # the model's own, in bins
+    assert (prior["k_min"], prior["k_max"]) == (0, 10)
+
+
+def test_what_was_assumed_is_shown(voltage: Path, tmp_path: Path) -> None:
+    text = run("infer", voltage, *BAND, *AMPLITUDE, "--out", tmp_path / "r", "--plot")
+    for part in (
+        "20,000 samples × 0.001 s = 20 s",
+        "48–52 Hz, 80 bins of 1/T = 0.05 Hz",
+        "K = 0..10, A in 0.001–0.01, separation >= 0.15 Hz (3 bins)",
+    ):
+        assert part in text
+    assert (tmp_path / "r" / "posterior.png").exists()
+
+
+def test_without_a_band_one_is_named_that_works(voltage: Path) -> None:
+    message = run("infer", voltage, *AMPLITUDE, code=2)
+    assert "expected --band" in message and "received 20,000 samples × 0.001 s" in message
+    found = re.search(r"--band ([\d.]+):([\d.]+)\.$", message)
+    assert found
+    low, high = map(float, found.groups())
+    assert low < TONES[0, 2] < high and (high - low) * 20 <= 150
+    record = answer(voltage, "--band", f"{low}:{high}", *AMPLITUDE)
+    assert record["signals"][0]["k_map"] == 2
+
+
+@pytest.mark.parametrize("n", [24, 40, 400, 4000, 31_337])
+@pytest.mark.parametrize("dt", [1e-4, 0.3, 3600.0])
+def test_a_band_is_named_for_any_sampling(tmp_path: Path, n: int, dt: float) -> None:
+    """What the refusal names is accepted: below Nyquist, and not wider than the model's window."""
+    rng = np.random.default_rng(n)
+    path = tmp_path / "x.npy"
+    tone = 0.45 * (n // 2)
+    np.save(path, np.cos(2 * np.pi * tone * np.arange(n) / n) + 0.1 * rng.standard_normal(n))
+    message = run("infer", path, "--dt", dt, code=2)
+    found = re.search(r"--band ([\d.e-]+:[\d.e-]+)\.$", message)
+    if n == 24:  # not ten bins beside the offset
+        assert found is None
+        return
+    assert found
+    flags = ("--min-separation", 0, "--samples", 10)
+    assert len(answer(path, "--dt", dt, "--band", found.group(1), *flags)["signals"]) == 1
+
+
+def test_own_sampling_needs_no_flags(own: Path) -> None:
+    record = answer(own)
+    prior = Config.from_preset("zoom").model.prior
+    assert record["assumed"][0]["prior"]["frequency"] == list(prior.frequency)
+    assert record["assumed"][0]["prior"]["min_separation"] == prior.min_separation
+    assert record["assumed"][0]["band_bins"] == pytest.approx(150)
+    assert record["signals"][0]["k_map"] == 4
+
+
+def test_bounds_of_k(own: Path) -> None:
+    few = answer(own, "--k-max", 3)["signals"][0]["k_probs"]
+    assert len(few) == 11 and sum(few[4:]) == 0 and few[3] > 0.99
+    many = answer(own, "--k-min", 5)["signals"][0]["k_probs"]
+    assert sum(many[:5]) == 0
+
+
+def test_a_prior_over_k_needs_room_for_its_own_k_only(voltage: Path) -> None:
+    narrow = ("--band", "49.7:50.7", *AMPLITUDE)  # 20 bins: ten tones at 3 bins do not fit
+    assert "do not fit" in run("infer", voltage, *narrow, code=2)
+    record = answer(voltage, *narrow, "--k-prior", "1:0.5,2:0.5")
+    assert record["signals"][0]["k_map"] == 2 and record["assumed"][0]["prior"]["k_max"] == 2
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (("--band", "48"), "--band: expected LOW:HIGH"),
+        (("--band", "52:48"), "lower < upper, received (52.0, 48.0)"),
+        (("--band", "490:510"), "below the Nyquist frequency of 500 Hz, received 490–510 Hz"),
+        (("--band", "40:60"), "at most 150 bins of 1/T"),
+        (("--band", "48:48.2", "--min-separation", 0), "at least 10 bins of 1/T"),
+        ((*BAND, "--amplitude", "3:2"), "lower < upper, received (3.0, 2.0)"),
+        ((*BAND, "--k-max", 12), "up to 10 components"),
+        ((*BAND, "--k-min", 4, "--k-max", 2), "k_min <= k_max"),
+        ((*BAND, "--min-separation", -1), "min_separation >= 0, received -1.0"),
+        ((*BAND, "--min-separation", 1), "do not fit"),
+        ((*BAND, "--k-prior", "1:1", "--k-max", 2), "give one or the other"),
+        ((*BAND, "--model", "debug"), "under the prior of its training only"),
+    ],
+)
+def test_refusals(voltage: Path, flags: tuple[object, ...], message: str) -> None:
+    line = run("infer", voltage, *flags, code=2)
+    assert line.startswith("error:") and message in line
+
+
+def test_amplitudes_that_cannot_be_are_named(voltage: Path) -> None:
+    low = answer(voltage, *BAND)["signals"][0]["warning"]
+    assert "below the assumed 0.5–1.5" in low and "--amplitude" in low
+    high = answer(voltage, *BAND, "--amplitude", "1e-5:5e-4")["signals"][0]["warning"]
+    assert "above the assumed 1e-05–0.0005" in high
+    assert "warning:" in run("infer", voltage, *BAND)
+
+
+def test_priors_beyond_the_training_are_named(voltage: Path) -> None:
+    flags = ("--samples", 10)
+    assert answer(voltage, *BAND, *AMPLITUDE, *flags)["assumed"][0]["warnings"] == []
+    cases = {
+        ("--band", "48:52", "--amplitude", "0:1e-2"): "lower bounds of A from 0.0667 to 0.667",
+        (
+            "--band",
+            "49.7:50.7",
+            *AMPLITUDE,
+            "--k-max",
+            "2",
+        ): "bands of 30 bins and more, received 20",
+        (*BAND, *AMPLITUDE, "--min-separation", "0.3"): "separations of up to 4.5 bins, received 6",
+    }
+    for args, message in cases.items():
+        (found,) = answer(voltage, *args, *flags)["assumed"][0]["warnings"]
+        assert message in found
+        assert "warning:" in run("infer", voltage, *args, *flags)
+
+
+def test_noise_alone(tmp_path: Path) -> None:
+    path = tmp_path / "noise.npy"
+    np.save(path, 1e-7 * np.random.default_rng(0).standard_normal(3000))
+    text = run("infer", path, "--dt", 0.1, "--amplitude", "5e-8:1.5e-7")
+    assert "No component" in text and "Components, given" not in text and "drawn again" not in text
+    assert re.search(r"σ = 9\.\d+e-08 ± |σ = 1\.\d+e-07 ± ", text)
+
+
+def test_simulate_draws_for_the_default_model(tmp_path: Path) -> None:
+    record = json.loads(run("simulate", "--n", 40, "--out", tmp_path / "a.npz", "--json"))
+    assert record["preset"] == "zoom" and record["long"]["n"] == 3000
+    assert record["signals_per_k"][0] > 0 and len(record["signals_per_k"]) == 11
+    small = ("simulate", "--preset", "debug", "--n", 4, "--out", tmp_path / "b.npz", "--json")
+    assert json.loads(run(*small))["long"]["n"] == 128
+
+
+def test_demo_counts_right(tmp_path: Path) -> None:
+    record = json.loads(run("demo", "--json", "--out", tmp_path / "demo.png"))
+    assert record["model"] == "zoom" and record["k_map"] == record["truth"]["k"] == 6
+    assert record["assumed"]["band_bins"] == pytest.approx(150)
+
+
+@pytest.mark.parametrize(
+    ("value", "sd", "text"),
+    [
+        (2.5260531, 3.3e-5, "2.526053 ± 0.000033"),
+        (1.2345e-7, 2e-9, "1.235e-07 ± 2.0e-09"),
+        (1234.0, 120.0, "1.23e+03 ± 1.2e+02"),
+        (0.0, 1e-12, "0.0e+00 ± 1.0e-12"),
+        (2.5, 0.0, "2.5000 ± 0.0000"),
+    ],
+)
+def test_two_digits_of_the_uncertainty(value: float, sd: float, text: str) -> None:
+    assert _measured(value, sd) == text

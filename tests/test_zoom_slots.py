@@ -316,6 +316,20 @@ def test_marginal_layer_is_a_spline_of_each_coordinate(seed: int) -> None:
     assert not any("from_kept" in name for name, _ in flow.named_parameters())
 
 
+def test_gains_scale_the_first_weights(seed: int) -> None:
+    """The standard deviations of context and output weights are the gains asked for, to their sampling error."""
+    config = FlowConfig(layers=2, kinds=("marginal", "spline"), hidden=64, hidden_layers=1, bins=8)
+    torch.manual_seed(seed)
+    flow = ConditionalFlow(3, 128, config, context_gain=2.0, output_gain=0.01)
+    for layer in flow.layers:
+        for weight, expected in (
+            (layer.from_context.weight, 2.0 / math.sqrt(3 * 128)),
+            (layer.out.weight, 0.01),
+        ):
+            assert_within(weight.std().item(), expected, expected / math.sqrt(2 * weight.numel()))
+        assert (layer.out.bias == 0).all()
+
+
 # ---------------------------------------------------------------- slots of signals
 
 GRIDS = tuple(getattr(SlotFlow.from_preset("zoom").config, name) for name in ("long", "short"))

@@ -38,7 +38,7 @@ from slotflow.exact.importance import (
 from slotflow.exact.likelihood import Statistics
 from slotflow.exact.modes import CLOSE, Mode, Modes
 from slotflow.exact.proposals import Births, BirthTable, Split
-from slotflow.exact.target import Array, Target, to_theta
+from slotflow.exact.target import Array, Target, to_theta, to_z
 from slotflow.exact.tempering import Tempering, tempered
 from slotflow.priors import Prior
 
@@ -82,7 +82,7 @@ class Orders:
     results: dict[int, Importance]
     """Draws of the orders that were sampled."""
     fits: dict[int, Array]
-    """(A, φ, f) of the largest likelihood found for each order, (K, 3)."""
+    """(A, φ, f) of the largest likelihood that the prior allows, for each order that was looked at, (K, 3)."""
     seconds: float
     """Time spent."""
     methods: dict[int, str] = field(default_factory=dict)
@@ -92,6 +92,11 @@ class Orders:
     def k_map(self) -> int:
         """Most probable number of tones."""
         return int(self.k_probs.argmax())
+
+    @property
+    def largest(self) -> int:
+        """Largest number of tones that is not negligible: what it leaves of the data should be noise."""
+        return int(np.flatnonzero(self.k_probs > NEGLIGIBLE).max())
 
     @property
     def k_error(self) -> float:
@@ -355,14 +360,25 @@ class _Search:
         share = share / share.sum() + (FLOOR if trusted else 1.0) / len(parts)
         return Mixture(parts, share.tolist())
 
+    def _fit(self, k: int) -> Array:
+        """The largest likelihood that the prior allows: a maximum, or else the best of the draws, (K, 3)."""
+        reference = self.statistics.reference
+        modes = [m for m in self.modes.plausible(k) if not m.bounded]
+        result = self.results.get(k)
+        if modes or result is None or len(result.log_weights) == 0:
+            some = modes or self.modes.found.get(k, [])
+            return to_theta(some[0].z, reference) if some else np.zeros((0, 3))
+        rss = Target(self.statistics, self.prior, k).rss(to_z(result.theta, reference))
+        best: Array = result.theta[int(rss.argmin())]
+        return best
+
     def result(self) -> Orders:
         """What was found."""
         score = self.log_z + self.log_prior
         if not np.isfinite(score).any():
             score = self.log_prior
         probs = np.exp(score - logsumexp(score))
-        reference = self.statistics.reference
-        fits = {k: to_theta(m[0].z, reference) for k, m in self.modes.found.items() if m}
+        fits = {k: self._fit(k) for k in self.methods}
         return Orders(
             self.log_z, self.error, probs, self.results, fits,
             time.perf_counter() - self.began, self.methods,

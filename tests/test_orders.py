@@ -1,0 +1,177 @@
+"""p(K | x) of built and simulated signals, and the ways in which it can fail."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from slotflow import Grid, Prior
+from slotflow.exact.likelihood import Statistics
+from slotflow.exact.modes import Modes, peaks
+from slotflow.exact.orders import across_orders
+from slotflow.exact.target import Target, residuals
+from slotflow.exact.tempering import Tempering
+from slotflow.simulate import simulate
+from statistics_helpers import assert_within
+from test_importance import observe
+from tone_helpers import LONG, SHORT
+
+MEDIUM = Grid(1000, 0.1)
+PRIOR = Prior(k_min=0, k_max=4, frequency=(2.4, 2.6), min_separation=0.02, sigma=(0.3, 2.0))
+QUICK = Tempering(512, 4, 2, 10.0)
+
+
+def test_noise_alone(seed: int) -> None:
+    statistics = observe(np.zeros((0, 3)), 1.0, seed, (MEDIUM,))
+    orders = across_orders(statistics, PRIOR, rng=np.random.default_rng(seed))
+    assert orders.k_map == 0
+    assert orders.k_probs.sum() == pytest.approx(1.0)
+    assert orders.methods[0] == "analytic"
+    target = Target(statistics, PRIOR, 0)
+    expected = target.log_likelihood(np.array([float(statistics.energy)]))[0]
+    assert orders.log_evidence[0] == expected
+    theta, sigma = orders.sample(500, np.random.default_rng(seed))
+    assert theta.shape == (500, 0, 3)
+    assert sigma.mean() == pytest.approx(1.0, abs=0.15)
+
+
+def test_nominal_signals(seed: int) -> None:
+    prior = Prior()
+    batch = simulate(prior, 6, LONG, SHORT, mode="physical", seed=seed)
+    statistics = Statistics.from_simulation(batch)
+    for i in range(6):
+        one, k = statistics.take(torch.tensor([i])), int(batch.k[i])
+        truth = batch.components(i)
+        started = across_orders(one, prior, starts=[truth], draws=1000, rng=np.random.default_rng(seed))
+        alone = across_orders(one, prior, draws=1000, rng=np.random.default_rng(seed + 1))
+        for orders in (started, alone):
+            assert orders.k_map == k
+            assert orders.k_probs[k] > 0.999
+            assert set(orders.methods) >= {j for j in (k - 1, k, k + 1) if 1 <= j <= 10}
+            theta, _ = orders.sample(400, np.random.default_rng(seed))
+            error = (theta[..., 2].mean(0) - truth[:, 2]) / theta[..., 2].std(0)
+            assert np.abs(error).max() < 5
+        both = math.hypot(started.log_evidence_error[k], alone.log_evidence_error[k])
+        assert_within(started.log_evidence[k], alone.log_evidence[k], both)
+
+
+def test_a_wrong_start_is_left(seed: int) -> None:
+    theta = np.array([[1.0, 0.3, 2.45], [0.9, 1.0, 2.5], [1.1, 2.0, 2.56]])
+    statistics = observe(theta, 0.8, seed, (MEDIUM,))
+    for start in (theta[:1], np.concatenate([theta, [[0.6, 0.0, 2.42]]])):
+        orders = across_orders(statistics, PRIOR, starts=[start], rng=np.random.default_rng(seed))
+        assert orders.k_map == 3
+        assert orders.fits[3][:, 2] == pytest.approx(theta[:, 2], abs=1e-3)
+
+
+def test_extra_frequencies_start_tones(seed: int) -> None:
+    theta = np.array([[1.0, 0.3, 2.45], [0.9, 1.0, 2.5]])
+    modes = Modes(observe(theta, 0.8, seed, (MEDIUM,)), PRIOR, extra=[2.5])
+    modes.add([theta[:1, 2]])
+    modes.up(2)
+    best = modes.best(2)
+    assert best is not None
+    assert best.z[:, 0] == pytest.approx(theta[:, 2], abs=1e-3)
+    assert best.strength.min() > 100
+
+
+def test_an_unresolved_pair_leaves_k_open(seed: int) -> None:
+    """With the pair's gap K passes from one to two; under a prior with a minimum separation it does not."""
+    probs = []
+    prior = Prior(k_min=1, k_max=3, frequency=(2.4, 2.6), min_separation=0.0, sigma=(0.3, 2.0))
+    for gap in (0.03, 1.0):
+        theta = np.array([[0.9, 1.0, 2.5], [0.8, 2.2, 2.5 + gap / MEDIUM.duration]])
+        statistics = observe(theta, 1.0, seed, (MEDIUM,))
+        orders = across_orders(statistics, prior, rng=np.random.default_rng(seed), tempering=QUICK)
+        probs.append(orders.k_probs[2])
+        assert orders.k_error < 0.1
+    assert probs[0] < 0.5 < 0.99 < probs[1]
+
+
+def test_a_weak_tone_is_uncertain(seed: int) -> None:
+    prior = Prior(
+        k_min=0, k_max=2, amplitude=(0.05, 1.5), frequency=(2.4, 2.6), min_separation=0.02,
+        sigma=(0.5, 2.0), amplitude_law="loguniform",
+    )  # fmt: skip
+    found = []
+    for amplitude in (0.0, 0.15, 0.5):
+        theta = np.array([[amplitude, 1.0, 2.5]])
+        statistics = observe(theta, 1.0, seed, (MEDIUM,))
+        orders = across_orders(statistics, prior, rng=np.random.default_rng(seed), tempering=QUICK)
+        found.append(orders.k_probs)
+    assert found[0][0] > 0.3
+    assert found[2][0] < 1e-3
+    assert all(p.max() < 0.99 for p in found[:2])
+
+
+@pytest.mark.slow
+def test_probabilities_are_calibrated(seed: int) -> None:
+    """Signals drawn from the prior: the sum of p(true K) has the expectation Σ p² over K."""
+    prior = Prior(
+        k_min=0, k_max=3, amplitude=(0.1, 1.0), frequency=(2.4, 2.6), min_separation=0.02,
+        sigma=(0.5, 2.0), amplitude_law="loguniform",
+    )  # fmt: skip
+    batch = simulate(prior, 60, MEDIUM, seed=seed)
+    statistics = Statistics.from_simulation(batch)
+    got, mean, variance, sharp = 0.0, 0.0, 0.0, 0.0
+    for i in range(60):
+        one = statistics.take(torch.tensor([i]))
+        p = across_orders(one, prior, draws=1000, rng=np.random.default_rng(i), tempering=QUICK).k_probs
+        got += p[int(batch.k[i])]
+        mean += float((p**2).sum())
+        variance += float((p**3).sum() - (p**2).sum() ** 2)
+        sharp += float(p.max())
+    assert_within(got, mean, math.sqrt(variance), 4.0)
+    assert got < sharp  # overconfidence would look like this
+    assert abs(sharp - mean) > 4 * math.sqrt(variance) or sharp > mean
+
+
+def test_k_max_is_a_wall(seed: int) -> None:
+    theta = np.array([[1.0, 0.3, 2.43], [0.9, 1.0, 2.5], [1.1, 2.0, 2.56]])
+    prior = Prior(k_min=1, k_max=2, frequency=(2.4, 2.6), min_separation=0.02, sigma=(0.3, 2.0))
+    orders = across_orders(observe(theta, 0.5, seed, (MEDIUM,)), prior, rng=np.random.default_rng(seed))
+    assert orders.k_map == 2
+    assert len(orders.k_probs) == 3
+    with pytest.raises(ValueError, match="was sampled"):
+        orders.sample(10, np.random.default_rng(0), k=0)
+
+
+@pytest.mark.parametrize("level", [0.0, 1.0])
+def test_data_without_noise(level: float, seed: int) -> None:
+    theta = np.array([[level, 0.3, 2.45]])[: int(level)]
+    statistics = observe(theta, 0.0, seed, (MEDIUM,))
+    prior = Prior(k_min=0, k_max=2, frequency=(2.4, 2.6), sigma=(0.0, 1.5))
+    orders = across_orders(statistics, prior, rng=np.random.default_rng(seed), tempering=QUICK)
+    assert orders.k_map == int(level)
+    assert np.isfinite(orders.log_evidence[int(level)])
+    theta_draws, sigma = orders.sample(100, np.random.default_rng(seed))
+    assert sigma.min() > 0
+    if level:
+        assert np.abs(theta_draws[:, 0, 2] - 2.45).max() < 1e-4
+
+
+def test_a_prior_that_excludes_the_answer(seed: int) -> None:
+    """A tone stronger than the prior's bound: K is not believed to be anything else without a residual."""
+    theta = np.array([[2.5, 0.3, 2.45]])
+    statistics = observe(theta, 0.3, seed, (MEDIUM,))
+    orders = across_orders(statistics, PRIOR, rng=np.random.default_rng(seed), tempering=QUICK)
+    best = orders.fits[orders.k_map]
+    assert best[:, 0].max() < 2.5
+    assert orders.k_probs.sum() == pytest.approx(1.0)
+
+
+def test_peaks_of_the_residual(seed: int) -> None:
+    theta = np.array([[1.0, 0.3, 2.45], [0.5, 1.0, 2.55]])
+    statistics = observe(theta, 0.3, seed, (MEDIUM,))
+    found = peaks(statistics, np.zeros((0, 3)), PRIOR, 5, clear=14.0)
+    assert found[0] == pytest.approx(2.45, abs=2e-3)
+    assert min(abs(f - 2.55) for f in found) < 2e-3
+    modes = Modes(statistics, PRIOR)
+    assert modes.pursue(4) == 2
+    best = modes.best(2)
+    assert best is not None
+    assert peaks(statistics, best.z, PRIOR, 5, clear=14.0) == []
+    assert np.var(residuals(statistics, best.z)[0]) == pytest.approx(0.09, rel=0.3)

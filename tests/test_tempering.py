@@ -1,0 +1,154 @@
+"""Tempered sampling against closed forms and against importance sampling."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from slotflow import Grid, Prior
+from slotflow.exact.importance import Gaussian, Mixture, Warped, importance_sample
+from slotflow.exact.laplace import fit
+from slotflow.exact.likelihood import Statistics
+from slotflow.exact.proposals import Births, BirthTable, Split
+from slotflow.exact.target import Target, to_z
+from slotflow.exact.tempering import Tempering, tempered
+from statistics_helpers import assert_mean, assert_within
+from test_importance import Flat, observe
+
+MEDIUM = Grid(1000, 0.1)
+PRIOR = Prior(k_min=0, k_max=3, amplitude=(0.5, 1.5), frequency=(2.4, 2.6), min_separation=0.0, sigma=(0.3, 2.0))
+NOTHING = (np.zeros(0), np.zeros((0, 0)))
+
+
+def births(statistics: Statistics, k: int, prior: Prior = PRIOR) -> tuple[BirthTable, Births]:
+    """Free tones only."""
+    table = BirthTable(Target(statistics, prior, 0), np.zeros((0, 3)), np.zeros((0, 0)))
+    return table, Births(table, NOTHING, k)
+
+
+def single(statistics: Statistics, theta: np.ndarray, prior: Prior = PRIOR) -> np.ndarray:
+    found = fit(statistics, torch.as_tensor(theta)[None], max_shift=2.0)
+    assert bool(found.converged)
+    return to_z(found.theta[0].numpy(), statistics.reference)
+
+
+@pytest.mark.parametrize("k", [1, 2])
+def test_a_flat_likelihood_returns_the_prior(k: int, seed: int) -> None:
+    target = Flat(observe(np.zeros((0, 3)), 1.0, seed, (MEDIUM,)), PRIOR, k)
+    mean = np.stack([np.linspace(2.47, 2.53, k), np.full(k, 0.5), np.zeros(k)], -1).ravel()
+    start = Gaussian(mean, np.diag(np.tile([0.05, 0.6, 0.6], k) ** 2))
+    result = tempered(target, start, np.random.default_rng(seed), Tempering(2048, 8, 4))
+    assert result.log_evidence_error < 0.2
+    assert_within(result.log_evidence, 0.0, max(result.log_evidence_error, 0.02))
+    theta, _ = result.resample(2000, np.random.default_rng(seed))
+    assert_mean(theta[..., 0].mean(-1)[::8], 1.0)  # thinned: the particles of one parent are alike
+    assert_mean(theta[..., 2].mean(-1)[::8], 2.5)
+    # Without the moves the draws would still be those of the start.
+    still = tempered(target, start, np.random.default_rng(seed), Tempering(2048, 8, 0))
+    assert len(np.unique(still.theta[:, 0, 0])) < 0.8 * 2048
+    assert len(np.unique(result.theta[:, 0, 0])) > 0.95 * 2048
+
+
+def test_one_tone_from_anywhere(seed: int) -> None:
+    theta = np.array([[0.9, 1.0, 2.5]])
+    statistics = observe(theta, 1.0, seed, (MEDIUM,))
+    target = Target(statistics, PRIOR, 1)
+    gaussian = target.gaussian(single(statistics, theta), 1.0)
+    assert gaussian is not None
+    rng = np.random.default_rng(seed)
+    reference = importance_sample(target, Warped(*gaussian), rng, draws=4000)
+    table, start = births(statistics, 1)
+    result = tempered(target, start, rng, table=table)
+    error = math.hypot(result.log_evidence_error, reference.log_evidence_error)
+    assert_within(result.log_evidence, reference.log_evidence, max(error, 0.02), 4.0)
+    assert result.method == "tempering"
+    assert result.pareto_k == 0.0
+    theta_draws, sigma = result.resample(1000, rng)
+    expected, _ = reference.resample(1000, rng)
+    for i in range(3):
+        spread = expected[:, 0, i].std()
+        assert abs(theta_draws[:, 0, i].mean() - expected[:, 0, i].mean()) < 0.3 * spread
+        assert theta_draws[:, 0, i].std() == pytest.approx(spread, rel=0.2)
+    assert sigma.mean() == pytest.approx(1.0, abs=0.1)
+
+
+def test_an_unresolved_pair(seed: int) -> None:
+    """Importance sampling with a wide mixture and many draws, and tempering from two starts, agree on ln Z."""
+    gap = 0.6 / MEDIUM.duration
+    theta = np.array([[1.0, 1.0, 2.5], [0.8, 2.6, 2.5 + gap]])
+    statistics = observe(theta, 0.5, seed, (MEDIUM,))
+    target, lower = Target(statistics, PRIOR, 2), Target(statistics, PRIOR, 1)
+    rng = np.random.default_rng(seed)
+    gaussian = target.gaussian(single(statistics, theta), 1.0)
+    assert gaussian is not None
+    one = single(statistics, np.array([[1.0, 1.5, 2.5 + 0.5 * gap]]))
+    around = lower.gaussian(one)
+    assert around is not None
+    wide = Mixture([Warped(*gaussian), Warped(*gaussian, 2.0), Split(target, around, (0,))])
+    reference = importance_sample(target, wide, rng, draws=60_000)
+    results = [
+        tempered(target, wide, rng, Tempering(1024, 8, 4)),
+        tempered(target, Warped(*gaussian, 2.5), rng, Tempering(1024, 8, 4)),
+    ]
+    for result in results:
+        error = math.hypot(result.log_evidence_error, reference.log_evidence_error)
+        assert error < 0.4
+        assert_within(result.log_evidence, reference.log_evidence, max(error, 0.05), 4.0)
+    # The evidence of a single tone, which the data exclude, is far away.
+    alone = importance_sample(lower, Warped(*around), rng)
+    assert alone.log_evidence < reference.log_evidence - 5
+
+
+def test_split_and_births_are_normalized(seed: int) -> None:
+    """Importance sampling of the prior itself with each proposal mixed with a prior-wide one finds the evidence one."""
+    theta = np.array([[0.9, 1.0, 2.5]])
+    statistics = observe(theta, 1.0, seed, (MEDIUM,))
+    rng = np.random.default_rng(seed)
+    z = single(statistics, theta)
+    lower = Target(statistics, PRIOR, 1)
+    around = lower.gaussian(z)
+    assert around is not None
+    table = BirthTable(lower, z, around[1])
+    _, free = births(statistics, 2)
+    flat = Flat(statistics, PRIOR, 2)
+    mean = np.array([2.46, 0.0, 0.0, 2.54, 0.0, 0.0])
+    prior_wide = Gaussian(mean, np.diag([0.06, 0.7, 0.7, 0.06, 0.7, 0.7]) ** 2)
+    for part in (Split(flat, around, (0,)), Births(table, around, 1), free):
+        result = importance_sample(flat, Mixture([part, prior_wide]), rng, draws=40_000)
+        assert_within(result.log_evidence, 0.0, result.log_evidence_error)
+        assert result.log_evidence_error < 0.05
+        # Mass that a density hides would show here: its draws weigh as much as those of the other part say.
+        wrong = Mixture([_Doubled(part), prior_wide])
+        off = importance_sample(flat, wrong, rng, draws=40_000)
+        assert abs(off.log_evidence - result.log_evidence) > 1e-3
+
+
+class _Doubled:
+    """A density that claims twice its value."""
+
+    def __init__(self, part: Split | Births) -> None:
+        self.part = part
+
+    def sample(self, n: int, rng: np.random.Generator) -> np.ndarray:
+        return self.part.sample(n, rng)
+
+    def log_prob(self, z: np.ndarray) -> np.ndarray:
+        return self.part.log_prob(z) + math.log(2)
+
+
+def test_budget_and_empty_start(seed: int) -> None:
+    theta = np.array([[0.9, 1.0, 2.5]])
+    statistics = observe(theta, 0.3, seed, (MEDIUM,))
+    target = Target(statistics, PRIOR, 1)
+    _, start = births(statistics, 1)
+    rng = np.random.default_rng(seed)
+    hasty = tempered(target, start, rng, Tempering(256, 4, 1, max_seconds=0.0))
+    assert hasty.pareto_k == math.inf
+    assert not hasty.sound
+    far = Gaussian(np.array([9.0, 1.0, 0.0]), np.eye(3) * 1e-6)
+    nothing = tempered(target, far, rng)
+    assert nothing.log_evidence == -math.inf
+    assert len(nothing.theta) == 0

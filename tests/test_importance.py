@@ -93,7 +93,9 @@ def test_draws_of_sigma_follow_its_conditional(bounds: tuple[float, float], seed
 
 
 def test_gaussian_has_the_curvature_of_the_target(seed: int) -> None:
-    prior = Prior(k_max=3, amplitude=(0.1, 3.0), frequency=(2.0, 3.0), min_separation=0.0, sigma=(0.2, 2.0))
+    prior = Prior(
+        k_max=3, amplitude=(0.1, 3.0), frequency=(2.0, 3.0), min_separation=0.0, sigma=(0.2, 2.0)
+    )
     theta = np.array([[1.0, 0.5, 2.3], [0.8, 2.0, 2.36]])
     statistics = observe(theta, 0.5, seed)
     target = Target(statistics, prior, 2)
@@ -106,7 +108,11 @@ def test_gaussian_has_the_curvature_of_the_target(seed: int) -> None:
     for i in range(6):
         for j in range(6):
             points = np.stack(
-                [mean + a * step * np.eye(6)[i] + b * step * np.eye(6)[j] for a in (1, -1) for b in (1, -1)]
+                [
+                    mean + a * step * np.eye(6)[i] + b * step * np.eye(6)[j]
+                    for a in (1, -1)
+                    for b in (1, -1)
+                ]
             )
             p, _ = target.log_prob(points.reshape(4, 2, 3))
             rows.append(-(p[0] - p[1] - p[2] + p[3]) / (4 * step[i] * step[j]))
@@ -179,7 +185,9 @@ class Flat(Target):
 @pytest.mark.parametrize("k", [1, 2, 3])
 @pytest.mark.parametrize("law", ["uniform", "loguniform"])
 def test_a_flat_likelihood_has_the_evidence_one(k: int, law: str, seed: int) -> None:
-    prior = Prior(k_max=3, amplitude=(0.5, 1.5), frequency=(2.0, 2.4), min_separation=0.05, amplitude_law=law)
+    prior = Prior(
+        k_max=3, amplitude=(0.5, 1.5), frequency=(2.0, 2.4), min_separation=0.05, amplitude_law=law
+    )
     target = Flat(observe(np.zeros((0, 3)), 1.0, seed), prior, k)
 
     class FromPrior:
@@ -267,7 +275,9 @@ def test_warped_and_mixed_densities_are_normalized(seed: int) -> None:
 @pytest.mark.parametrize("shape", [0.2, 0.5, 1.0])
 def test_pareto_k_finds_the_shape(shape: float, seed: int) -> None:
     rng = np.random.default_rng(seed)
-    found = [pareto_k(np.log(stats.genpareto.rvs(shape, size=4000, random_state=rng))) for _ in range(40)]
+    found = [
+        pareto_k(np.log(stats.genpareto.rvs(shape, size=4000, random_state=rng))) for _ in range(40)
+    ]
     tail = int(3 * math.sqrt(4000))
     # The estimate's standard deviation is (1 + k)/√tail; ten observations' worth of ½ pull it.
     expected = (tail * shape + 5) / (tail + 10)
@@ -301,7 +311,10 @@ def test_ess_of_joint_fits(name: str, seed: int) -> None:
         assert result.log_evidence_error < 0.05
         # A proposal half as wide as the posterior shows in the diagnostics.
         mean, covariance = target.gaussian(
-            to_z(fit(one, torch.as_tensor(batch.components(i))[None]).theta[0].numpy(), one.reference), 1.0
+            to_z(
+                fit(one, torch.as_tensor(batch.components(i))[None]).theta[0].numpy(), one.reference
+            ),
+            1.0,
         )
         narrow = importance_sample(target, Warped(mean, covariance, 0.5), rng, draws=1000)
         assert narrow.ess < 0.5

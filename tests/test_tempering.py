@@ -19,7 +19,14 @@ from statistics_helpers import assert_mean, assert_within
 from test_importance import Flat, observe
 
 MEDIUM = Grid(1000, 0.1)
-PRIOR = Prior(k_min=0, k_max=3, amplitude=(0.5, 1.5), frequency=(2.4, 2.6), min_separation=0.0, sigma=(0.3, 2.0))
+PRIOR = Prior(
+    k_min=0,
+    k_max=3,
+    amplitude=(0.5, 1.5),
+    frequency=(2.4, 2.6),
+    min_separation=0.0,
+    sigma=(0.3, 2.0),
+)
 NOTHING = (np.zeros(0), np.zeros((0, 0)))
 
 

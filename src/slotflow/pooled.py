@@ -10,7 +10,7 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from slotflow.cardinality import CardinalityHead, k_posterior
+from slotflow.cardinality import CardinalityHead, check_k_prior, k_posterior
 from slotflow.config import Grid, ModelConfig
 from slotflow.encoders.pooled import Encoding, PooledEncoder
 from slotflow.flow import ConditionalFlow
@@ -69,6 +69,10 @@ class PooledSlotFlow(SlotFlow):
                 f"expected data of the size of the training's (amplitudes {self.config.prior.amplitude}), "
                 f"received values up to {np.abs(first.long.values).max():.3g}, which overflow; rescale them."
             )
+        stated = prior
+        if k_prior is not None:
+            chosen = check_k_prior(k_prior, self.config.prior)
+            stated = dataclasses.replace(self.config.prior, k_min=0, k_probs=tuple(chosen.tolist()))
         posteriors = []
         for i, obs in enumerate(chunk):
             slots = FlowSlots(self.flow, self.target, encoding.context[i], self.config.prior)
@@ -77,7 +81,15 @@ class PooledSlotFlow(SlotFlow):
             else:
                 noise, error = float(encoding.noise[i]), None
             posteriors.append(
-                Posterior(probs[i], slots, obs, noise, error, method=f"slotflow:{self.config.name}")
+                Posterior(
+                    probs[i],
+                    slots,
+                    obs,
+                    noise,
+                    error,
+                    method=f"slotflow:{self.config.name}",
+                    prior=stated,
+                )
             )
         return posteriors
 

@@ -15,16 +15,20 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from slotflow.priors import Prior
 from slotflow.streams import Observation
 
 if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
+
+    from slotflow.exact.refine import RefinedPosterior
+    from slotflow.exact.verdict import Verdict
 
 __all__ = ["Posterior", "Slots", "log_permanent"]
 
@@ -46,6 +50,14 @@ class Slots(Protocol):
         """Share of raw draws outside the constraints."""
 
 
+@runtime_checkable
+class JointSlots(Slots, Protocol):
+    """Densities of components that are not independent of each other."""
+
+    def joint_log_prob(self, theta: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Log density of labelled tuples given K, (n, k, 3) to (n,)."""
+
+
 class Posterior:
     """Posterior over the number of components and their parameters.
 
@@ -56,6 +68,7 @@ class Posterior:
         noise_std: Estimate of σ.
         noise_std_error: Its standard error, where there is one.
         method: Where the posterior comes from.
+        prior: The prior it was found under, where it is known.
     """
 
     def __init__(
@@ -66,6 +79,7 @@ class Posterior:
         noise_std: float,
         noise_std_error: float | None,
         method: str,
+        prior: Prior | None = None,
     ) -> None:
         self.k_probs: NDArray[np.float64] = np.asarray(k_probs, dtype=np.float64)
         self.slots = slots
@@ -73,6 +87,7 @@ class Posterior:
         self.noise_std = noise_std
         self.noise_std_error = noise_std_error
         self.method = method
+        self.prior = prior
 
     def __repr__(self) -> str:
         return f"Posterior({self.method}, k_map={self.k_map}, p={self.k_probs[self.k_map]:.3f})"
@@ -86,6 +101,27 @@ class Posterior:
     def k_map(self) -> int:
         """Most probable K."""
         return int(self.k_probs.argmax())
+
+    @property
+    def verdict(self) -> Verdict:
+        """How far the result can be trusted: of an amortized one, "approximate"."""
+        from slotflow.exact.verdict import judge
+
+        return judge((), refined=False)
+
+    def refine(
+        self, draws: int = 2000, seed: int = 0, max_seconds: float = 10.0
+    ) -> RefinedPosterior:
+        """The exact posterior that this one approximates, with evidence, effective sample size and a verdict.
+
+        Args:
+            draws: Weighted draws of each K.
+            seed: Of everything random.
+            max_seconds: Time budget.
+        """
+        from slotflow.exact.refine import refine
+
+        return refine(self, draws=draws, seed=seed, max_seconds=max_seconds)
 
     def sample(self, n: int, k: int | None = None, seed: int = 0) -> NDArray[np.float64]:
         """Draws Θ given K.
@@ -136,7 +172,10 @@ class Posterior:
         k = self._k(batch.shape[1])
         with np.errstate(divide="ignore"):
             log_q = np.log(self.k_probs[k]) - math.lgamma(k + 1)
-        total = log_q + log_permanent(self.slots.log_prob(batch))
+        if isinstance(self.slots, JointSlots):
+            total = np.log(self.k_probs[k]) + self.slots.joint_log_prob(batch)
+        else:
+            total = log_q + log_permanent(self.slots.log_prob(batch))
         return total if array.ndim == 3 else float(total[0])
 
     def constrained_fraction(self, k: int | None = None) -> float:

@@ -6,6 +6,7 @@ The band may lie anywhere below Nyquist, up to 150 bins 1/T wide.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -214,6 +215,12 @@ class ZoomSlotFlow(SlotFlow):
         for i, obs in enumerate(chunk):
             groups.setdefault(tuple((s.grid, s.sigma) for s in obs.streams), []).append(i)
         posteriors: dict[int, Posterior] = {}
+        stated = prior
+        if k_prior is not None:
+            chosen = check_k_prior(k_prior, self.config.prior)
+            stated = dataclasses.replace(
+                prior, k_min=0, k_max=self.k_max, k_probs=tuple(chosen.tolist())
+            )
         for members in groups.values():
             streams = chunk[members[0]].streams  # all members are sampled alike
             series = [
@@ -240,6 +247,7 @@ class ZoomSlotFlow(SlotFlow):
                     sigma,
                     sigma * error,
                     method=f"slotflow:{self.config.name}",
+                    prior=stated,
                 )
         return [posteriors[i] for i in range(len(chunk))]
 

@@ -185,7 +185,9 @@ class Modes:
             system = (matrix[i] * n / rss[i] + torch.diag(pull + reach)).numpy()
             covariance = np.linalg.inv(system).reshape(k, 3, k, 3)[order][:, :, order]
             tones = z[i].numpy().reshape(k, 3)[order]
-            inside = (tones[:, 0] > self.prior.frequency[0]) & (tones[:, 0] < self.prior.frequency[1])
+            inside = (tones[:, 0] > self.prior.frequency[0]) & (
+                tones[:, 0] < self.prior.frequency[1]
+            )
             if np.isfinite(covariance).all() and np.isfinite(tones).all() and inside.all():
                 found.append(Mode(tones, float(rss[i]), covariance.reshape(3 * k, 3 * k), True))
         return found

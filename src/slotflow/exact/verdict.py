@@ -38,6 +38,8 @@ GUARD = 12
 """Bins around the band that belong to neither side."""
 PIECES = (10, 40)
 """Numbers of pieces into which the time series is cut."""
+ROUNDING = 3e-6
+"""A residual of this size, in units of the data, is no noise but rounding."""
 RUN = 6
 """So many equal samples in a row are no noise."""
 LEVELS = 64
@@ -87,10 +89,15 @@ def check_residual(
     z = to_z(np.asarray(theta, dtype=np.float64).reshape(-1, 3), statistics.reference)
     rests = residuals(statistics, z)
     grid, rest = statistics.grids[0], rests[0]
+    data = math.sqrt(float(statistics.energy) / statistics.n)
+    if float(np.sqrt(np.mean(rest**2))) <= ROUNDING * data:
+        return (Check("rounding", 1.0, "nothing is left of the data but rounding"),)
     checks = _spectrum(rest, grid.dt, band, len(z))
     for name, values in zip(("long", "short"), rests, strict=False):
         checks += _steadiness(values, name) + _shape(values, name)
-    for name, folded, g in zip(("long", "short"), statistics.folded, statistics.grids, strict=False):
+    for name, folded, g in zip(
+        ("long", "short"), statistics.folded, statistics.grids, strict=False
+    ):
         checks.append(_repeats(folded[0].numpy().reshape(-1)[: g.n], name))
     if len(rests) > 1:
         checks.append(_streams(rests, len(z)))
@@ -136,11 +143,14 @@ def judge(
     if not (pareto_k < 0.7):
         return Verdict(
             "approximate",
-            f"the weights have a heavy tail (Pareto k = {pareto_k:.2f}), ESS per draw {ess:.3f}" + note,
+            f"the weights have a heavy tail (Pareto k = {pareto_k:.2f}), ESS per draw {ess:.3f}"
+            + note,
             checks,
         )
     if ess < smallest_ess:
-        return Verdict("approximate", f"the ESS per draw is {ess:.3f}, below {smallest_ess:g}" + note, checks)
+        return Verdict(
+            "approximate", f"the ESS per draw is {ess:.3f}, below {smallest_ess:g}" + note, checks
+        )
     if k_error > 0.05:
         return Verdict("approximate", f"p(K | x) is uncertain by {k_error:.2f}" + note, checks)
     return Verdict("exact", f"ESS per draw {ess:.2f}, the residual is white noise" + note, checks)
@@ -162,7 +172,11 @@ def _spectrum(rest: Array, dt: float, band: tuple[float, float], k: int) -> list
     f, power = np.fft.rfftfreq(n, dt), np.abs(np.fft.rfft(rest)) ** 2 / n
     inner = (f >= band[0]) & (f <= band[1])
     edge = GUARD * bins
-    outer = ((f < band[0] - edge) | (f > band[1] + edge)) & (f > 0.5 * bins) & (f < 0.5 / dt - 0.5 * bins)
+    outer = (
+        ((f < band[0] - edge) | (f > band[1] + edge))
+        & (f > 0.5 * bins)
+        & (f < 0.5 / dt - 0.5 * bins)
+    )
     count_in, count_out = int(inner.sum()), int(outer.sum())
     if count_out < 16:  # the band is all there is
         level, dof_out = float(np.mean(rest**2)), math.inf
@@ -178,21 +192,33 @@ def _spectrum(rest: Array, dt: float, band: tuple[float, float], k: int) -> list
             continue
         top = int(np.argmax(np.where(where, padded, 0.0)))
         height = float(_height(padded, top))
-        if math.isfinite(dof_out):  # the noise level is an estimate: an F law instead of the exponential
+        if math.isfinite(
+            dof_out
+        ):  # the noise level is an estimate: an F law instead of the exponential
             height = -float(stats.f.logsf(height, 2, dof_out))
         p = peak_probability(height, where.sum() / 4)
-        checks.append(Check(name, p, f"a {name} at {f_fine[top]:.5g} Hz, {padded[top]:.1f} times the noise"))
+        checks.append(
+            Check(name, p, f"a {name} at {f_fine[top]:.5g} Hz, {padded[top]:.1f} times the noise")
+        )
     left = 2.0 * count_in - 3.0 * k
     if math.isfinite(dof_out) and left > 8:
         ratio = float(2 * power[inner].sum() / left / level)
         p = _two_sided(stats.f.cdf(ratio, left, dof_out), stats.f.sf(ratio, left, dof_out))
-        checks.append(Check("level", p, f"the residual's power in the band is {ratio:.2f} times that outside"))
+        checks.append(
+            Check("level", p, f"the residual's power in the band is {ratio:.2f} times that outside")
+        )
     if count_out >= 64:
         cumulative = np.cumsum(power[outer]) / power[outer].sum()
         m = count_out
         distance = float(np.abs(cumulative[:-1] - np.arange(1, m) / m).max())
-        p = float(special.kolmogorov(distance * (math.sqrt(m - 1) + 0.12 + 0.11 / math.sqrt(m - 1))))
-        checks.append(Check("colour", p, f"the noise is not white (cumulative spectrum off by {distance:.3f})"))
+        p = float(
+            special.kolmogorov(distance * (math.sqrt(m - 1) + 0.12 + 0.11 / math.sqrt(m - 1)))
+        )
+        checks.append(
+            Check(
+                "colour", p, f"the noise is not white (cumulative spectrum off by {distance:.3f})"
+            )
+        )
         low = power[outer][: max(m // 32, 8)]
         rest_power = power[outer][len(low) :]
         ratio = float(low.mean() / rest_power.mean())
@@ -200,7 +226,13 @@ def _spectrum(rest: Array, dt: float, band: tuple[float, float], k: int) -> list
             stats.f.cdf(ratio, 2 * len(low), 2 * len(rest_power)),
             stats.f.sf(ratio, 2 * len(low), 2 * len(rest_power)),
         )
-        checks.append(Check("low frequencies", p, f"the lowest frequencies hold {ratio:.2f} times the other noise"))
+        checks.append(
+            Check(
+                "low frequencies",
+                p,
+                f"the lowest frequencies hold {ratio:.2f} times the other noise",
+            )
+        )
     return checks
 
 
@@ -250,8 +282,16 @@ def _shape(rest: Array, stream: str) -> list[Check]:
     q = float(stats.skewtest(rest).pvalue)
     kurtosis, skewness = float(stats.kurtosis(rest)), float(stats.skew(rest))
     return [
-        Check(f"kurtosis ({stream})", p, f"the {stream} stream's residual is not Gaussian (kurtosis {kurtosis:+.2f})"),
-        Check(f"skewness ({stream})", q, f"the {stream} stream's residual is not Gaussian (skewness {skewness:+.2f})"),
+        Check(
+            f"kurtosis ({stream})",
+            p,
+            f"the {stream} stream's residual is not Gaussian (kurtosis {kurtosis:+.2f})",
+        ),
+        Check(
+            f"skewness ({stream})",
+            q,
+            f"the {stream} stream's residual is not Gaussian (skewness {skewness:+.2f})",
+        ),
     ]
 
 
@@ -262,11 +302,17 @@ def _repeats(values: Array, stream: str) -> Check:
     edges = np.flatnonzero(np.append(np.diff(values) != 0, True))
     longest = int(np.diff(np.insert(edges, 0, -1)).max())
     if longest >= RUN and len(distinct) > LEVELS:
-        return Check(name, 0.0, f"the {stream} stream has {longest} equal samples in a row (a gap?)")
+        return Check(
+            name, 0.0, f"the {stream} stream has {longest} equal samples in a row (a gap?)"
+        )
     if len(distinct) > LEVELS:
         for i, next_one, word in ((0, 1, "smallest"), (-1, -2, "largest")):
             if counts[i] >= RUN and counts[i] >= 4 * counts[next_one]:
-                return Check(name, 0.0, f"the {stream} stream has its {word} value {counts[i]} times (clipped?)")
+                return Check(
+                    name,
+                    0.0,
+                    f"the {stream} stream has its {word} value {counts[i]} times (clipped?)",
+                )
     return Check(name, 1.0, f"the {stream} stream has no suspicious repeats")
 
 
@@ -278,7 +324,9 @@ def _streams(rests: list[Array], k: int) -> Check:
     dof = [len(r) - 3.0 * k * len(r) / total for r in (first, second)]
     ratio = float((second**2).sum() / dof[1] / max((first**2).sum() / dof[0], 1e-300))
     p = _two_sided(stats.f.cdf(ratio, dof[1], dof[0]), stats.f.sf(ratio, dof[1], dof[0]))
-    return Check("streams", p, f"the short stream's noise power is {ratio:.2f} times the long one's")
+    return Check(
+        "streams", p, f"the short stream's noise power is {ratio:.2f} times the long one's"
+    )
 
 
 def _two_sided(low: float, high: float) -> float:

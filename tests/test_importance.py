@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 import torch
 from scipy import integrate, stats
+from statistics_helpers import assert_mean, assert_same_law, assert_within
+from tone_helpers import LONG, SHORT, model
 
 from slotflow import Grid, Prior
 from slotflow.exact.importance import (
@@ -23,8 +25,6 @@ from slotflow.exact.laplace import fit
 from slotflow.exact.likelihood import Statistics
 from slotflow.exact.target import Noise, Target, residuals, to_theta, to_z
 from slotflow.simulate import simulate
-from statistics_helpers import assert_mean, assert_same_law, assert_within
-from tone_helpers import LONG, SHORT, model
 
 SMALL = Grid(300, 0.1)
 
@@ -229,11 +229,13 @@ def test_two_rounds_and_the_budget(seed: int) -> None:
     once = importance_sample(target, proposal, rng, draws=500)
     assert len(once.log_weights) == 500
     checked = importance_sample(target, proposal, rng, draws=500, effective=100)
-    assert len(checked.log_weights) == 1000  # met at once, so that a fresh round checks it
+    assert len(checked.log_weights) == 500  # in two rounds
+    more = importance_sample(target, proposal, rng, draws=500, effective=600)
+    assert 600 < len(more.log_weights) <= 1000
     most = importance_sample(target, proposal, rng, draws=500, effective=1e9, max_draws=2000)
     assert len(most.log_weights) == 2000
     late = importance_sample(target, proposal, rng, draws=500, effective=1e9, max_seconds=0.0)
-    assert len(late.log_weights) == 500
+    assert len(late.log_weights) == 250
 
 
 def test_a_proposal_outside_the_prior_gives_nothing(seed: int) -> None:

@@ -73,13 +73,27 @@ def test_components_are_sorted_and_marked_with_their_truth() -> None:
     labels = [label.get_text() for label in amplitude.get_yticklabels()]
     assert [label.split()[0] for label in labels] == ["1", "2", "3"]
     np.testing.assert_allclose([float(s.split()[1]) for s in labels], TRUTH[:, 2], atol=1e-3)
-    crosses = [
-        [line.get_xdata()[0] for line in ax.get_lines() if line.get_marker() == "x"]
-        for ax in (amplitude, phase, frequency)
-    ]
-    np.testing.assert_allclose(crosses[0], TRUTH[:, 0])
-    np.testing.assert_allclose(np.mod(crosses[1], 2 * np.pi), TRUTH[:, 1])  # across 0 for the first
-    np.testing.assert_allclose(crosses[2], 0, atol=1)  # mHz from the median
+    for column, ax in enumerate((amplitude, phase, frequency)):
+        crosses = [line.get_xdata()[0] for line in ax.get_lines() if line.get_marker() == "x"]
+        values = [text.get_text() for text in ax.texts]  # "0.701 ± 0.010 rad" beside each row
+        medians = [float(value.split()[0]) for value in values]
+        digits = max(len(value.split()[0].partition(".")[2]) for value in values)
+        offset = TRUTH[:, column] - medians
+        if column == 1:
+            offset = np.mod(offset + np.pi, 2 * np.pi) - np.pi  # across 0 for the first
+        np.testing.assert_allclose(
+            unit_of(ax) * np.array(crosses), offset, atol=0.6 * 10.0**-digits
+        )
+        assert np.abs(crosses).max() > 0
+
+
+def unit_of(ax: Any) -> float:
+    """What one on the axis stands for, from the unit in its title."""
+    title = ax.get_title() or ax.get_title(loc="left")
+    if "$10^" in title:
+        return 10.0 ** int(title.split("{")[1].split("}")[0])
+    unit = title.partition("[")[2].rstrip("]")
+    return {"µ": 1e-6, "m": 1e-3}.get(unit[:1], 1.0)
 
 
 def test_fewer_components_than_the_truth() -> None:

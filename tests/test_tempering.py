@@ -7,16 +7,17 @@ import math
 import numpy as np
 import pytest
 import torch
+from statistics_helpers import assert_mean, assert_within
+from test_importance import Flat, observe
 
 from slotflow import Grid, Prior
+from slotflow.exact.births import Births, BirthTable
 from slotflow.exact.importance import Gaussian, Mixture, Warped, importance_sample
 from slotflow.exact.laplace import fit
 from slotflow.exact.likelihood import Statistics
-from slotflow.exact.proposals import Births, BirthTable, Split
+from slotflow.exact.splits import Split
 from slotflow.exact.target import Target, to_z
 from slotflow.exact.tempering import Tempering, tempered
-from statistics_helpers import assert_mean, assert_within
-from test_importance import Flat, observe
 
 MEDIUM = Grid(1000, 0.1)
 PRIOR = Prior(

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 import torch
 from scipy import stats
+from tone_helpers import LONG, SHORT, model
 
 from slotflow import Prior
 from slotflow.exact.laplace import fit
 from slotflow.exact.likelihood import Statistics
 from slotflow.exact.verdict import Check, check_residual, judge, peak_probability
 from slotflow.simulate import simulate
-from tone_helpers import LONG, SHORT, model
 
 BAND = (2.5, 3.0)
 TRUTH = torch.tensor([[1.0, 0.4, 2.6], [0.8, 2.0, 2.85]], dtype=torch.float64)

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
 
+    from slotflow.exact.birth import BirthProposal
     from slotflow.exact.refine import RefinedPosterior
     from slotflow.exact.verdict import Verdict
 
@@ -122,6 +123,20 @@ class Posterior:
         from slotflow.exact.refine import refine
 
         return refine(self, draws=draws, seed=seed, max_seconds=max_seconds)
+
+    def as_eryn_proposal(self, k: int | None = None, n: int = 2000, seed: int = 0) -> BirthProposal:
+        """A proposal of single components with `rvs` and `logpdf`, for Eryn's reversible-jump moves.
+
+        Args:
+            k: Number of components to propose from; k_map if None.
+            n: Draws behind it.
+            seed: Of the draws.
+        """
+        from slotflow.exact.birth import BirthProposal
+
+        if self.prior is None:
+            raise ValueError(f"the posterior by {self.method!r} does not know its prior; give one.")
+        return BirthProposal(self.sample(n, k, seed), self.prior, seed=seed)
 
     def sample(self, n: int, k: int | None = None, seed: int = 0) -> NDArray[np.float64]:
         """Draws Θ given K.

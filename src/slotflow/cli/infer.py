@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import math
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -51,7 +53,7 @@ HELP = help_text(
     "prior, and all of it is shown back.",
     "slotflow infer long.csv --short short.csv --out result",
     "slotflow infer voltage.csv --dt 0.001 --band 49:51 --amplitude 1e-3:1e-2 --out result --plot",
-    "slotflow infer long.npy --dt 0.05 --min-separation 0 --k-max 5",
+    "slotflow infer long.npy --dt 0.05 --min-separation 0 --k-max 5 --refine",
     "slotflow infer test.npz --k-prior 1:0.5,2:0.5 --json > answers.json",
 )
 
@@ -83,6 +85,10 @@ def run(
         typer.Option(metavar="P0,P1,...|K:P,...", help="Prior over K instead of a uniform one."),
     ] = None,
     model: ModelName = None,
+    refine: Annotated[
+        bool,
+        typer.Option("--refine", help="Sample the likelihood: the exact joint posterior, slower."),
+    ] = False,
     samples: Annotated[int, typer.Option(min=1, help="Draws to summarize and to write.")] = 1000,
     seed: Seed = 0,
     out: Annotated[Path | None, typer.Option(help="Folder for the results.")] = None,
@@ -122,7 +128,9 @@ def run(
             answers = network.infer(group, prior=prior, k_prior=chosen_prior, threads=threads)
         except ValueError as error:
             raise ValueError(f"{file}: {error}") from error
-        posteriors += [(file, i, post) for i, post in enumerate(answers)]
+        posteriors += [
+            (file, i, _refined(post, seed) if refine else post) for i, post in enumerate(answers)
+        ]
     seconds = time.perf_counter() - start
 
     assumed = {
@@ -164,6 +172,15 @@ def run(
             output.console.print(f"Written: {escape(path)}")
     place = output.device_name(network.device)
     output.console.print(f"{len(records)} signal(s) in {1e3 * seconds:.0f} ms on {place}")
+
+
+def _refined(post: Posterior, seed: int) -> Posterior:
+    """The exact posterior; where the prior's noise is far from the data's, up to three times theirs is allowed."""
+    assert post.prior is not None
+    low, high = post.prior.sigma
+    if math.isfinite(post.noise_std) and not low < post.noise_std < high:
+        post.prior = dataclasses.replace(post.prior, sigma=(0.0, 3 * post.noise_std))
+    return post.refine(seed=seed)
 
 
 def _names(counts: dict[Path, int]) -> list[str]:

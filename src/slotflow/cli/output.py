@@ -87,6 +87,10 @@ def device_name(device: torch.device) -> str:
 # --- A posterior ---------------------------------------------------------------------------------
 
 
+VERDICT_STYLES = {"exact": "green", "approximate": "yellow", "misfit": "red"}
+"""Colours of the verdicts."""
+
+
 def posterior_record(post: Posterior, summary: pd.DataFrame) -> Record:
     """A posterior and its summary as plain values."""
     return {
@@ -96,6 +100,7 @@ def posterior_record(post: Posterior, summary: pd.DataFrame) -> Record:
         "noise_std": post.noise_std,
         "noise_std_error": post.noise_std_error,
         "constrained_fraction": post.constrained_fraction(),
+        "verdict": {"status": post.verdict.status, "reason": post.verdict.reason},
     }
 
 
@@ -124,6 +129,9 @@ def print_posterior(record: Record, truth: Record | None = None) -> None:
     if record["components"]:
         share = record["constrained_fraction"]
         console.print(f"Draws outside the prior's bounds, drawn again: {share:.1%}")
+    verdict = record["verdict"]
+    style = VERDICT_STYLES.get(verdict["status"], "")
+    console.print(f"Verdict: [{style}]{verdict['status']}[/{style}]: {escape(verdict['reason'])}")
     console.print()
 
 

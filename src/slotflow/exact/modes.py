@@ -129,7 +129,7 @@ class Modes:
             mode = Mode(z, rss, _to_z_covariance(z, covariance, self.statistics.reference))
             self._keep(mode)
             good[i] = mode.plausible(self.prior)
-        if not good.all():
+        if not good.all() and (self.prior.min_separation < CLOSE * self.bin or not good.any()):
             for mode in self._bounded(starts[torch.from_numpy(~good)]):
                 self._keep(mode)
         modes.sort(key=lambda m: m.rss)
@@ -182,8 +182,8 @@ class Modes:
         found = []
         for i in range(size):
             order = np.argsort(z[i, 0::3].numpy())
-            system = (matrix[i] * n / rss[i] + torch.diag(pull + reach)).numpy()
-            covariance = np.linalg.inv(system).reshape(k, 3, k, 3)[order][:, :, order]
+            curvature = (matrix[i] * n / rss[i] + torch.diag(pull + reach)).numpy()
+            covariance = np.linalg.inv(curvature).reshape(k, 3, k, 3)[order][:, :, order]
             tones = z[i].numpy().reshape(k, 3)[order]
             inside = (tones[:, 0] > self.prior.frequency[0]) & (
                 tones[:, 0] < self.prior.frequency[1]
@@ -296,4 +296,5 @@ def _to_z_covariance(z: Array, covariance: Array, reference: float) -> Array:
     turn = 2 * math.pi * reference
     block[:, 1, 2], block[:, 2, 2] = -turn * z[:, 2], turn * z[:, 1]
     middle = np.einsum("kij,kjm->kim", block, covariance.reshape(k, 3, 3 * k)).reshape(3 * k, k, 3)
-    return np.einsum("mkj,kij->mki", middle, block).reshape(3 * k, 3 * k)
+    carried: Array = np.einsum("mkj,kij->mki", middle, block)
+    return carried.reshape(3 * k, 3 * k)

@@ -3,21 +3,18 @@ r"""p(K | x): the evidence of K tones for every K that matters, and joint draws 
 .. math:: p(K \mid x) \propto p(K)\, Z_K, \qquad Z_K = \int p(x \mid Θ, σ)\, p(Θ \mid K)\, p(σ)\, dΘ\, dσ .
 
 Orders are visited upwards and downwards from a first guess as long as p(K | x) exceeds `NEGLIGIBLE`. Z_0 needs no
-integral but that over σ. An order is only sampled if it can matter: Z_K never exceeds the largest likelihood, which
-excludes too few tones at once, and one more tone than the data ask for gains (K + 1) × the mean over its prior of its
-likelihood ratio (`proposals.py`), which excludes a tone that the prior wants strong; a further split in two that the
-data do not ask for gains no more than the one before. Such orders keep that bound or
-estimate as their evidence, with an infinite error.
+integral but that over σ. An order is only sampled if it can matter: Z_K never exceeds the largest likelihood, nor, for
+resolved tones, Laplace's estimate by much, which excludes too few tones at once, and one more tone than the data ask for gains (K + 1) × the mean over its prior of its
+likelihood ratio (`births.py`), which excludes a tone that the prior wants strong; a further split in two that the
+data do not ask for gains no more than the one before. Such orders keep that bound or estimate as their evidence, with
+an infinite error.
 
-**Proposal** of an order: Gaussians around the maxima that were found; where tones are weak, anchored tones with free
-ones; where the prior lets tones come closer than `CLOSE` bins, splits of the next lower order. The shares of the parts
-come from a pilot, whose draws are thrown away. If the weights of the draws that follow cannot be trusted, or too few
-are effective, tempered sampling starts from the same proposal.
+The others are importance sampled from a proposal that suits the signal (`assembly.py`). If the weights cannot be
+trusted, or too few draws are effective for what the order contributes, tempered sampling starts from the same proposal.
 """
 
 from __future__ import annotations
 
-import itertools
 import math
 import time
 from collections.abc import Sequence
@@ -26,18 +23,11 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from scipy.special import logsumexp
 
-from slotflow.exact.importance import (
-    Importance,
-    Mixture,
-    Proposal,
-    Warped,
-    effective_share,
-    importance_sample,
-    inside_support,
-)
+from slotflow.exact.assembly import Proposer
+from slotflow.exact.births import Births
+from slotflow.exact.importance import Importance, importance_sample
 from slotflow.exact.likelihood import Statistics
-from slotflow.exact.modes import CLOSE, Mode, Modes
-from slotflow.exact.proposals import Births, BirthTable, Split
+from slotflow.exact.modes import Mode, Modes
 from slotflow.exact.target import Array, Target, to_theta, to_z
 from slotflow.exact.tempering import Tempering, tempered
 from slotflow.priors import Prior
@@ -48,25 +38,10 @@ NEGLIGIBLE = 1e-3
 """p(K | x) below which the search in one direction ends."""
 HOPELESS = 16.0
 """Logarithm of the odds beyond which an order is not sampled."""
-WEAK = 50.0
-"""Squared SNR below which a tone may be somewhere else altogether."""
-FREE = 3
-"""Free tones at most for more than `MANY` tones in all."""
-MANY = 6
-LOOSE = 20.0
-"""Squared SNR below which a tone is never anchored."""
+MARGIN = 10.0
+"""By how much Laplace's estimate may be too small, for all that is known before sampling."""
 SMALL = 0.05
 """p(K | x) below which an order need not be known as well."""
-NEAR = 1.0
-"""Distance in bins below which the Gaussian of two tones has a wider companion."""
-WITHIN = 16.0
-"""Maxima whose log-likelihood is smaller than the best one's by more take no part."""
-PILOT = 500
-"""Draws that the shares of a proposal's parts are taken from."""
-FLOOR = 0.05
-"""Share of a proposal that is spread evenly over its parts, whatever the pilot says."""
-TRUSTED = 0.05
-"""Effective share of the pilot from which on it is believed."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,6 +141,22 @@ def across_orders(
     return search.result()
 
 
+def _laplace(target: Target, mode: Mode) -> float:
+    """Laplace's estimate of ln Z around a maximum, as if the prior had no edges."""
+    gaussian = target.gaussian(mode.z)
+    if gaussian is None:
+        return math.inf
+    amplitude = np.clip(np.hypot(mode.z[:, 1], mode.z[:, 2]), *target.prior.amplitude)
+    inside = np.stack(
+        [amplitude, 0 * amplitude, np.linspace(*target.prior.frequency, target.k)], -1
+    )
+    log_prior = float(target.prior.log_prob_theta(inside)) - float(np.log(amplitude).sum())
+    scale = np.sqrt(np.diag(gaussian[1]))
+    _, log_det = np.linalg.slogdet(gaussian[1] / (scale[:, None] * scale))
+    volume = 1.5 * target.k * math.log(2 * math.pi) + 0.5 * log_det + float(np.log(scale).sum())
+    return float(target.log_likelihood(np.array([mode.rss]))[0]) + log_prior + float(volume)
+
+
 class _Search:
     """State of one call of `across_orders`."""
 
@@ -189,8 +180,8 @@ class _Search:
             self.log_prior = np.log(prior.k_probs_full)
         self.results: dict[int, Importance] = {}
         self.methods: dict[int, str] = {}
-        self.tables: dict[int, tuple[BirthTable, tuple[Array, Array]]] = {}
-        self.close = prior.min_separation < CLOSE * self.modes.bin
+        self.proposer = Proposer(statistics, prior, self.modes, self.rng)
+        self.close = self.proposer.close
 
     def matters(self, k: int) -> bool:
         """Whether a neighbour of order k is worth a look."""
@@ -214,7 +205,7 @@ class _Search:
         above = k > 0 and np.isfinite(self.log_z[k - 1])
         if above and not self.close:  # nothing but a free tone could be the k-th
             base = self.modes.best(k - 1)
-            found = None if base is None else self._table(base)
+            found = None if base is None else self.proposer.table(base)
             if found is not None:
                 gain = self.log_z[k - 1] + math.log(k) + found[0].log_gain
                 if gain < best - HOPELESS:
@@ -235,13 +226,15 @@ class _Search:
         mode = self.modes.best(k)
         if mode is not None and not above:
             largest = float(target.log_likelihood(np.array([mode.rss]))[0]) - math.lgamma(k + 1)
+            if largest >= best - HOPELESS and not self.close:
+                largest = min(largest, _laplace(target, mode) + MARGIN)
             if largest < best - HOPELESS:
                 self.log_z[k], self.methods[k] = largest, "bound"
                 return
-        parts = self._parts(target)
+        parts = self.proposer.parts(target)
         if not parts:
             return
-        proposal = self._weigh(target, parts)
+        proposal = self.proposer.weigh(target, parts)
         result = importance_sample(
             target,
             proposal,
@@ -275,90 +268,6 @@ class _Search:
             and result.effective >= 0.1 * self.draws
             and result.log_evidence_error < 0.1
         )
-
-    def _table(self, mode: Mode) -> tuple[BirthTable, tuple[Array, Array]] | None:
-        """Births around a maximum, with its Gaussian."""
-        key = id(mode)
-        if key not in self.tables:
-            target = Target(self.statistics, self.prior, len(mode.z))
-            gaussian = target.gaussian(mode.z)
-            if gaussian is None:
-                return None
-            self.tables[key] = (BirthTable(target, mode.z, gaussian[1]), gaussian)
-        return self.tables[key]
-
-    def _parts(self, target: Target) -> list[Proposal]:
-        """Proposals of an order."""
-        k, modes = target.k, self.modes
-        parts: list[Proposal] = []
-        here = modes.plausible(k)
-        floor = np.inf
-        if here:
-            floor = target.noise.log_marginal(np.array([here[0].rss]))[0] - WITHIN
-        for mode in here:
-            if target.noise.log_marginal(np.array([mode.rss]))[0] < floor:
-                continue
-            if mode.strength.min() < 0.5 * LOOSE and not self.close:
-                continue
-            gaussian = None if mode.bounded else target.gaussian(mode.z, 1.0)
-            if gaussian is None:
-                gaussian = (mode.z.ravel(), mode.covariance)
-            parts.append(Warped(*gaussian))
-            if mode.gap(modes.bin) < NEAR:
-                near = np.diff(mode.z[:, 0]) < NEAR * modes.bin
-                pair = np.append(near, False) | np.insert(near, 0, False)
-                widen = 2.0 if mode.gap(modes.bin) < CLOSE else 1.5
-                parts.append(Warped(*gaussian, np.where(np.repeat(pair, 3), widen, 1.0)))
-        weakest = here[0].strength.min() if here else 0.0
-        if weakest < WEAK or not parts:
-            most = FREE if k > MANY else k
-            anchors = [modes.sure(k, strength) for strength in (WEAK, LOOSE)]
-            for base in {len(a.z): a for a in anchors if k - most <= len(a.z) < k}.values():
-                found = self._table(base)
-                if found is not None:
-                    parts.append(Births(*found, k - len(base.z)))
-        if self.close:
-            parts += self._splits(target, floor)
-        return parts
-
-    def _splits(self, target: Target, floor: float) -> list[Proposal]:
-        """Pairs in place of single tones of the orders below, where those explain the data."""
-        parts: list[Proposal] = []
-        for count in (1, 2):
-            base = self.modes.best(target.k - count) if target.k > count else None
-            if base is None:
-                continue
-            level = target.noise.log_marginal(np.array([base.rss]))[0]
-            if np.isfinite(floor) and level < floor - WITHIN:
-                continue
-            lower = Target(self.statistics, self.prior, len(base.z))
-            gaussian = lower.gaussian(base.z)
-            if gaussian is None:
-                continue
-            pairs = list(itertools.combinations(range(len(base.z)), count))
-            parts += [Split(target, gaussian, pair) for pair in pairs]
-        return parts
-
-    def _weigh(self, target: Target, parts: list[Proposal]) -> Mixture:
-        """Shares of the parts by what a pilot finds in each."""
-        mixture = Mixture(parts)
-        if len(parts) == 1:
-            return mixture
-        z, _ = inside_support(target, mixture, PILOT, self.rng)
-        if len(z) == 0:
-            return mixture
-        log_q = np.stack([part.log_prob(z) for part in parts])  # (M, n)
-        total = logsumexp(log_q, axis=0)
-        log_p, _ = target.log_prob(z)
-        weight = log_p - total
-        if not np.isfinite(weight.max()):
-            return mixture
-        trusted = effective_share(weight) > TRUSTED
-        # Of weights that vary wildly the square root is taken: one draw must not decide.
-        weight = np.exp((1.0 if trusted else 0.5) * (weight - weight.max()))
-        share = (np.exp(log_q - total) * weight).sum(1)
-        share = share / share.sum() + (FLOOR if trusted else 1.0) / len(parts)
-        return Mixture(parts, share.tolist())
 
     def _fit(self, k: int) -> Array:
         """The largest likelihood that the prior allows: a maximum, or else the best of the draws, (K, 3)."""

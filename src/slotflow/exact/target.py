@@ -143,7 +143,7 @@ class Target:
         return 1 / self.statistics.grids[0].duration
 
     def log_prior(self, z: Array) -> Array:
-        """ln p(Θ | K) Π 1/A of z, (n, K, 3); −inf where unsorted or outside the support. Shape (n,)."""
+        """Logarithm of p(Θ | K) Π 1/A of z, (n, K, 3); −inf where unsorted or outside the support. Shape (n,)."""
         f, amplitude = z[..., 0], np.hypot(z[..., 1], z[..., 2])
         theta = np.stack([amplitude, np.zeros_like(f), f], -1)
         log_prior: Array = self.prior.log_prob_theta(torch.from_numpy(theta)).numpy().copy()
@@ -157,12 +157,13 @@ class Target:
         if self.k == 0:
             return np.full(len(z), float(self.statistics.energy))
         theta = torch.from_numpy(to_theta(z, self.statistics.reference))
-        parts = [self.statistics.rss(part[None])[0] for part in theta.split(CHUNK)]
+        starts = range(0, len(theta), CHUNK)
+        parts = [self.statistics.rss(theta[None, i : i + CHUNK])[0] for i in starts]
         rss: Array = torch.cat(parts).numpy() if parts else np.zeros(0)
         return rss
 
     def log_likelihood(self, rss: Array) -> Array:
-        """ln L with σ integrated out, K! included, same shape."""
+        """Log-likelihood with σ integrated out, K! included, same shape."""
         return self.noise.log_marginal(rss) + self.constant
 
     def log_prob(self, z: Array) -> tuple[Array, Array]:
@@ -245,7 +246,7 @@ def to_theta(z: Array, reference: float) -> Array:
 
 
 def to_z(theta: Array, reference: float) -> Array:
-    """z = (f, Re c, Im c) of (A, φ, f), (..., K, 3), sorted by frequency; same shape."""
+    """Coordinates (f, Re c, Im c) of (A, φ, f), (..., K, 3), sorted by frequency; same shape."""
     theta = np.asarray(theta, dtype=np.float64)
     order = np.argsort(theta[..., 2], axis=-1, kind="stable")
     amplitude, phase, f = np.moveaxis(np.take_along_axis(theta, order[..., None], -2), -1, 0)

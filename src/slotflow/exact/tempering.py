@@ -14,7 +14,7 @@ island count with the weight Z_i.
 - differences of two particles of the other half, for one tone, two neighbouring tones, or all tones: the steps have the
   shape of the population, ridges included;
 - a step of one tone at the scale of its Fisher information, in sizes from a tenth to three;
-- a pair's share-out: c_1 → c_1 + d, c_2 → c_2 − d and δ → δ e^η with total and centroid kept (`proposals.py`), along
+- a pair's share-out: c_1 → c_1 + d, c_2 → c_2 − d and δ → δ e^η with total and centroid kept (`splits.py`), along
   which an unresolved pair is hardly seen by the data, and an exchange of the two amplitudes: its several modes;
 - one tone anew from a table of births, if there is one: it may be anywhere.
 """
@@ -28,8 +28,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import logsumexp
 
+from slotflow.exact.births import BirthTable
 from slotflow.exact.importance import Importance, Proposal, inside_support, resample
-from slotflow.exact.proposals import BirthTable
 from slotflow.exact.target import Array, Target, to_theta
 
 __all__ = ["Tempering", "tempered"]
@@ -232,7 +232,8 @@ class _Moves:
         step = (others[a] - others[b]) * moved[..., None] * gamma[:, None, None]
         jitter = self.rng.standard_normal(step.shape) * moved[..., None]
         jitter *= 1e-3 * np.array([self.unit_f * self.unit_c, self.unit_c, self.unit_c])
-        return z + step + jitter
+        moved_z: Array = z + step + jitter
+        return moved_z
 
     def _fisher(self, z: Array, others: Array, rss: Array) -> Array:
         n, k = z.shape[:2]

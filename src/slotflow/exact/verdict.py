@@ -1,23 +1,8 @@
-r"""Does the model explain the data? Tests of the residual, and the verdict in words.
+"""The verdict on a result: exact, approximate or misfit, and why, in words.
 
-The residual of K tones that explain the data is white Gaussian noise of one level. Each test has a p-value under that
-hypothesis; the data are called a misfit if the smallest of the m p-values is below false_alarm/m, which bounds the
-rate of false alarms of all tests together.
-
-- **peak**: the largest peak of the residual's periodogram P(f)/σ² in the band, z. Of noise P/σ² is exponential at one
-  frequency; over a band W the highest of many peaks follows 1 − (1 − e^{−z}) exp(−W T_e √z e^{−z}), T_e = T√(π/3)
-  (Baluev 2008, for a rectangular window). The same outside the band: a tone there leaks in.
-- **level**: the residual's mean power in the band, less what K tones took away, over that outside. Both are sums of
-  exponentials, so the ratio has an F law.
-- **colour**: the largest distance between the cumulative periodogram outside the band and a straight line
-  (Kolmogorov), and the spectrum's lowest part against the rest (F).
-- **steadiness**: the residual's power in pieces of the time series: the sum over pieces of the squared deviations, and
-  the most deviant piece; χ² laws. A gap filled with zeros leaves the model's own power behind; a burst adds power.
-- **shape**: the residual's third and fourth moments (Jarque–Bera, with its small-sample law replaced by the Gaussian
-  limits of both moments).
-- **repeats**: so many samples in a row of exactly the same value, or so many equal to the largest or the smallest one,
-  do not occur in continuous noise; they do where data are missing or clipped.
-- **streams**: the noise level of the short stream's residual against that of the long one (F).
+The data are called a misfit if the smallest p-value of the m tests of the residual (`whiteness.py`) is below
+false_alarm/m, which bounds the rate of false alarms of all tests together. Draws are called exact if their weights can
+be trusted, enough of them are effective and p(K | x) is known; anything else is approximate.
 """
 
 from __future__ import annotations
@@ -26,36 +11,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-from scipy import special, stats
-
-from slotflow.exact.likelihood import Statistics
-from slotflow.exact.target import Array, residuals, to_z
+from slotflow.exact.whiteness import Check, check_residual, peak_probability
 
 __all__ = ["Check", "Verdict", "check_residual", "judge", "peak_probability"]
-
-GUARD = 12
-"""Bins around the band that belong to neither side."""
-PIECES = (10, 40)
-"""Numbers of pieces into which the time series is cut."""
-ROUNDING = 3e-6
-"""A residual of this size, in units of the data, is no noise but rounding."""
-RUN = 6
-"""So many equal samples in a row are no noise."""
-LEVELS = 64
-"""Data of fewer distinct values are coarse, and repeats in them mean nothing."""
-
-
-@dataclass(frozen=True)
-class Check:
-    """One test of the residual."""
-
-    name: str
-    """Which test."""
-    p_value: float
-    """Probability of so large a deviation if the residual were white noise."""
-    words: str
-    """What was found, in words."""
 
 
 @dataclass(frozen=True)
@@ -71,37 +29,6 @@ class Verdict:
 
     def __str__(self) -> str:
         return f"{self.status}: {self.reason}"
-
-
-def check_residual(
-    statistics: Statistics, theta: Array, band: tuple[float, float]
-) -> tuple[Check, ...]:
-    """Tests whether the data minus some tones are white noise.
-
-    Args:
-        statistics: Of one signal.
-        theta: The tones (A, φ, f), (K, 3): the best fit of the largest plausible K.
-        band: Frequencies in Hz that may hold tones.
-
-    Returns:
-        The checks, the smallest p-value first.
-    """
-    z = to_z(np.asarray(theta, dtype=np.float64).reshape(-1, 3), statistics.reference)
-    rests = residuals(statistics, z)
-    grid, rest = statistics.grids[0], rests[0]
-    data = math.sqrt(float(statistics.energy) / statistics.n)
-    if float(np.sqrt(np.mean(rest**2))) <= ROUNDING * data:
-        return (Check("rounding", 1.0, "nothing is left of the data but rounding"),)
-    checks = _spectrum(rest, grid.dt, band, len(z))
-    for name, values in zip(("long", "short"), rests, strict=False):
-        checks += _steadiness(values, name) + _shape(values, name)
-    for name, folded, g in zip(
-        ("long", "short"), statistics.folded, statistics.grids, strict=False
-    ):
-        checks.append(_repeats(folded[0].numpy().reshape(-1)[: g.n], name))
-    if len(rests) > 1:
-        checks.append(_streams(rests, len(z)))
-    return tuple(sorted(checks, key=lambda c: c.p_value))
 
 
 def judge(
@@ -154,180 +81,3 @@ def judge(
     if k_error > 0.05:
         return Verdict("approximate", f"p(K | x) is uncertain by {k_error:.2f}" + note, checks)
     return Verdict("exact", f"ESS per draw {ess:.2f}, the residual is white noise" + note, checks)
-
-
-def peak_probability(z: float, bins: float) -> float:
-    """P(largest peak of a noise periodogram > z) over a range of `bins` = W T independent frequencies."""
-    single = math.exp(-z)
-    rate = bins * math.sqrt(math.pi / 3) * math.sqrt(max(z, 0.0)) * single
-    return float(-math.expm1(math.log1p(-min(single, 1 - 1e-16)) - rate))
-
-
-def _spectrum(rest: Array, dt: float, band: tuple[float, float], k: int) -> list[Check]:
-    """Tests of the long stream's residual in frequency."""
-    n = len(rest)
-    bins, checks = 1 / (n * dt), []
-    fine = 4 * n
-    f_fine = np.fft.rfftfreq(fine, dt)
-    f, power = np.fft.rfftfreq(n, dt), np.abs(np.fft.rfft(rest)) ** 2 / n
-    inner = (f >= band[0]) & (f <= band[1])
-    edge = GUARD * bins
-    outer = (
-        ((f < band[0] - edge) | (f > band[1] + edge))
-        & (f > 0.5 * bins)
-        & (f < 0.5 / dt - 0.5 * bins)
-    )
-    count_in, count_out = int(inner.sum()), int(outer.sum())
-    if count_out < 16:  # the band is all there is
-        level, dof_out = float(np.mean(rest**2)), math.inf
-    else:
-        level, dof_out = float(power[outer].mean()), 2.0 * count_out
-    level = max(level, 1e-300)
-    padded = np.abs(np.fft.rfft(rest, fine)) ** 2 / n / level
-    wide = (f_fine > 1.5 * bins) & (f_fine < 0.5 / dt - 1.5 * bins)
-    # What lies just beside the band counts as inside: tones there leak in and are no one else's.
-    near = (f_fine >= band[0] - edge) & (f_fine <= band[1] + edge)
-    for name, where in (("peak in the band", near & wide), ("peak outside the band", ~near & wide)):
-        if where.sum() < 8:
-            continue
-        top = int(np.argmax(np.where(where, padded, 0.0)))
-        height = float(_height(padded, top))
-        if math.isfinite(
-            dof_out
-        ):  # the noise level is an estimate: an F law instead of the exponential
-            height = -float(stats.f.logsf(height, 2, dof_out))
-        p = peak_probability(height, where.sum() / 4)
-        checks.append(
-            Check(name, p, f"a {name} at {f_fine[top]:.5g} Hz, {padded[top]:.1f} times the noise")
-        )
-    left = 2.0 * count_in - 3.0 * k
-    if math.isfinite(dof_out) and left > 8:
-        ratio = float(2 * power[inner].sum() / left / level)
-        p = _two_sided(stats.f.cdf(ratio, left, dof_out), stats.f.sf(ratio, left, dof_out))
-        checks.append(
-            Check("level", p, f"the residual's power in the band is {ratio:.2f} times that outside")
-        )
-    if count_out >= 64:
-        cumulative = np.cumsum(power[outer]) / power[outer].sum()
-        m = count_out
-        distance = float(np.abs(cumulative[:-1] - np.arange(1, m) / m).max())
-        p = float(
-            special.kolmogorov(distance * (math.sqrt(m - 1) + 0.12 + 0.11 / math.sqrt(m - 1)))
-        )
-        checks.append(
-            Check(
-                "colour", p, f"the noise is not white (cumulative spectrum off by {distance:.3f})"
-            )
-        )
-        low = power[outer][: max(m // 32, 8)]
-        rest_power = power[outer][len(low) :]
-        ratio = float(low.mean() / rest_power.mean())
-        p = _two_sided(
-            stats.f.cdf(ratio, 2 * len(low), 2 * len(rest_power)),
-            stats.f.sf(ratio, 2 * len(low), 2 * len(rest_power)),
-        )
-        checks.append(
-            Check(
-                "low frequencies",
-                p,
-                f"the lowest frequencies hold {ratio:.2f} times the other noise",
-            )
-        )
-    return checks
-
-
-def _height(power: Array, top: int) -> float:
-    """Height of a peak by a parabola through three points."""
-    if not 0 < top < len(power) - 1:
-        return float(power[top])
-    a, b, c = power[top - 1 : top + 2]
-    bend = a - 2 * b + c
-    return float(b - (a - c) ** 2 / (8 * bend)) if bend < 0 else float(b)
-
-
-def _steadiness(rest: Array, stream: str) -> list[Check]:
-    """Tests of the residual's power over time."""
-    checks = []
-    n = len(rest)
-    whole = max(float((rest**2).sum()), 1e-300)
-    for pieces in PIECES:
-        if n < 16 * pieces:
-            continue
-        parts = np.array_split(rest**2, pieces)
-        sums, sizes = np.array([p.sum() for p in parts]), np.array([len(p) for p in parts])
-        share = sums / whole  # of a part: a beta variable
-        low = stats.beta.cdf(share, 0.5 * sizes, 0.5 * (n - sizes))
-        high = stats.beta.sf(share, 0.5 * sizes, 0.5 * (n - sizes))
-        p = np.minimum(2 * np.minimum(low, high), 1.0)
-        worst = int(p.argmin())
-        each = float(-math.expm1(pieces * math.log1p(-min(float(p[worst]), 1 - 1e-16))))
-        factor = share[worst] * n / sizes[worst]
-        checks.append(
-            Check(
-                f"steadiness ({stream}, {pieces})",
-                each,
-                f"the {stream} stream's residual has {factor:.2f} times its mean power in part {worst + 1} of {pieces}",
-            )
-        )
-    return checks
-
-
-def _shape(rest: Array, stream: str) -> list[Check]:
-    """Skewness and kurtosis of the residual."""
-    n = len(rest)
-    spread = float(rest.std())
-    if n < 200 or spread == 0:
-        return []
-    p = float(stats.kurtosistest(rest).pvalue)
-    q = float(stats.skewtest(rest).pvalue)
-    kurtosis, skewness = float(stats.kurtosis(rest)), float(stats.skew(rest))
-    return [
-        Check(
-            f"kurtosis ({stream})",
-            p,
-            f"the {stream} stream's residual is not Gaussian (kurtosis {kurtosis:+.2f})",
-        ),
-        Check(
-            f"skewness ({stream})",
-            q,
-            f"the {stream} stream's residual is not Gaussian (skewness {skewness:+.2f})",
-        ),
-    ]
-
-
-def _repeats(values: Array, stream: str) -> Check:
-    """Looks for samples that are exactly equal."""
-    name = f"repeats ({stream})"
-    distinct, counts = np.unique(values, return_counts=True)
-    edges = np.flatnonzero(np.append(np.diff(values) != 0, True))
-    longest = int(np.diff(np.insert(edges, 0, -1)).max())
-    if longest >= RUN and len(distinct) > LEVELS:
-        return Check(
-            name, 0.0, f"the {stream} stream has {longest} equal samples in a row (a gap?)"
-        )
-    if len(distinct) > LEVELS:
-        for i, next_one, word in ((0, 1, "smallest"), (-1, -2, "largest")):
-            if counts[i] >= RUN and counts[i] >= 4 * counts[next_one]:
-                return Check(
-                    name,
-                    0.0,
-                    f"the {stream} stream has its {word} value {counts[i]} times (clipped?)",
-                )
-    return Check(name, 1.0, f"the {stream} stream has no suspicious repeats")
-
-
-def _streams(rests: list[Array], k: int) -> Check:
-    """Compares the noise levels of the streams' residuals."""
-    first, second = rests[0], rests[1]
-    # Both streams fix the tones; each gives up its share of their parameters.
-    total = len(first) + len(second)
-    dof = [len(r) - 3.0 * k * len(r) / total for r in (first, second)]
-    ratio = float((second**2).sum() / dof[1] / max((first**2).sum() / dof[0], 1e-300))
-    p = _two_sided(stats.f.cdf(ratio, dof[1], dof[0]), stats.f.sf(ratio, dof[1], dof[0]))
-    return Check(
-        "streams", p, f"the short stream's noise power is {ratio:.2f} times the long one's"
-    )
-
-
-def _two_sided(low: float, high: float) -> float:
-    return float(min(2 * min(low, high), 1.0))

@@ -1,0 +1,145 @@
+r"""What candidates of K tones are drawn from: the parts that suit a signal, and their shares.
+
+Gaussians around the maxima that the prior does not exclude, with a wider companion where tones come close; where tones
+are weak, anchored tones with free ones (`births.py`); where the prior lets tones come closer than `CLOSE` bins, splits
+of the orders below (`splits.py`). The shares of the parts come from a pilot, whose draws are thrown away.
+"""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+from scipy.special import logsumexp
+
+from slotflow.exact.births import Births, BirthTable
+from slotflow.exact.gaussian import Mixture, Proposal, Warped
+from slotflow.exact.importance import effective_share, inside_support
+from slotflow.exact.likelihood import Statistics
+from slotflow.exact.modes import CLOSE, Mode, Modes
+from slotflow.exact.splits import Split
+from slotflow.exact.target import Array, Target
+from slotflow.priors import Prior
+
+__all__ = ["Proposer"]
+
+WEAK = 50.0
+"""Squared SNR below which a tone may be somewhere else altogether."""
+LOOSE = 20.0
+"""Squared SNR below which a tone is never anchored."""
+MANY = 6
+FREE = 3
+"""Free tones at most for more than `MANY` tones in all."""
+NEAR = 1.0
+"""Distance in bins below which the Gaussian of two tones has a wider companion."""
+WITHIN = 16.0
+"""Maxima whose log-likelihood is smaller than the best one's by more take no part."""
+PILOT = 500
+"""Draws that the shares of a proposal's parts are taken from."""
+FLOOR = 0.05
+"""Share of a proposal that is spread evenly over its parts, whatever the pilot says."""
+TRUSTED = 0.05
+"""Effective share of the pilot from which on it is believed."""
+
+
+class Proposer:
+    """Builds the proposals of one signal.
+
+    Args:
+        statistics: Of the signal.
+        prior: Prior of Θ and σ.
+        modes: Maxima of its likelihood; more are looked for where they are needed.
+        rng: Source of randomness.
+    """
+
+    def __init__(
+        self, statistics: Statistics, prior: Prior, modes: Modes, rng: np.random.Generator
+    ) -> None:
+        self.statistics, self.prior, self.modes, self.rng = statistics, prior, modes, rng
+        self.tables: dict[int, tuple[BirthTable, tuple[Array, Array]]] = {}
+        self.close = prior.min_separation < CLOSE * modes.bin
+        """Whether tones may be unresolved."""
+
+    def table(self, mode: Mode) -> tuple[BirthTable, tuple[Array, Array]] | None:
+        """Births around a maximum, with its Gaussian."""
+        key = id(mode)
+        if key not in self.tables:
+            target = Target(self.statistics, self.prior, len(mode.z))
+            gaussian = target.gaussian(mode.z)
+            if gaussian is None:
+                return None
+            self.tables[key] = (BirthTable(target, mode.z, gaussian[1]), gaussian)
+        return self.tables[key]
+
+    def parts(self, target: Target) -> list[Proposal]:
+        """Proposals of an order."""
+        k, modes = target.k, self.modes
+        parts: list[Proposal] = []
+        here = modes.plausible(k)
+        floor = np.inf
+        if here:
+            floor = target.noise.log_marginal(np.array([here[0].rss]))[0] - WITHIN
+        for mode in here:
+            if target.noise.log_marginal(np.array([mode.rss]))[0] < floor:
+                continue
+            if mode.strength.min() < 0.5 * LOOSE and not self.close:
+                continue
+            gaussian = None if mode.bounded else target.gaussian(mode.z, 1.0)
+            if gaussian is None:
+                gaussian = (mode.z.ravel(), mode.covariance)
+            parts.append(Warped(*gaussian))
+            if mode.gap(modes.bin) < NEAR:
+                near = np.diff(mode.z[:, 0]) < NEAR * modes.bin
+                pair = np.append(near, False) | np.insert(near, 0, False)
+                widen = 2.0 if mode.gap(modes.bin) < CLOSE else 1.5
+                parts.append(Warped(*gaussian, np.where(np.repeat(pair, 3), widen, 1.0)))
+        weakest = here[0].strength.min() if here else 0.0
+        if weakest < WEAK or not parts:
+            most = FREE if k > MANY else k
+            anchors = [modes.sure(k, strength) for strength in (WEAK, LOOSE)]
+            for base in {len(a.z): a for a in anchors if k - most <= len(a.z) < k}.values():
+                found = self.table(base)
+                if found is not None:
+                    parts.append(Births(*found, k - len(base.z)))
+        if self.close:
+            parts += self._splits(target, floor)
+        return parts
+
+    def _splits(self, target: Target, floor: float) -> list[Proposal]:
+        """Pairs in place of single tones of the orders below, where those explain the data."""
+        parts: list[Proposal] = []
+        for count in (1, 2):
+            base = self.modes.best(target.k - count) if target.k > count else None
+            if base is None:
+                continue
+            level = target.noise.log_marginal(np.array([base.rss]))[0]
+            if np.isfinite(floor) and level < floor - WITHIN:
+                continue
+            lower = Target(self.statistics, self.prior, len(base.z))
+            gaussian = lower.gaussian(base.z)
+            if gaussian is None:
+                continue
+            pairs = list(itertools.combinations(range(len(base.z)), count))
+            parts += [Split(target, gaussian, pair) for pair in pairs]
+        return parts
+
+    def weigh(self, target: Target, parts: list[Proposal]) -> Mixture:
+        """Shares of the parts by what a pilot finds in each."""
+        mixture = Mixture(parts)
+        if len(parts) == 1:
+            return mixture
+        z, _ = inside_support(target, mixture, PILOT, self.rng)
+        if len(z) == 0:
+            return mixture
+        log_q = np.stack([part.log_prob(z) for part in parts])  # (M, n)
+        total = logsumexp(log_q, axis=0)
+        log_p, _ = target.log_prob(z)
+        weight = log_p - total
+        if not np.isfinite(weight.max()):
+            return mixture
+        trusted = effective_share(weight) > TRUSTED
+        # Of weights that vary wildly the square root is taken: one draw must not decide.
+        weight = np.exp((1.0 if trusted else 0.5) * (weight - weight.max()))
+        share = (np.exp(log_q - total) * weight).sum(1)
+        share = share / share.sum() + (FLOOR if trusted else 1.0) / len(parts)
+        return Mixture(parts, share.tolist())

@@ -1,0 +1,170 @@
+"""From the network's answer to the exact posterior."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+import torch
+
+from slotflow import Grid, Observation, Posterior, Prior, SlotFlow, simulate
+from slotflow.evaluate.bounds import crb_covariance
+from slotflow.exact.birth import BirthProposal
+from slotflow.exact.refine import RefinedPosterior
+
+LONG, SHORT = Grid(3000, 0.1), Grid(5120, 1 / 512)
+
+
+@pytest.fixture(scope="module")
+def model() -> SlotFlow:
+    return SlotFlow.from_pretrained("zoom")
+
+
+def signal(theta: list[list[float]], sigma: float, seed: int) -> Observation:
+    """Given tones in noise on the paper's grids."""
+    rng = np.random.default_rng(seed)
+    streams = [
+        sum(a * np.cos(2 * np.pi * f * g.times + p) for a, p, f in theta)
+        + rng.normal(scale=sigma, size=g.n)
+        for g in (LONG, SHORT)
+    ]
+    return Observation.from_arrays(streams[0], LONG.dt, streams[1], SHORT.dt)
+
+
+@pytest.fixture(scope="module")
+def pair(model: SlotFlow) -> tuple[Posterior, RefinedPosterior]:
+    """Two tones 1.2 bins apart, before and after."""
+    obs = signal([[1.0, 1.0, 2.7], [0.8, 2.0, 2.704]], 1.0, 5)
+    post = model.infer(obs, prior=Prior(k_min=0, min_separation=0.0))
+    return post, post.refine()
+
+
+def test_exact_answers_agree_with_the_network_on_resolved_tones(model: SlotFlow) -> None:
+    batch = simulate(Prior(), 3, LONG, SHORT, mode="physical", seed=4)
+    for i in range(3):
+        post = model.infer(batch.observation(i), prior=Prior())
+        exact = post.refine()
+        assert exact.k_map == post.k_map == int(batch.k[i])
+        assert exact.verdict.status == "exact"
+        assert post.verdict.status == "approximate"
+        assert exact.ess > 0.9
+        a, b = post.sample(2000), exact.sample(2000)
+        # Means of 2,000 draws of the same density differ by √(2/2000) = 0.03 sd; the network's centre adds some.
+        difference = np.abs(np.median(a[..., 2], 0) - np.median(b[..., 2], 0)) / b[..., 2].std(0)
+        assert difference.max() < 0.3
+        np.testing.assert_allclose(a[..., 2].std(0) / b[..., 2].std(0), 1, atol=0.15)
+
+
+def test_draws_are_joint(pair: tuple[Posterior, RefinedPosterior]) -> None:
+    """Frequencies of a close pair correlate as the Fisher matrix says; the network's slots (control) do not."""
+    post, exact = pair
+    assert exact.k_map == 2
+    theta = torch.tensor([[[1.0, 1.0, 2.7], [0.8, 2.0, 2.704]]], dtype=torch.float64)
+    covariance = crb_covariance(theta, torch.ones(1).double(), (LONG, SHORT))[0].numpy()
+    expected = covariance[2, 5] / np.sqrt(covariance[2, 2] * covariance[5, 5])
+    assert abs(expected) > 0.3
+
+    def correlation(draws: np.ndarray) -> float:
+        return float(np.corrcoef(draws[:, 0, 2], draws[:, 1, 2])[0, 1])
+
+    assert abs(correlation(exact.sample(4000, 2)) - expected) < 0.15
+    assert abs(correlation(post.sample(4000, 2))) < 0.1
+
+
+def test_the_density_belongs_to_the_draws(pair: tuple[Posterior, RefinedPosterior]) -> None:
+    """E[q/p] over draws of p is 1 for the normalized density q of a Gaussian fit to them."""
+    exact = pair[1]
+    draws = exact.sample(4000, 2, seed=3)
+    flat = draws.reshape(4000, 6)
+    mean, covariance = flat.mean(0), np.cov(flat.T)
+    unit = np.linalg.cholesky(covariance * 0.8)  # narrower than p: bounded ratios
+    white = np.linalg.solve(unit, (flat - mean).T)
+    log_q = -0.5 * (white**2).sum(0) - np.log(np.diag(unit)).sum() - 3 * np.log(2 * np.pi)
+    log_p = (
+        exact.log_prob(draws) - np.log(exact.k_probs[2]) + np.log(2)
+    )  # 2! labellings, one is drawn
+    ratio = np.exp(log_q - log_p)
+    error = ratio.std() / np.sqrt(exact.ess * len(ratio))
+    assert abs(ratio.mean() - 1) < 5 * error + 0.05
+    assert abs(ratio.mean() / 2 - 1) > 5 * error + 0.05  # a factor of two would be seen
+
+
+def test_labels_do_not_matter_to_the_density(pair: tuple[Posterior, RefinedPosterior]) -> None:
+    draws = pair[1].sample(5, 2)
+    np.testing.assert_allclose(
+        pair[1].log_prob(draws), pair[1].log_prob(draws[:, ::-1]), rtol=0, atol=1e-6
+    )
+
+
+def test_same_seed_same_answer(pair: tuple[Posterior, RefinedPosterior]) -> None:
+    post, exact = pair
+    again = post.refine()
+    np.testing.assert_array_equal(again.k_probs, exact.k_probs)
+    np.testing.assert_array_equal(again.sample(10), exact.sample(10))
+    assert not np.array_equal(post.refine(seed=1).sample(10), exact.sample(10))
+
+
+def test_noise_level_and_residual(pair: tuple[Posterior, RefinedPosterior]) -> None:
+    exact = pair[1]
+    assert abs(exact.noise_std - 1) < 5 * (exact.noise_std_error or 0)
+    assert abs(exact.sample_sigma(1000).std() / (exact.noise_std_error or 1) - 1) < 0.2
+    rest = exact.residual()
+    assert [len(x) for x in rest] == [LONG.n, SHORT.n]
+    assert abs(np.concatenate(rest).std() - 1) < 0.05
+
+
+def test_pure_noise(model: SlotFlow) -> None:
+    post = model.infer(signal([], 1.0, 6), prior=Prior(k_min=0)).refine()
+    assert post.k_map == 0
+    assert post.sample(7).shape == (7, 0, 3)
+    assert post.verdict.status == "exact"
+
+
+def test_a_tone_outside_the_band_is_a_misfit(model: SlotFlow) -> None:
+    obs = signal([[1.0, 1.0, 2.7], [1.0, 0.3, 3.6]], 0.5, 7)
+    assert model.infer(obs, prior=Prior(k_min=0)).refine().verdict.status == "misfit"
+
+
+def test_errors_say_what_to_do(model: SlotFlow) -> None:
+    post = model.infer(signal([[1.0, 1.0, 2.7]], 1.0, 8))
+    post.prior = dataclasses.replace(post.prior or Prior(), sigma=(0.0, 0.2))
+    with pytest.raises(ValueError, match=r"widen Prior\.sigma"):
+        post.refine()
+    post.prior = None
+    with pytest.raises(ValueError, match="does not know its prior"):
+        post.refine()
+
+
+@pytest.mark.parametrize("scale", [1.0, 1.2])
+def test_birth_proposal_is_normalized(
+    pair: tuple[Posterior, RefinedPosterior], scale: float
+) -> None:
+    """∫ g = 1 by importance sampling from a wider proposal; a density that is off by a fifth (the control) is not."""
+    prior = Prior(k_min=0, min_separation=0.0)
+    draws = pair[1].sample(2000, 2)
+    proposal, wider = BirthProposal(draws, prior, 0.1), BirthProposal(draws, prior, 0.3, widen=3.0)
+    x = wider.rvs(40_000)
+    ratio = scale * np.exp(proposal.logpdf(x) - wider.logpdf(x))
+    error = ratio.std() / np.sqrt(ratio.size)
+    assert (abs(ratio.mean() - 1) < 5 * error) == (scale == 1.0)
+
+
+def test_birth_proposal_has_the_shape_that_eryn_asks_for(
+    pair: tuple[Posterior, RefinedPosterior],
+) -> None:
+    proposal = pair[1].as_eryn_proposal()
+    x = proposal.rvs(size=(4, 5))
+    assert x.shape == (4, 5, 3)
+    assert proposal.logpdf(x).shape == (4, 5)
+    assert np.isfinite(proposal.logpdf(x)).all()
+    assert proposal.logpdf(np.array([0.1, 0.0, 2.7])) == -np.inf  # A below the prior's bound
+    near = np.abs(x.reshape(-1, 3)[:, 2, None] - [2.7, 2.704]).min(-1) < 0.001
+    assert near.mean() > 0.5
+
+
+def test_birth_proposal_without_components_is_the_prior() -> None:
+    prior = Prior(k_min=0)
+    proposal = BirthProposal(np.zeros((10, 0, 3)), prior)
+    expected = -np.log(1.0 * 2 * np.pi * 0.5)
+    np.testing.assert_allclose(proposal.logpdf(proposal.rvs(5)), expected)

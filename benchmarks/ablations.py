@@ -26,6 +26,7 @@ import torch
 from torch import Tensor, nn
 
 import slotflow.zoom
+from slotflow.analysis import Analysis
 from slotflow.config import Config, FlowConfig
 from slotflow.evaluate.suite import quick_report
 from slotflow.flow import ConditionalFlow
@@ -35,7 +36,7 @@ from slotflow.simulate import Simulation
 from slotflow.slots.bound import Context
 from slotflow.slots.zoom import Round
 from slotflow.train import train
-from slotflow.zoom import Analysis, ZoomSlotFlow
+from slotflow.zoom import ZoomSlotFlow
 
 VARIANTS: dict[str, dict[str, Any]] = {
     "as shipped": {},

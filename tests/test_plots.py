@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -109,9 +110,11 @@ def test_files_are_reproducible(tmp_path: Path, suffix: str) -> None:
     for name in "ab":
         post: Any = Gaussian(TRUTH[:1], 1, short=False, prior=True)
         save_figure(plot_posterior(post), tmp_path / f"{name}.{suffix}", dpi=40)
-    a, b = (tmp_path / f"{name}.{suffix}" for name in "ab")
-    assert a.read_bytes() == b.read_bytes()
-    assert a.read_bytes()[:4] in (b"\x89PNG", b"<?xm", b"%PDF")
+    a, b = ((tmp_path / f"{name}.{suffix}").read_bytes() for name in "ab")
+    assert a[:4] in (b"\x89PNG", b"<?xm", b"%PDF")
+    if suffix == "svg":  # clip paths are named after addresses in memory
+        a, b = (re.sub(rb"\bp[0-9a-f]{10}\b", b"clip", x) for x in (a, b))
+    assert a == b
 
 
 def test_pyplot_and_global_style_are_left_alone(tmp_path: Path) -> None:

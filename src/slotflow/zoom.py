@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
+from slotflow.analysis import Analysis
 from slotflow.cardinality import check_k_prior, k_posterior
 from slotflow.config import Grid, ModelConfig, ZoomConfig
 from slotflow.encoders.spectral import SpectralEncoder
@@ -23,78 +24,19 @@ from slotflow.encoders.window import Spectrum, spectrum
 from slotflow.exact.likelihood import Statistics
 from slotflow.model import SlotFlow
 from slotflow.posterior import Posterior
-from slotflow.prior_batch import PriorBatch
 from slotflow.priors import Prior
 from slotflow.recount import Recount
 from slotflow.simulate import Simulation
-from slotflow.slots.batch import SlotBatch, SlotDensities
+from slotflow.slots.batch import SlotDensities
 from slotflow.slots.bound import BoundFlow
 from slotflow.slots.proposals import propose, starts
 from slotflow.slots.zoom import Slots, ZoomSlots
 from slotflow.streams import Observation
 
-__all__ = ["Analysis", "ZoomSlotFlow"]
+__all__ = ["ZoomSlotFlow"]
 
 FEWEST_BINS = 10
 """Narrowest band in bins: below it, tones and prior have no room."""
-
-
-@dataclass(frozen=True, eq=False)
-class Analysis:
-    """What the network makes of B signals."""
-
-    model: ZoomSlotFlow
-    view: Spectrum
-    statistics: Statistics
-    prior: PriorBatch
-    tokens: Tensor
-    """(B, tokens, width)."""
-    places: Tensor
-    """Starting places, most probable first, in bins, (B, k_max)."""
-    k_probs: Tensor
-    """q(K | x), (B, k_max + 1), float64."""
-    noise: Tensor
-    """Estimate of σ, (B,), float64."""
-    first: Slots
-    """The slots of the first count."""
-    first_k: Tensor
-    """Their number, (B,), int64, on the CPU."""
-
-    @property
-    def k_map(self) -> Tensor:
-        """Most probable K, (B,), int64, on the CPU."""
-        return self.k_probs.argmax(-1).cpu()
-
-    @torch.inference_mode()
-    def slots(self, k: Tensor | None = None) -> SlotBatch:
-        """The components given their number.
-
-        Args:
-            k: Of each signal, (B,), int64, on the CPU; None: k_map.
-        """
-        k = self.k_map if k is None else k
-        slots = self.first
-        if not torch.equal(k, self.first_k):
-            slots = self.model.refine(self.view, self.statistics, self.tokens, self.places, k)
-        grid = self.statistics.grids[0]
-        return SlotBatch(self.model.flow, slots, k, self.prior, grid, self.view.first)
-
-    def take(self, i: int) -> Analysis:
-        """Signal i alone."""
-        one = slice(i, i + 1)
-        index = torch.tensor([i], device=self.places.device)
-        return Analysis(
-            model=self.model,
-            view=self.view.take(one),
-            statistics=self.statistics.take(index),
-            prior=self.prior.take(one),
-            tokens=self.tokens[one],
-            places=self.places[one],
-            k_probs=self.k_probs[one],
-            noise=self.noise[one],
-            first=self.first.take(i, max(1, int(self.first_k[i]))),
-            first_k=self.first_k[one],
-        )
 
 
 class ZoomSlotFlow(SlotFlow):
@@ -237,6 +179,7 @@ class ZoomSlotFlow(SlotFlow):
                 k_prior,
             )
             probs, noise = answer.k_probs.cpu().numpy(), answer.noise.cpu()
+            _warn_of_offset(series[0], noise, streams[0].grid, prior)
             error = 1 / math.sqrt(2 * answer.statistics.n)
             for row, i in enumerate(members):
                 sigma = float(noise[row])
@@ -285,6 +228,20 @@ class ZoomSlotFlow(SlotFlow):
                 f"the model {self.config.name!r} expects a uniform prior of A, received {prior.amplitude_law!r}; use "
                 "amplitude_law='uniform'."
             )
+
+
+def _warn_of_offset(long: Tensor, noise: Tensor, grid: Grid, prior: Prior) -> None:
+    """Warns of a mean that neither noise nor tones explain: its leakage would count as signal."""
+    cycles = max(prior.frequency[0] * grid.duration, 1.0)
+    usual = noise / math.sqrt(grid.n) + prior.k_max * prior.amplitude[1] / (math.pi * cycles)
+    mean = long.mean(-1).cpu()
+    if bool((mean.abs() > 10 * usual).any()):
+        worst = float(mean[(mean.abs() / usual).argmax()])
+        warnings.warn(
+            f"the long stream has a mean of {worst:.4g}, far from the 0 that tones and noise have; "
+            "subtract the offset of each stream first: it leaks into the band.",
+            stacklevel=4,
+        )
 
 
 def _median_level(view: Spectrum, grid: Grid) -> Tensor:

@@ -65,6 +65,17 @@ class Spectrum(NamedTuple):
     first: int
     """w_0, the window's first bin."""
 
+    def to(self, device: torch.device, dtype: torch.dtype) -> Spectrum:
+        """On another device, what the network reads in another type."""
+        own = self.z.dtype
+
+        def moved(name: str, x: Any) -> Any:
+            kept = name in ("band", "sigma", "largest")
+            return x.to(device, x.dtype if kept or x.dtype != own else dtype)
+
+        parts: dict[str, Any] = {n: moved(n, x) for n, x in self._asdict().items() if n != "first"}
+        return self._replace(**parts)
+
     def take(self, rows: slice) -> Spectrum:
         """Some of the signals."""
         parts: dict[str, Any] = {n: x[rows] for n, x in self._asdict().items() if n != "first"}

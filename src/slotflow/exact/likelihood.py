@@ -151,6 +151,11 @@ class Statistics:
         ]
         return cls.from_arrays(series, grids, ratios)
 
+    def to(self, device: str | torch.device) -> Statistics:
+        """The same on another device."""
+        folded = tuple(x.to(device) for x in self.folded)
+        return Statistics(self.grids, self.ratios, folded, self.energy.to(device))
+
     def take(self, index: Tensor) -> Statistics:
         """The signals of an index, shape (B',), int64, or of a mask, shape (B,), bool."""
         if len(self.energy) == len(index) == 1 and (index.dtype != torch.bool or bool(index)):

@@ -3,11 +3,15 @@ r"""p(K | x): the evidence of K tones for every K that matters, and joint draws 
 .. math:: p(K \mid x) \propto p(K)\, Z_K, \qquad Z_K = \int p(x \mid Θ, σ)\, p(Θ \mid K)\, p(σ)\, dΘ\, dσ .
 
 Orders are visited upwards and downwards from a first guess as long as p(K | x) exceeds `NEGLIGIBLE`. Z_0 needs no
-integral but that over σ. An order is only sampled if it can matter: Z_K never exceeds the largest likelihood, nor, for
-resolved tones, Laplace's estimate by much, which excludes too few tones at once, and one more tone than the data ask for gains (K + 1) × the mean over its prior of its
-likelihood ratio (`births.py`), which excludes a tone that the prior wants strong; a further split in two that the
-data do not ask for gains no more than the one before. Such orders keep that bound or estimate as their evidence, with
-an infinite error.
+integral but that over σ. An order is only sampled if it can matter:
+
+- Z_K never exceeds the largest likelihood, nor, for resolved tones, Laplace's estimate by much: too few tones;
+- one tone more than the data ask for gains (K + 1) × the mean over its prior of its likelihood ratio (`births.py`): a
+  tone that the prior wants strong;
+- a further split in two that the data do not ask for gains no more than the one before.
+
+Orders that this excludes keep the bound or estimate as their evidence, with an infinite error. If no order could be
+sampled at all (the prior excludes whatever fits the data), BIC stands in for ln Z, again with infinite errors.
 
 The others are importance sampled from a proposal that suits the signal (`assembly.py`). If the weights cannot be
 trusted, or too few draws are effective for what the order contributes, tempered sampling starts from the same proposal.
@@ -269,6 +273,12 @@ class _Search:
             and result.log_evidence_error < 0.1
         )
 
+    def _stand_in(self, k: int, mode: Mode) -> float:
+        """Minus half the BIC of a maximum."""
+        target = Target(self.statistics, self.prior, k)
+        log_likelihood = float(target.log_likelihood(np.array([mode.rss]))[0])
+        return log_likelihood - math.lgamma(k + 1) - 1.5 * k * math.log(self.statistics.n)
+
     def _fit(self, k: int) -> Array:
         """The largest likelihood that the prior allows: a maximum, or else the best of the draws, (K, 3)."""
         reference = self.statistics.reference
@@ -285,9 +295,18 @@ class _Search:
         """What was found."""
         score = self.log_z + self.log_prior
         if not np.isfinite(score).any():
-            score = self.log_prior
+            for k, modes in self.modes.found.items():
+                if k <= self.prior.k_max and modes:
+                    self.log_z[k], self.methods[k] = self._stand_in(k, modes[0]), "bound"
+            score = self.log_z + self.log_prior
+            if not np.isfinite(score).any():
+                score = self.log_prior
         probs = np.exp(score - logsumexp(score))
-        fits = {k: self._fit(k) for k in self.methods}
+        fits = {
+            k: self._fit(k)
+            for k in range(self.prior.k_max + 1)
+            if k in self.methods or probs[k] > 0
+        }
         return Orders(
             self.log_z, self.error, probs, self.results, fits,
             time.perf_counter() - self.began, self.methods,

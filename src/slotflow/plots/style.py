@@ -68,7 +68,7 @@ def colour_of(j: int) -> str:
 def save_figure(figure: Figure, path: str | os.PathLike[str], dpi: int = 160) -> None:
     """Writes a figure as PNG, SVG or PDF, whole or not at all.
 
-    The same figure gives the same bytes: dates are left out.
+    The same figure gives the same bytes, but for the names of clip paths in SVG: dates are left out.
 
     Args:
         figure: The figure.

@@ -19,7 +19,7 @@ from slotflow.slots.bound import BoundFlow, Context, from_coordinates, log_volum
 from slotflow.slots.zoom import Slots
 
 if TYPE_CHECKING:
-    from slotflow.zoom import Analysis
+    from slotflow.analysis import Analysis
 
 __all__ = ["SlotBatch", "SlotDensities"]
 
@@ -164,6 +164,9 @@ class SlotDensities:
 
     def at(self, k: int) -> SlotBatch:
         """The slots of k components."""
+        current = self.analysis.current()
+        if current is not self.analysis:  # the model was moved or cast since
+            self.analysis, self._found = current, {}
         if k not in self._found:
             self._found[k] = self.analysis.slots(torch.tensor([k]))
         return self._found[k]

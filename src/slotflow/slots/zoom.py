@@ -80,6 +80,13 @@ class Slots(NamedTuple):
     moves: list[Move]
     """The network's rounds."""
 
+    def to(self, device: torch.device, dtype: torch.dtype) -> Slots:
+        """On another device, with contexts of another type, without their history."""
+        kept = (self.mask, self.frequency, self.c, self.factor)
+        mask, frequency, c, factor = (x.to(device) for x in kept)
+        y, misfit = self.y.to(device, dtype), self.misfit.to(device, dtype)
+        return Slots(mask, frequency, c, factor, y, misfit, self.sigma.to(device), [])
+
     def take(self, i: int, k: int) -> Slots:
         """The first k slots of signal i, without their history."""
         one = slice(i, i + 1)

@@ -147,14 +147,15 @@ def test_residuals_and_coordinates(seed: int) -> None:
 
 def test_evidence_of_one_tone_is_that_of_quadrature(seed: int) -> None:
     """Given f, the evidence of c is a two-dimensional integral; all three are done on a grid."""
-    prior = Prior(k_max=1, amplitude=(0.6, 1.2), frequency=(2.4, 2.6), sigma=(0.3, 1.2))
     theta = np.array([[0.68, 1.0, 2.5]])
     statistics = observe(theta, 0.8, seed)
-    target, proposal = laplace(statistics, theta, prior)
-    result = importance_sample(target, proposal, np.random.default_rng(seed), draws=4000)
     found = fit(statistics, torch.as_tensor(theta)[None])
     sd = np.sqrt(np.diag(found.covariance[0].numpy()))
     centre = found.theta[0, 0].numpy()
+    low = centre[0] - 0.7 * sd[0]  # an edge that cuts the Gaussian
+    prior = Prior(k_max=1, amplitude=(low, low + 0.6), frequency=(2.4, 2.6), sigma=(0.3, 1.2))
+    target, proposal = laplace(statistics, theta, prior)
+    result = importance_sample(target, proposal, np.random.default_rng(seed), draws=4000)
     axes = [
         np.linspace(prior.amplitude[0], min(prior.amplitude[1], centre[0] + 9 * sd[0]), 81),
         np.linspace(centre[1] - 8 * sd[1], centre[1] + 8 * sd[1], 81),
@@ -168,7 +169,7 @@ def test_evidence_of_one_tone_is_that_of_quadrature(seed: int) -> None:
         cube = integrate.simpson(cube, x=axes[axis], axis=axis)
     expected = log_f.max() + math.log(float(cube))
     assert result.log_evidence_error < 0.03
-    assert result.share < 0.99  # the box cuts the Gaussian
+    assert 0.5 < result.share < 0.95
     assert_within(result.log_evidence, expected, math.hypot(result.log_evidence_error, 1e-3))
     # A negative control: without the share inside the support the evidence is wrong.
     off = result.log_evidence - math.log(result.share)
@@ -303,7 +304,7 @@ def test_ess_of_joint_fits(name: str, seed: int) -> None:
     prior = Prior() if name == "nominal" else Prior(k_min=5, min_separation=0.004, sigma=(1.0, 2.0))
     batch = simulate(prior, 8, LONG, SHORT, mode="physical", seed=seed)
     statistics = Statistics.from_simulation(batch)
-    rng, shares = np.random.default_rng(seed), []
+    rng, shares, tails = np.random.default_rng(seed), [], []
     for i in range(8):
         one = statistics.take(torch.tensor([i]))
         target, proposal = laplace(one, batch.components(i), prior)
@@ -320,5 +321,6 @@ def test_ess_of_joint_fits(name: str, seed: int) -> None:
         )
         narrow = importance_sample(target, Warped(mean, covariance, 0.5), rng, draws=1000)
         assert narrow.ess < 0.5
-        assert narrow.pareto_k > 0.5
+        tails.append(narrow.pareto_k)
     assert np.mean(shares) > (0.95 if name == "nominal" else 0.85)
+    assert np.mean(tails) > 0.7

@@ -85,9 +85,9 @@ def test_one_tone_from_anywhere(seed: int) -> None:
 
 def test_an_unresolved_pair(seed: int) -> None:
     """Importance sampling with a wide mixture and many draws, and tempering from two starts, agree on ln Z."""
-    gap = 0.6 / MEDIUM.duration
+    gap = 0.7 / MEDIUM.duration
     theta = np.array([[1.0, 1.0, 2.5], [0.8, 2.6, 2.5 + gap]])
-    statistics = observe(theta, 0.5, seed, (MEDIUM,))
+    statistics = observe(theta, 0.4, seed, (MEDIUM,))
     target, lower = Target(statistics, PRIOR, 2), Target(statistics, PRIOR, 1)
     rng = np.random.default_rng(seed)
     gaussian = target.gaussian(single(statistics, theta), 1.0)

@@ -13,6 +13,8 @@ from tone_helpers import LONG, SHORT, model
 from slotflow import Prior
 from slotflow.exact.laplace import fit
 from slotflow.exact.likelihood import Statistics
+from slotflow.exact.orders import across_orders
+from slotflow.exact.tempering import Tempering
 from slotflow.exact.verdict import Check, check_residual, judge, peak_probability
 from slotflow.simulate import simulate
 
@@ -130,6 +132,23 @@ def test_misfits_are_caught(spoil, word: str, seed: int) -> None:
         verdict = judge(checks(series), refined=True, ess=0.99, pareto_k=0.1, false_alarm=1e-3)
         assert verdict.status == "misfit"
         assert word in verdict.reason
+
+
+def test_a_chirp_that_the_prior_cannot_follow(seed: int) -> None:
+    """Tones closer than the prior allows would explain it; what is judged is what the prior allows."""
+    series = built(seed)
+    add_chirp(series, 20 * 0.5 * math.sqrt(2 / LONG.n))
+    statistics = Statistics.from_arrays([torch.as_tensor(x)[None] for x in series], [LONG, SHORT])
+    orders = across_orders(
+        statistics,
+        Prior(),
+        rng=np.random.default_rng(seed),
+        tempering=Tempering(256, 4, 1, 2.0),
+        max_seconds=4.0,
+    )
+    tones = orders.fits[orders.largest]
+    assert np.diff(np.sort(tones[:, 2])).min() > 0.009
+    assert judge(check_residual(statistics, tones, BAND), refined=True).status == "misfit"
 
 
 def test_a_gap_is_caught_without_equal_samples(seed: int) -> None:

@@ -1,4 +1,4 @@
-"""``slotflow evaluate``: every measure of a model beside its target."""
+"""``slotflow evaluate``: every measure of a model, or of the exact layer behind it, beside its target."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ from rich.table import Table
 
 from slotflow.cli import output
 from slotflow.cli.options import Device, Json, ModelName, Seed, help_text
+from slotflow.evaluate.exact_sets import DRAWS, Settings
+from slotflow.evaluate.exact_suite import GROUPS, run_exact_suite
 from slotflow.evaluate.report import Report
 from slotflow.evaluate.suite import PARTS, check_analyser, run_suite
 from slotflow.io import atomic_path
@@ -27,8 +29,13 @@ HELP = help_text(
     "slotflow evaluate --suite model --device cuda",
     "slotflow evaluate --suite model --n 500 --n-classical 0",
     "slotflow evaluate --only stress,frontier --out report.json",
+    "slotflow evaluate --suite exact --jobs 8 --work exact-records",
 )
-SUITES = ("model",)
+SUITES = ("model", "exact")
+SIGNALS = 10_000
+"""Signals per set of the suite `model`."""
+SLOT_DRAWS = 500
+"""Draws per slot of the suite `model`."""
 MARKS = {True: "[green]✓[/green]", False: "[red]✗[/red]", None: "[yellow]?[/yellow]"}
 WIDE = 140
 """Columns of the table where it goes to a file or a pipe."""
@@ -39,13 +46,32 @@ NARROW = 100
 def run(
     suite: Annotated[str, typer.Option(help=f"What to evaluate: {', '.join(SUITES)}.")] = "model",
     model: ModelName = None,
-    n: Annotated[int, typer.Option(min=1, help="Signals per set.")] = 10_000,
+    n: Annotated[
+        int | None,
+        typer.Option(
+            min=1, help=f"Signals per set; {SIGNALS:,}, or what the targets of suite exact ask for."
+        ),
+    ] = None,
     n_classical: Annotated[
         int, typer.Option(min=0, help="Of them, signals for the classical estimator; 0: none.")
     ] = 2000,
-    draws: Annotated[int, typer.Option(min=2, help="Draws per slot.")] = 500,
+    draws: Annotated[
+        int | None,
+        typer.Option(
+            min=2, help=f"Draws per slot ({SLOT_DRAWS}), or of each K ({DRAWS:,}, exact)."
+        ),
+    ] = None,
     only: Annotated[
-        str | None, typer.Option(metavar="SET,...", help=f"Some of: {', '.join(PARTS)}.")
+        str | None,
+        typer.Option(
+            metavar="SET,...",
+            help=f"Some of: {', '.join(PARTS)}; of suite exact: {', '.join(GROUPS)}.",
+        ),
+    ] = None,
+    jobs: Annotated[int, typer.Option(min=1, help="Processes of suite exact, one core each.")] = 1,
+    work: Annotated[
+        Path | None,
+        typer.Option(help="Folder of suite exact's records; a later run goes on from it."),
     ] = None,
     seed: Seed = 0,
     device: Device = None,
@@ -58,17 +84,24 @@ def run(
         raise ValueError(f"--suite: expected one of {SUITES}, received {suite!r}.")
     network = SlotFlow.from_pretrained(model, device=device)
     analyser = check_analyser(network)
-    report = run_suite(
-        analyser,
-        n=n,
-        n_classical=n_classical,
-        draws=draws,
-        device=network.device,
-        seed=seed,
-        only=None if only is None else [part.strip() for part in only.split(",") if part.strip()],
-        progress=not quiet,
-        weights_bytes=_size(model or DEFAULT),
-    )
+    parts = None if only is None else [part.strip() for part in only.split(",") if part.strip()]
+    if suite == "exact":
+        settings = Settings(model=model, seed=seed, draws=draws or DRAWS)
+        report = run_exact_suite(
+            settings, n=n, jobs=jobs, only=parts, work=work, progress=not quiet
+        )
+    else:
+        report = run_suite(
+            analyser,
+            n=n or SIGNALS,
+            n_classical=n_classical,
+            draws=draws or SLOT_DRAWS,
+            device=network.device,
+            seed=seed,
+            only=parts,
+            progress=not quiet,
+            weights_bytes=_size(model or DEFAULT),
+        )
     record = {"model": network.config.name} | report.to_dict()
     if out is not None:
         with atomic_path(out) as temporary:
@@ -84,10 +117,12 @@ def run(
 def _print(name: str, report: Report) -> None:
     """Prints the table, the widths and errors K by K, and how many targets are met."""
     facts = report.facts
-    output.console.print(
-        f"[bold]{escape(name)}[/bold], {facts['signals_per_set']:,} signals per set, {facts['draws']} draws "
-        f"per slot, seed {facts['seed']}, {escape(facts['device'])}"
-    )
+    if facts["suite"] == "exact":
+        about = f"+exact, {facts['draws']} draws of each K, seed {facts['seed']}, processes: {facts['jobs']}"
+    else:
+        about = f", {facts['signals_per_set']:,} signals per set, {facts['draws']} draws per slot, "
+        about += f"seed {facts['seed']}, {facts['device']}"
+    output.console.print(f"[bold]{escape(name)}[/bold]{escape(about)}")
     console = _wide_console()
     notes = console.width >= NARROW
     table = _table()
@@ -113,7 +148,7 @@ def _print(name: str, report: Report) -> None:
         output.console.print("\nPosterior sd and error over the bound, nominal")
         console.print(_by_k(report.by_k), soft_wrap=False)
     verdicts = [row.passed for row in report.rows if row.target is not None]
-    speed = facts["signals_per_second"]
+    speed = facts.get("signals_per_second")
     output.console.print(
         f"\n{verdicts.count(True)} of {len(verdicts)} targets met, {verdicts.count(False)} missed, "
         f"{verdicts.count(None)} open, in {facts['seconds']:.0f} s"

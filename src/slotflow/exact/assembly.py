@@ -8,6 +8,7 @@ of the orders below (`splits.py`). The shares of the parts come from a pilot, wh
 from __future__ import annotations
 
 import itertools
+import math
 
 import numpy as np
 from scipy.special import logsumexp
@@ -21,7 +22,7 @@ from slotflow.exact.splits import Split
 from slotflow.exact.target import Array, Target
 from slotflow.priors import Prior
 
-__all__ = ["Proposer"]
+__all__ = ["Proposer", "laplace_evidence"]
 
 WEAK = 50.0
 """Squared SNR below which a tone may be somewhere else altogether."""
@@ -143,3 +144,19 @@ class Proposer:
         share = (np.exp(log_q - total) * weight).sum(1)
         share = share / share.sum() + (FLOOR if trusted else 1.0) / len(parts)
         return Mixture(parts, share.tolist())
+
+
+def laplace_evidence(target: Target, mode: Mode) -> float:
+    """Laplace's estimate of ln Z around a maximum, as if the prior had no edges."""
+    gaussian = target.gaussian(mode.z)
+    if gaussian is None:
+        return math.inf
+    amplitude = np.clip(np.hypot(mode.z[:, 1], mode.z[:, 2]), *target.prior.amplitude)
+    inside = np.stack(
+        [amplitude, 0 * amplitude, np.linspace(*target.prior.frequency, target.k)], -1
+    )
+    log_prior = float(target.prior.log_prob_theta(inside)) - float(np.log(amplitude).sum())
+    scale = np.sqrt(np.diag(gaussian[1]))
+    _, log_det = np.linalg.slogdet(gaussian[1] / (scale[:, None] * scale))
+    volume = 1.5 * target.k * math.log(2 * math.pi) + 0.5 * log_det + float(np.log(scale).sum())
+    return float(target.log_likelihood(np.array([mode.rss]))[0]) + log_prior + float(volume)

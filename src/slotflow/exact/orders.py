@@ -27,7 +27,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from scipy.special import logsumexp
 
-from slotflow.exact.assembly import Proposer
+from slotflow.exact.assembly import Proposer, laplace_evidence
 from slotflow.exact.births import Births
 from slotflow.exact.importance import Importance, importance_sample
 from slotflow.exact.likelihood import Statistics
@@ -44,6 +44,8 @@ HOPELESS = 16.0
 """Logarithm of the odds beyond which an order is not sampled."""
 MARGIN = 10.0
 """By how much Laplace's estimate may be too small, for all that is known before sampling."""
+TOUCH = 0.1
+"""Bins by which a maximum may undercut the smallest separation."""
 SMALL = 0.05
 """p(K | x) below which an order need not be known as well."""
 
@@ -61,7 +63,8 @@ class Orders:
     results: dict[int, Importance]
     """Draws of the orders that were sampled."""
     fits: dict[int, Array]
-    """(A, φ, f) of the largest likelihood that the prior allows, for each order that was looked at, (K, 3)."""
+    """(A, φ, f) of the largest likelihood that the prior allows, for each order that was looked at, (K, 3);
+    fewer tones where it allows none of that order that were found."""
     seconds: float
     """Time spent."""
     methods: dict[int, str] = field(default_factory=dict)
@@ -145,22 +148,6 @@ def across_orders(
     return search.result()
 
 
-def _laplace(target: Target, mode: Mode) -> float:
-    """Laplace's estimate of ln Z around a maximum, as if the prior had no edges."""
-    gaussian = target.gaussian(mode.z)
-    if gaussian is None:
-        return math.inf
-    amplitude = np.clip(np.hypot(mode.z[:, 1], mode.z[:, 2]), *target.prior.amplitude)
-    inside = np.stack(
-        [amplitude, 0 * amplitude, np.linspace(*target.prior.frequency, target.k)], -1
-    )
-    log_prior = float(target.prior.log_prob_theta(inside)) - float(np.log(amplitude).sum())
-    scale = np.sqrt(np.diag(gaussian[1]))
-    _, log_det = np.linalg.slogdet(gaussian[1] / (scale[:, None] * scale))
-    volume = 1.5 * target.k * math.log(2 * math.pi) + 0.5 * log_det + float(np.log(scale).sum())
-    return float(target.log_likelihood(np.array([mode.rss]))[0]) + log_prior + float(volume)
-
-
 class _Search:
     """State of one call of `across_orders`."""
 
@@ -231,7 +218,7 @@ class _Search:
         if mode is not None and not above:
             largest = float(target.log_likelihood(np.array([mode.rss]))[0]) - math.lgamma(k + 1)
             if largest >= best - HOPELESS and not self.close:
-                largest = min(largest, _laplace(target, mode) + MARGIN)
+                largest = min(largest, laplace_evidence(target, mode) + MARGIN)
             if largest < best - HOPELESS:
                 self.log_z[k], self.methods[k] = largest, "bound"
                 return
@@ -280,16 +267,18 @@ class _Search:
         return log_likelihood - math.lgamma(k + 1) - 1.5 * k * math.log(self.statistics.n)
 
     def _fit(self, k: int) -> Array:
-        """The largest likelihood that the prior allows: a maximum, or else the best of the draws, (K, 3)."""
-        reference = self.statistics.reference
-        modes = [m for m in self.modes.plausible(k) if not m.bounded]
+        """The largest likelihood that the prior allows: a maximum, the best draw, or else that of fewer tones."""
+        reference, prior = self.statistics.reference, self.prior
+        for mode in self.modes.plausible(k):
+            apart = mode.gap(1.0) > prior.min_separation - TOUCH * self.modes.bin
+            if apart and not mode.bounded:
+                return to_theta(mode.z, reference)
         result = self.results.get(k)
-        if modes or result is None or len(result.log_weights) == 0:
-            some = modes or self.modes.found.get(k, [])
-            return to_theta(some[0].z, reference) if some else np.zeros((0, 3))
-        rss = Target(self.statistics, self.prior, k).rss(to_z(result.theta, reference))
-        best: Array = result.theta[int(rss.argmin())]
-        return best
+        if result is not None and len(result.log_weights):
+            rss = Target(self.statistics, prior, k).rss(to_z(result.theta, reference))
+            best: Array = result.theta[int(rss.argmin())]
+            return best
+        return self._fit(k - 1) if k > 0 else np.zeros((0, 3))
 
     def result(self) -> Orders:
         """What was found."""

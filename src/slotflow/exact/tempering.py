@@ -36,6 +36,8 @@ __all__ = ["Tempering", "tempered"]
 
 KEEP = 0.7
 """Share of the particles that stay effective from one temperature to the next."""
+DISAGREE = 0.3
+"""Effective share of the islands below which one of them has found what the others have not."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +85,7 @@ def tempered(
 
     Returns:
         As importance sampling gives it, with method "tempering"; `ess` is the agreement of the islands' evidences and
-        `pareto_k` is 0 if all temperatures were visited within the budget, else inf.
+        `pareto_k` is 0 if all temperatures were visited within the budget and the islands agree, else inf.
     """
     options = Tempering() if options is None else options
     began = time.perf_counter()
@@ -129,7 +131,7 @@ def tempered(
         log_evidence=total + math.log(inside),
         log_evidence_error=math.hypot(spread, math.sqrt((1 - inside) / n)),
         ess=agreement,
-        pareto_k=0.0 if on_time else math.inf,
+        pareto_k=0.0 if on_time and agreement > DISAGREE else math.inf,
         share=inside,
         seconds=time.perf_counter() - began,
         method="tempering",

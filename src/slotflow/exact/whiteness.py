@@ -89,6 +89,7 @@ def check_residual(
 
 def peak_probability(z: float, bins: float) -> float:
     """P(largest peak of a noise periodogram > z) over a range of `bins` = W T independent frequencies."""
+    z = min(z, 700.0)
     single = math.exp(-z)
     rate = bins * math.sqrt(math.pi / 3) * math.sqrt(max(z, 0.0)) * single
     return float(-math.expm1(math.log1p(-min(single, 1 - 1e-16)) - rate))

@@ -1,0 +1,454 @@
+"""The exact suite: rows from records of known quality, work that can be resumed, misfits, and real signals."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import signal
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import integrate
+from statistics_helpers import assert_within
+from typer.testing import CliRunner
+
+from slotflow import Observation, Prior, SlotFlow
+from slotflow.cli import app
+from slotflow.evaluate.exact_coverage import TARGETS
+from slotflow.evaluate.exact_reference import Band, Box, correlation, long_evidence
+from slotflow.evaluate.exact_rows import exact_details, exact_rows
+from slotflow.evaluate.exact_sets import PARTS, Settings, draw_signal, measure, pair_signal, solve
+from slotflow.evaluate.exact_suite import GROUPS, fingerprint, run_exact_suite, sizes
+from slotflow.evaluate.exact_work import Ledger, Record, Worker, run_tasks
+from slotflow.evaluate.misfits import KINDS, misfit
+from slotflow.evaluate.report import Row
+from slotflow.evaluate.sets import GRIDS, SETS
+from slotflow.exact.tempering import Tempering
+from slotflow.simulate import simulate
+
+K_MAX = 10
+
+
+# --- records of known quality --------------------------------------------------------------------
+
+
+def oracle(
+    part: str,
+    index: int,
+    *,
+    ess: float = 0.99,
+    narrow: float = 1.0,
+    boast: float = 1.0,
+    off: float = 0.0,
+    blind: bool = False,
+) -> Record:
+    """A record as a calibrated posterior leaves it; the arguments spoil it.
+
+    Args:
+        part: Part.
+        index: Signal.
+        ess: Effective share of the draws.
+        narrow: How many times too narrow the posterior is.
+        boast: How many times too small the stated doubt about K is.
+        off: Error of ln Z in standard errors, and of a correlation in units of 0.05.
+        blind: Whether no misfit is ever seen.
+    """
+    rng = np.random.default_rng([index, sum(map(ord, part))])
+    kind, record = PARTS[part].kind, {"i": index}
+    if kind == "misfit":
+        p = float(rng.random()) if blind else 0.0
+        return record | {"status": "misfit", "p": p, "check": "level", "snr": 20.0}
+    if kind == "evidence":
+        error, other = 0.01, 0.05
+        theirs = rng.normal(0, other)
+        ours = rng.normal(0, error) + off * math.hypot(error, other)
+        return record | {
+            "k": 2,
+            "ours": ours,
+            "error": error,
+            "theirs": theirs,
+            "their_error": other,
+        }
+    if kind == "correlation":
+        matrix = np.eye(6)
+        return record | {"ours": (matrix + 0.05 * off).tolist(), "theirs": matrix.tolist()}
+    if kind == "time":
+        return record | {"seconds": 0.2}
+    if kind == "batch":
+        return record | {"signals": 10, "seconds": 1.0, "network_seconds": 0.1}
+
+    def level() -> float:
+        """Of a truth that strays `narrow` times too far."""
+        return float(0.5 * (1 + math.erf(narrow * rng.standard_normal() / math.sqrt(2))))
+
+    k = 5 + index % 2 if part != "weak" else index % 7
+    doubt = 0.4 * float(rng.random()) if part in ("frontier", "weak") else 0.0
+    wrong = bool(rng.random() < doubt)
+    other = k + 1 if k < 6 else k - 1
+    first, second = (other, k) if wrong else (k, other)
+    probs = np.zeros(K_MAX + 1)
+    probs[first], probs[second] = 1 - doubt / boast, doubt / boast
+    network = np.zeros(K_MAX + 1)
+    network[first if rng.random() < 0.9 else 0] = 1.0  # right less often than the exact answer
+    return record | {
+        "k": k,
+        "k_probs": probs.tolist(),
+        "network": network.tolist(),
+        "classical": first,
+        "ess": ess,
+        "method": "importance",
+        "levels": [[level() for _ in range(3)] for _ in range(k)],
+        "joint": abs(2 * level() - 1) if k else None,
+        "sigma_level": level(),
+        "status": "exact",
+        "p": float(rng.random()),
+        "check": "colour",
+        "total_seconds": 0.3,
+    }
+
+
+def oracle_worker(**spoilt: Any) -> Worker:
+    return partial(oracle, **spoilt)
+
+
+def rows_of(part: str, n: int, **spoilt: Any) -> list[Row]:
+    records = {part: [oracle(part, i, **spoilt) for i in range(n)]}
+    return exact_rows(records, eryn=False)
+
+
+def test_a_calibrated_posterior_misses_nothing() -> None:
+    report = run_exact_suite(n=400, jobs=0, make=oracle_worker)
+    assert [row.measure for row in report.missed] == []
+    undecided = {row.measure for row in report.rows if row.target and row.passed is None}
+    alarms = {f"misfit: false alarms, {name}" for name in ("nominal", "stress", "frontier", "weak")}
+    assert undecided - alarms == {"times faster than Eryn"}  # 1 % of 400 is 4, or a few more
+    assert report["times faster than Eryn"].note == "not measured yet"
+    assert report["frontier: exact-K ahead of the network"].value > 0
+    assert report["frontier: exact-K ahead of the classical estimator"].value == 0
+    assert report["weak: share called exact"].value == 1
+    assert report.facts["signals"]["nominal"] == 400 and report.facts["signals"]["batch"] == 1
+    json.dumps(report.to_dict(), allow_nan=False)
+
+
+@pytest.mark.parametrize(
+    ("part", "spoilt", "missed"),
+    [
+        (
+            "nominal",
+            {"ess": 0.5},
+            {"nominal: ESS per draw, mean", "nominal: ESS per draw, worst 1 %"},
+        ),
+        (
+            "nominal",
+            {"narrow": 1.5},
+            {f"nominal: coverage − α, standard errors, {x}" for x in ("joint", "f", "A", "φ", "σ")},
+        ),
+        ("frontier", {"boast": 8.0}, {"frontier: ECE of p(K | x)"}),
+        ("weak", {"boast": 8.0}, {"weak: ECE of p(K | x)"}),
+        ("evidence", {"off": 8.0}, {"ln Z − independent, standard errors"}),
+        ("correlation", {"off": 1.2}, {"pair: correlation − long SMC"}),
+        ("chirp", {"blind": True}, {"misfit: chirp caught"}),
+    ],
+)
+def test_a_wrong_posterior_is_found_out(
+    part: str, spoilt: dict[str, Any], missed: set[str]
+) -> None:
+    n = 20 if PARTS[part].kind in ("evidence", "correlation") else 400
+    assert {row.measure for row in rows_of(part, n, **spoilt) if row.passed is False} == missed
+    assert not [row for row in rows_of(part, n) if row.passed is False]
+
+
+def test_narrow_frontier_misses_three_percent() -> None:
+    rows = {row.measure: row for row in rows_of("frontier", 400, narrow=1.3)}
+    for symbol in ("f", "A", "φ"):
+        row = rows[f"frontier: coverage − α, {symbol}"]
+        assert row.passed is False and row.value < -0.03
+
+
+def test_coverage_counts_truths_without_draws_as_outside() -> None:
+    records = [oracle("nominal", i) for i in range(200)]
+    for record in records[:60]:
+        record |= {
+            "levels": [[1.0] * 3] * record["k"],
+            "joint": 1.0,
+            "sigma_level": 1.0,
+            "ess": 0.0,
+        }
+    rows = {row.measure: row for row in exact_rows({"nominal": records}, eryn=False)}
+    assert rows["nominal: coverage − α, standard errors, joint"].value < -4
+    assert rows["nominal: ESS per draw, worst 1 %"].value == 0
+
+
+def test_paired_rows_follow_the_sign_test() -> None:
+    """Of ten signals on which two methods differ, losing two to eight is not significant at 5 %; one to nine is."""
+    for alone, passed in ((2, True), (1, False)):
+        records = [oracle("frontier", i) for i in range(100)]
+        for i, record in enumerate(records):
+            right = i >= 10 or i < alone
+            answer = record["k"] if right else record["k"] - 1
+            record["k_probs"] = np.eye(K_MAX + 1)[answer].tolist()
+            record["network"] = np.eye(K_MAX + 1)[record["k"] - (i < alone)].tolist()
+        rows = {row.measure: row for row in exact_rows({"frontier": records}, eryn=False)}
+        row = rows["frontier: exact-K ahead of the network"]
+        assert row.value == pytest.approx((alone - (10 - alone)) / 100)
+        assert row.passed is passed
+
+
+def test_few_signals_cannot_miss_what_their_own_doubt_expects() -> None:
+    records = [oracle("stress", i) for i in range(40)]
+    truth = records[0]["k"]
+    for top, passed in ((0.6, None), (1.0 - 1e-9, False)):
+        probs = np.zeros(K_MAX + 1)
+        probs[truth + 1], probs[truth] = top, 1 - top
+        records[0]["k_probs"] = probs.tolist()
+        row = next(
+            row
+            for row in exact_rows({"stress": records}, eryn=False)
+            if row.measure == "stress: exact-K errors in 2,000"
+        )
+        assert row.value == 50 and row.passed is passed
+
+
+def test_every_target_has_its_row() -> None:
+    parts = {name: [oracle(name, i) for i in range(30)] for name in PARTS}
+    parts["batch"] = parts["batch"][:1]
+    written = {str(row.target) for row in exact_rows(parts) if row.target is not None}
+    assert {str(target) for target in TARGETS.values()} <= written
+    assert exact_details(parts)["nominal"]["verdicts"] == {"exact": 30}
+
+
+# --- work that can be resumed --------------------------------------------------------------------
+
+
+def test_sizes() -> None:
+    assert sizes(list(GROUPS), None)["nominal"] == 2000
+    few = sizes(list(GROUPS), 7)
+    assert few["frontier"] == few["chirp"] == few["evidence"] == 7
+    assert few["correlation"] == 5 and few["batch"] == 1
+    numbers = [part.number for part in PARTS.values()] + [s.number for s in SETS.values()]
+    assert len(set(numbers)) == len(numbers) and max(numbers) < 256
+
+
+def test_a_later_run_goes_on_from_the_records(tmp_path: Path) -> None:
+    asked: list[tuple[str, int]] = []
+
+    def counting() -> Worker:
+        def work(part: str, index: int) -> Record:
+            asked.append((part, index))
+            return oracle(part, index)
+
+        return work
+
+    run = partial(run_exact_suite, jobs=0, work=tmp_path, make=counting)
+    first = run(n=5, only=["nominal", "time"])
+    assert len(asked) == 5 + 5 + 1
+    file = tmp_path / "nominal-0.jsonl"
+    with file.open("a") as out:
+        out.write('{"i": 7, "k"')  # a run that was cut short while it wrote
+    asked.clear()
+    again = run(n=8, only=["nominal"])
+    assert asked == [("nominal", i) for i in (5, 6, 7)]
+    assert [json.loads(line)["i"] for line in file.read_text().splitlines()[-3:]] == [5, 6, 7]
+    asked.clear()
+    assert run(n=5, only=["nominal"])["nominal: ESS per draw, mean"].note.startswith("5 signals")
+    assert asked == [] and len(first.rows) > 0 and again.facts["analysed"] == 3
+    with pytest.raises(ValueError, match="made differently"):
+        run(settings=Settings(draws=100), n=5, only=["nominal"])
+
+
+def test_ctrl_c_keeps_what_was_done(tmp_path: Path) -> None:
+    def interrupted() -> Worker:
+        def work(part: str, index: int) -> Record:
+            if index == 2:
+                os.kill(os.getpid(), signal.SIGINT)
+            return oracle(part, index)
+
+        return work
+
+    with pytest.raises(KeyboardInterrupt):
+        run_exact_suite(n=6, jobs=0, work=tmp_path, only=["stress"], make=interrupted)
+    lines = (tmp_path / "stress-0.jsonl").read_text().splitlines()
+    assert [json.loads(line)["i"] for line in lines[1:]] == [0, 1, 2]
+
+
+def test_processes_work_together() -> None:
+    found: dict[int, Record] = {}
+    tasks = [("nominal", i) for i in range(5)]
+    run_tasks(
+        tasks, oracle_worker, lambda part, record: found.update({record["i"]: record}), jobs=2
+    )
+    assert found == {i: oracle("nominal", i) for i in range(5)}
+
+
+def test_ledger_in_memory() -> None:
+    ledger = Ledger(None, {})
+    for i in (3, 0):
+        ledger.add({"i": i})
+    assert ledger.first(3) == [{"i": 0}] and ledger.first(4) == [{"i": 0}, {"i": 3}]
+    assert fingerprint() == fingerprint()
+
+
+@pytest.mark.parametrize("options", [{"only": ["moon"]}, {"only": []}, {"jobs": -1}, {"n": 0}])
+def test_refuses(options: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="expected"):
+        run_exact_suite(make=oracle_worker, **options)
+
+
+def test_command_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    module = "slotflow.cli.evaluate.run_exact_suite"
+    monkeypatch.setattr(module, partial(run_exact_suite_in_this_process, tmp_path))
+    out = tmp_path / "report.json"
+    flags = ["evaluate", "--suite=exact", "--n=9", "--only=nominal, time", "--seed=4", "-q"]
+    result = CliRunner().invoke(app, [*flags, f"--out={out}", "--json"], catch_exceptions=False)
+    record = json.loads(result.stdout)
+    assert record == json.loads(out.read_text()) and record["model"] == "zoom"
+    assert record["facts"]["seed"] == 4 and record["facts"]["suite"] == "exact"
+    assert {row["measure"] for row in record["rows"]} >= {
+        "nominal: ESS per draw, mean",
+        "time, K = 9, ms",
+    }
+    shown = CliRunner().invoke(app, flags, catch_exceptions=False).stdout
+    assert "zoom+exact, 2000 draws of each K, seed 4" in shown and "targets met" in shown
+
+
+def run_exact_suite_in_this_process(folder: Path, settings: Settings, **options: Any) -> Any:
+    assert options["jobs"] == 1 and options["work"] is None
+    return run_exact_suite(settings, **(options | {"jobs": 0, "make": oracle_worker}))
+
+
+# --- misfits -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_misfits(kind: str, seed: int) -> None:
+    observation, snr = misfit(kind, Prior(), GRIDS, seed)
+    again, _ = misfit(kind, Prior(), GRIDS, seed)
+    long, short = observation.streams
+    np.testing.assert_array_equal(long.values, again.long.values)
+    assert (long.n, short.n) == (3000, 5120)
+    assert snr == pytest.approx(20, rel=1e-6) or (kind in ("gap", "clipped") and snr > 20)
+    if kind == "gap":
+        zero = np.flatnonzero(long.values == 0)
+        assert len(zero) in (149, 150, 151) and np.ptp(zero) == len(zero) - 1
+    if kind == "clipped":
+        for stream in (long, short):
+            top = stream.values == stream.values.max()
+            assert top.sum() > 5 and stream.values.min() == -stream.values.max()
+
+
+def test_misfit_spectra(seed: int) -> None:
+    """What is added has the SNR that is promised and lies where it should."""
+    sim = simulate(Prior(), 1, *GRIDS, mode="physical", seed=seed)
+    share: dict[str, Any] = {}
+    for kind in ("chirp", "outside", "red"):
+        observation, snr = misfit(kind, Prior(), GRIDS, seed)
+        added = [
+            s.values - x[0].double().numpy()
+            for s, x in zip(observation.streams, (sim.long, sim.short), strict=True)
+        ]
+        assert float(np.linalg.norm(added[0])) / float(sim.sigma) == pytest.approx(snr, rel=1e-4)
+        assert np.linalg.norm(added[1]) > 0
+        power = np.abs(np.fft.rfft(added[0])) ** 2
+        share[kind] = power / power.sum()
+    f = np.fft.rfftfreq(3000, 0.1)
+    inside = (f > 2.49) & (f < 3.01)
+    assert share["chirp"][inside].sum() > 0.95
+    assert share["chirp"].max() < 0.38 < share["outside"].max()  # a tone between two bins: 0.405
+    assert not inside[share["outside"].argmax()]
+    assert share["red"][f < 0.1].sum() > 0.9
+    with pytest.raises(ValueError, match="expected a misfit"):
+        misfit("comet", Prior(), GRIDS, seed)
+
+
+# --- the independent estimate --------------------------------------------------------------------
+
+
+def test_starts_are_normalized(seed: int) -> None:
+    """The mean over one density of the ratio of two is the mass that the other has there: 1 inside it."""
+    rng = np.random.default_rng(seed)
+    prior = Prior(min_separation=0.0)
+    band = Band(prior, (2.6, 2.62), 2, 150.0, seed)
+    z = band.sample(4000, rng)
+    assert (np.diff(z[..., 0], axis=-1) > 0).all() and np.isfinite(band.log_prob(z)).all()
+    centre = np.array([[2.605, 0.9, 0.1], [2.615, -0.8, 0.3]])
+    box = Box(centre, np.full((2, 3), [0.004, 0.2, 0.2]))
+    y = box.sample(20_000, rng)
+    # ∫ of the band's density over the box, by draws of the box and by counting the band's own draws.
+    mass = np.exp(band.log_prob(y) - box.log_prob(y))
+    direct = float(np.isfinite(box.log_prob(band.sample(200_000, rng))).mean())
+    error = math.hypot(float(mass.std()) / math.sqrt(len(y)), math.sqrt(direct / 200_000))
+    assert_within(float(mass.mean()), direct, error)
+    assert direct > 0
+    area = integrate.quad(
+        lambda f: math.exp(Box(centre[:1], box.half[:1]).log_density), 2.601, 2.609
+    )
+    assert area[0] * 0.4**2 == pytest.approx(1)
+
+
+def test_correlation(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    factor = rng.standard_normal((3, 3))
+    x = (rng.standard_normal((5000, 3)) @ factor.T) * 0.05
+    weights = rng.random(5000)
+    weights /= weights.sum()
+    theta = (x + np.array([1.0, 0.0, 2.7]))[:, None, :]
+    theta[..., 1] %= 2 * np.pi
+    expected = np.cov(x.T, aweights=weights)
+    expected /= np.sqrt(np.outer(np.diag(expected), np.diag(expected)))
+    np.testing.assert_allclose(correlation(theta, weights), expected, atol=1e-9)
+
+
+def test_pair_is_close(seed: int) -> None:
+    sim = pair_signal(PARTS["correlation"], 3, seed % 1000)
+    f = sim.components(0)[:, 2]
+    assert np.diff(f)[0] == pytest.approx(1.2 / 300) and f.max() < 3.0
+    assert isinstance(sim.observation(0), Observation)
+
+
+# --- real signals --------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def zoom() -> SlotFlow:
+    return SlotFlow.from_pretrained()
+
+
+def test_one_signal_and_its_evidence(zoom: SlotFlow) -> None:
+    part = PARTS["evidence"]
+    sim = draw_signal(part, 1, 0)
+    truth = sim.components(0)
+    assert len(truth) == 2
+    _, post = solve(zoom, sim.observation(0), part.prior, 500, 0, 10.0)
+    record = measure(post, truth, float(sim.sigma), 3)
+    assert json.loads(json.dumps(record)) == record
+    assert record["k"] == 2 and int(np.argmax(record["k_probs"])) == 2 and record["ess"] > 0.5
+    assert record["status"] == "exact" and np.shape(record["levels"]) == (2, 3)
+    assert all(
+        0 < u < 1 for u in [*np.ravel(record["levels"]), record["joint"], record["sigma_level"]]
+    )
+    short = Tempering(particles=512, islands=8, sweeps=3, max_seconds=30.0)
+    other = long_evidence(sim, part.prior, 1, short)
+    error = math.hypot(other.log_evidence_error, record["log_z_error"])
+    assert_within(record["log_z"], other.log_evidence, max(error, 0.1))
+    # A truth far from the posterior is outside of every region.
+    moved = truth.copy()
+    moved[:, 2] += 0.001
+    assert measure(post, moved, float(sim.sigma), 3)["joint"] > 0.99
+    # A number of tones without draws as well.
+    absent = measure(post, np.zeros((9, 3)), float(sim.sigma), 3)
+    assert absent["joint"] == 1 and absent["ess"] == 0 and np.all(np.array(absent["levels"]) == 1)
+
+
+def test_weak_tones_start_from_the_uniform_law(zoom: SlotFlow) -> None:
+    part = PARTS["weak"]
+    prior = replace(part.prior, k_max=2)
+    index = next(i for i in range(50) if int(draw_signal(part, i, 0).k) == 1)
+    sim = draw_signal(part, index, 0)
+    first, post = solve(zoom, sim.observation(0), prior, 200, 0, 2.0)
+    assert first.prior == post.prior == prior
+    assert measure(post, sim.components(0), float(sim.sigma), 0)["k"] == 1

@@ -9,6 +9,7 @@ moves it to any other prior p(K) by the two log terms, which cancel when p = p_t
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 
 import numpy as np
@@ -20,7 +21,7 @@ from slotflow.config import EncoderConfig
 from slotflow.encoders.pooled import HybridPool, mlp
 from slotflow.priors import Prior, normalized
 
-__all__ = ["CardinalityHead", "k_posterior"]
+__all__ = ["CardinalityHead", "check_k_prior", "k_posterior", "under_k_prior"]
 
 
 class CardinalityHead(nn.Module):
@@ -81,3 +82,17 @@ def check_k_prior(k_prior: ArrayLike | Mapping[int, float], prior: Prior) -> NDA
             f"trained on K = {prior.k_min}..{prior.k_max}; set that entry to 0."
         )
     return probs
+
+
+def under_k_prior(
+    prior: Prior, k_prior: ArrayLike | Mapping[int, float] | None, trained: Prior
+) -> Prior:
+    """The prior with another p(K), which `check_k_prior` accepts; as it is for None."""
+    if k_prior is None:
+        return prior
+    probs = check_k_prior(k_prior, trained)
+    low, high = np.flatnonzero(probs)[[0, -1]].tolist()
+    high = max(high, 1)
+    return dataclasses.replace(
+        prior, k_min=low, k_max=high, k_probs=tuple(probs[low : high + 1].tolist())
+    )

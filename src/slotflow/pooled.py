@@ -10,7 +10,7 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from slotflow.cardinality import CardinalityHead, check_k_prior, k_posterior
+from slotflow.cardinality import CardinalityHead, k_posterior, under_k_prior
 from slotflow.config import Grid, ModelConfig
 from slotflow.encoders.pooled import Encoding, PooledEncoder
 from slotflow.flow import ConditionalFlow
@@ -69,10 +69,7 @@ class PooledSlotFlow(SlotFlow):
                 f"expected data of the size of the training's (amplitudes {self.config.prior.amplitude}), "
                 f"received values up to {np.abs(first.long.values).max():.3g}, which overflow; rescale them."
             )
-        stated = prior
-        if k_prior is not None:
-            chosen = check_k_prior(k_prior, self.config.prior)
-            stated = dataclasses.replace(self.config.prior, k_min=0, k_probs=tuple(chosen.tolist()))
+        stated = under_k_prior(prior, k_prior, self.config.prior)
         posteriors = []
         for i, obs in enumerate(chunk):
             slots = FlowSlots(self.flow, self.target, encoding.context[i], self.config.prior)

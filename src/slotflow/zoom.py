@@ -6,7 +6,6 @@ The band may lie anywhere below Nyquist, up to 150 bins 1/T wide.
 
 from __future__ import annotations
 
-import dataclasses
 import math
 import warnings
 from collections.abc import Mapping
@@ -17,7 +16,7 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from slotflow.analysis import Analysis
-from slotflow.cardinality import check_k_prior, k_posterior
+from slotflow.cardinality import check_k_prior, k_posterior, under_k_prior
 from slotflow.config import Grid, ModelConfig, ZoomConfig
 from slotflow.encoders.spectral import SpectralEncoder
 from slotflow.encoders.window import Spectrum, spectrum
@@ -157,12 +156,7 @@ class ZoomSlotFlow(SlotFlow):
         for i, obs in enumerate(chunk):
             groups.setdefault(tuple((s.grid, s.sigma) for s in obs.streams), []).append(i)
         posteriors: dict[int, Posterior] = {}
-        stated = prior
-        if k_prior is not None:
-            chosen = check_k_prior(k_prior, self.config.prior)
-            stated = dataclasses.replace(
-                prior, k_min=0, k_max=self.k_max, k_probs=tuple(chosen.tolist())
-            )
+        stated = under_k_prior(prior, k_prior, self.config.prior)
         for members in groups.values():
             streams = chunk[members[0]].streams  # all members are sampled alike
             series = [

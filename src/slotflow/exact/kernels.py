@@ -43,7 +43,6 @@ from torch import Tensor
 from slotflow.config import Grid
 
 __all__ = [
-    "compile_gram",
     "dirichlet",
     "energy",
     "fold",
@@ -113,31 +112,13 @@ def gram(frequency: Tensor, grid: Grid) -> tuple[Tensor, Tensor]:
         The even matrix, of (cos_1..cos_K, u sin_1..u sin_K), and the odd one, of (sin_1..sin_K, u cos_1..u cos_K),
         shape (..., 2K, 2K) each.
     """
-    even, odd = _unit_gram(frequency * grid.dt, grid.n)
-    one = even.new_ones(frequency.shape[-1])
-    unit = torch.cat([one, grid.dt * one])
-    unit = unit[:, None] * unit
-    return even * unit, odd * unit
-
-
-def _unit_gram_eager(cycles: Tensor, n: int) -> tuple[Tensor, Tensor]:
-    """The Gram matrices for dt = 1, frequencies being in cycles per sample."""
-    a, b = cycles[..., :, None], cycles[..., None, :]
-    s0, s1, s2 = dirichlet(torch.stack([a - b, a + b]), Grid(n, 1.0))
+    a, b = frequency[..., :, None], frequency[..., None, :]
+    s0, s1, s2 = dirichlet(torch.stack([a - b, a + b]), grid)
     s0, s1, s2 = 0.5 * s0, 0.5 * s1, 0.5 * s2
     cross = s1[0] + s1[1]  # u sin_a · cos_b and sin_a · u cos_b
     even = torch.cat([s0[0] + s0[1], cross.mT], -1), torch.cat([cross, s2[0] - s2[1]], -1)
     odd = torch.cat([s0[0] - s0[1], cross], -1), torch.cat([cross.mT, s2[0] + s2[1]], -1)
     return torch.cat(even, -2), torch.cat(odd, -2)
-
-
-_unit_gram = _unit_gram_eager
-
-
-def compile_gram() -> None:
-    """Has the Gram matrices computed by compiled code from now on: a hundred small operations become a few."""
-    global _unit_gram
-    _unit_gram = torch.compile(_unit_gram_eager)
 
 
 def energy(frequency: Tensor, c: Tensor, grid: Grid) -> Tensor:
@@ -203,7 +184,6 @@ def moments(folded: Tensor, frequency: Tensor, grid: Grid, powers: int = 2) -> l
     return sums
 
 
-@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
 @functools.lru_cache(maxsize=64)
 def series_coefficients(n: int) -> tuple[tuple[float, ...], ...]:
     """Coefficients of the three power series in −v², lowest first."""

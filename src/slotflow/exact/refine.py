@@ -202,8 +202,7 @@ def _medians(post: Posterior, k: int, seed: int) -> Array:
 
 def _verdict(orders: Orders, statistics: Statistics, prior: Prior) -> Verdict:
     """Judges the result by its draws and by the residual of the largest K that is plausible."""
-    plausible = [k for k, p in enumerate(orders.k_probs) if p > 0.05 and k in orders.fits]
-    fit = orders.fits[max(plausible)] if plausible else np.zeros((0, 3))
+    fit = orders.fits.get(orders.largest, np.zeros((0, 3)))
     best = orders.results.get(orders.k_map)
     return judge(
         check_residual(statistics, fit, prior.frequency),

@@ -11,7 +11,7 @@ import torch
 from slotflow import Grid, Observation, Posterior, Prior, SlotFlow, simulate
 from slotflow.evaluate.bounds import crb_covariance
 from slotflow.exact.birth import BirthProposal
-from slotflow.exact.refine import RefinedPosterior
+from slotflow.exact.refine import RefinedPosterior, unvisited
 
 LONG, SHORT = Grid(3000, 0.1), Grid(5120, 1 / 512)
 
@@ -168,3 +168,13 @@ def test_birth_proposal_without_components_is_the_prior() -> None:
     proposal = BirthProposal(np.zeros((10, 0, 3)), prior)
     expected = -np.log(1.0 * 2 * np.pi * 0.5)
     np.testing.assert_allclose(proposal.logpdf(proposal.rvs(5)), expected)
+
+
+def test_an_order_that_was_not_reached_is_named(pair: tuple[Posterior, RefinedPosterior]) -> None:
+    """A search that ended beside a plausible K is not called exact."""
+    orders, prior = pair[1].orders, Prior(k_min=0, min_separation=0.0)
+    assert unvisited(orders, prior) == []
+    cut = orders.log_evidence.copy()
+    cut[3] = -np.inf
+    assert unvisited(dataclasses.replace(orders, log_evidence=cut), prior) == [3]
+    assert unvisited(dataclasses.replace(orders, log_evidence=cut), Prior(k_min=0, k_max=2)) == []

@@ -158,10 +158,10 @@ def measure(post: RefinedPosterior, truth: NDArray[np.float64], sigma: float, se
     joint: float | None = 1.0 if k else None
     noise = 1.0
     if drawn:
-        v = np.random.default_rng([seed % 2**63, 1]).random(2)
+        v = np.random.default_rng([seed % 2**63, 1]).random(2).tolist()
         n = RANKED
-        theta, levels_sigma = post.sample(n, k, seed), post.sample_sigma(n, k, seed)
-        noise = (float((levels_sigma < sigma).sum()) + v[0]) / (n + 1)
+        theta, sigmas = post.sample(n, k, seed), post.sample_sigma(n, k, seed)
+        noise = (float((sigmas < sigma).sum()) + v[0]) / (n + 1)
         if k:
             mask = torch.ones(1, k, dtype=torch.bool)
             both = torch.from_numpy(theta)[None], torch.from_numpy(truth)[None]

@@ -10,10 +10,11 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, ProcessPoolExecutor, wait
 from contextlib import contextmanager
 from multiprocessing import get_context
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 from slotflow.processes import stop_signals
@@ -99,23 +100,38 @@ def run_tasks(
                 done(part, worker(part, index))
             return
         with _pool(jobs, make) as pool:
-            left, running = iter(tasks), dict[Future[Record], str]()
-            while True:
-                while len(running) < 2 * jobs and not stop.is_set():
-                    task = next(left, None)
-                    if task is None:
-                        break
-                    running[pool.submit(_call, *task)] = task[0]
-                if not running:
-                    break
-                # A wait without an end would keep the handler of Ctrl-C waiting too.
-                for future in wait(running, timeout=1.0, return_when=FIRST_COMPLETED).done:
-                    done(running.pop(future), future.result())
-                if stop.is_set():
-                    for future in [f for f in running if f.cancel()]:
-                        del running[future]
+            try:
+                _share_out(pool, tasks, done, 2 * jobs, stop)
+            except BrokenExecutor:  # Ctrl-C reaches processes that have hardly begun
+                if not stop.is_set():
+                    raise
         if stop.is_set():
             raise KeyboardInterrupt
+
+
+def _share_out(
+    pool: ProcessPoolExecutor,
+    tasks: Sequence[tuple[str, int]],
+    done: Callable[[str, Record], None],
+    most: int,
+    stop: Event,
+) -> None:
+    """Keeps at most so many tasks under way until all are done, or those that run when asked to stop."""
+    left, running = iter(tasks), dict[Future[Record], str]()
+    while True:
+        while len(running) < most and not stop.is_set():
+            task = next(left, None)
+            if task is None:
+                break
+            running[pool.submit(_call, *task)] = task[0]
+        if not running:
+            return
+        # A wait without an end would keep the handler of Ctrl-C waiting too.
+        for future in wait(running, timeout=1.0, return_when=FIRST_COMPLETED).done:
+            done(running.pop(future), future.result())
+        if stop.is_set():
+            for future in [f for f in running if f.cancel()]:
+                del running[future]
 
 
 @contextmanager

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slotflow.exact.likelihood import Statistics
-from slotflow.exact.orders import Orders, across_orders
+from slotflow.exact.orders import NEGLIGIBLE, Orders, across_orders
 from slotflow.exact.target import Array, Target, residuals, to_z
 from slotflow.exact.tempering import Tempering
 from slotflow.exact.verdict import Verdict, check_residual, judge
@@ -204,7 +204,7 @@ def _verdict(orders: Orders, statistics: Statistics, prior: Prior) -> Verdict:
     """Judges the result by its draws and by the residual of the largest K that is plausible."""
     fit = orders.fits.get(orders.largest, np.zeros((0, 3)))
     best = orders.results.get(orders.k_map)
-    return judge(
+    verdict = judge(
         check_residual(statistics, fit, prior.frequency),
         refined=best is not None,
         ess=0.0 if best is None else best.ess,
@@ -212,3 +212,19 @@ def _verdict(orders: Orders, statistics: Statistics, prior: Prior) -> Verdict:
         k_error=orders.k_error,
         at_k_max=float(orders.k_probs[prior.k_max]),
     )
+    missing = unvisited(orders, prior)
+    if verdict.status == "exact" and missing:
+        reason = f"the time budget ended before K = {missing[0]} was looked at; raise max_seconds"
+        return Verdict("approximate", reason, verdict.checks)
+    return verdict
+
+
+def unvisited(orders: Orders, prior: Prior) -> list[int]:
+    """Orders beside a plausible one that the prior allows and that were not looked at."""
+    possible = np.pad(prior.k_probs_full > 0, (0, len(orders.k_probs) - prior.k_max - 1))
+    seen = orders.log_evidence > -np.inf
+    plausible = orders.k_probs > NEGLIGIBLE
+    beside = np.zeros_like(plausible)
+    beside[1:] |= plausible[:-1]
+    beside[:-1] |= plausible[1:]
+    return [int(k) for k in np.flatnonzero(beside & possible & ~seen)]

@@ -125,11 +125,7 @@ class ZoomSlotFlow(SlotFlow):
         self, view: Spectrum, statistics: Statistics
     ) -> tuple[Tensor, Tensor, Tensor, Slots, Tensor]:
         """Tokens, places, final logits, the slots of the first count and their number."""
-        half = (
-            view.z.is_cuda and view.z.dtype == torch.float32
-        )  # as in training; twice as fast there
-        with torch.autocast(view.z.device.type, torch.bfloat16, enabled=half):
-            tokens, heat, pooled, logits = self.encoder(view)
+        tokens, heat, pooled, logits = self.encoder(view)
         places = propose(heat, view.band, self.k_max)
         k = logits.argmax(-1).cpu()
         slots = self.refine(view, statistics, tokens, places, k)

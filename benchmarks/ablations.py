@@ -1,6 +1,6 @@
 """What each part of `zoom` is worth: the same short training with one part changed at a time.
 
-    python benchmarks/ablations.py --steps 1200 --jobs 4 --out docs/data/ablations.json
+    python benchmarks/ablations.py --steps 800 --jobs 5 --out docs/data/ablations.json
     python benchmarks/ablations.py --table docs/data/ablations.json
 
 Every variant sees the same number of signals, from the same seed, with a cosine schedule over them, and is then
@@ -181,7 +181,7 @@ def table(path: Path) -> str:
 def main() -> None:
     """Runs what is asked for."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--steps", type=int, default=1200, help="training steps of each variant")
+    parser.add_argument("--steps", type=int, default=800, help="training steps of each variant")
     parser.add_argument("--n", type=int, default=4000, help="signals of each evaluation set")
     parser.add_argument("--jobs", type=int, default=1, help="variants at once")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")

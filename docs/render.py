@@ -1,4 +1,4 @@
-"""Fills the tables of README.md and docs/ from the model's card, and draws the pictures beside them.
+"""Fills the tables of README.md and docs/ from the model's card and docs/data/, and draws the pictures beside them.
 
     python docs/render.py            # tables, diagram, training curve and demo
     python docs/render.py --check    # exit code 1 if a table is not what the card says
@@ -15,11 +15,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from diagram import draw
-
-from slotflow.cards import Card, embedded_card
-
 ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "benchmarks"))
+
+from ablations import table as ablation_table  # noqa: E402
+from diagram import draw  # noqa: E402
+
+from slotflow.cards import Card, embedded_card  # noqa: E402
+
 PAGES = ("README.md", "docs/model.md")
 MODEL = "zoom"
 ENOUGH = 100
@@ -167,6 +170,7 @@ def render_tables(card: Card) -> Iterator[tuple[str, str]]:
         ("date of the card", card.date),
     )
     yield "training", table(("", ""), facts)
+    yield "ablations", ablation_table(ROOT / "docs" / "data" / "ablations.json")
 
 
 def table(header: tuple[str, ...], rows: Any) -> str:

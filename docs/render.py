@@ -1,6 +1,6 @@
 """Fills the tables of README.md and docs/ from the model's card and docs/data/, and draws the pictures beside them.
 
-    python docs/render.py            # tables, diagram, training curve and demo
+    python docs/render.py            # tables, diagram, training curves and demo
     python docs/render.py --check    # exit code 1 if a table is not what the card says
 
 A table stands between ``<!-- begin NAME -->`` and ``<!-- end NAME -->``; nothing else of a page is touched.
@@ -225,15 +225,16 @@ def measured(row: dict[str, Any]) -> bool:
 
 
 def draw_pictures() -> None:
-    """Diagram, training curve and demo."""
+    """Diagram, training curves and demo."""
     from slotflow import SlotFlow, simulate
     from slotflow.cli.demo import SEED
     from slotflow.plots import plot_posterior, plot_training, save_figure
 
     images = ROOT / "docs" / "images"
     (images / "zoom.svg").write_text(draw(), encoding="utf-8")
-    curve = plot_training(ROOT / "docs" / "data" / "zoom-metrics.jsonl")
-    save_figure(curve, images / "zoom-training.png", dpi=110)
+    for name in ("zoom", "paper"):
+        curve = plot_training(ROOT / "docs" / "data" / f"{name}-metrics.jsonl")
+        save_figure(curve, images / f"{name}-training.png", dpi=110)
     model = SlotFlow.from_pretrained(MODEL)
     config = model.config
     sim = simulate(config.prior, 1, config.long, config.short, mode="physical", seed=SEED)

@@ -28,7 +28,7 @@ help: ## list the targets
 
 install: $(INSTALLED) ## create the environment and install the package, nothing else
 
-demo: $(INSTALLED) ## install, then infer one simulated mixture: table and picture
+demo: $(INSTALLED) ## install, then infer one simulated mixture: verdict, table and picture
 	$(BIN)/slotflow demo
 
 test: lint typecheck ## install with the dev extra, then lint, types and tests

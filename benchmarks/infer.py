@@ -44,13 +44,13 @@ def main() -> None:
     config = model.config
     batch = simulate(config.prior, 64, config.long, config.short, mode="physical", seed=0)
     observations = [batch.observation(i) for i in range(64)]
-    one = median_ms(lambda: model.infer(observations[0]), args.repeats)
-    many = median_ms(lambda: model.infer(observations), 2) / 64
+    one = median_ms(lambda: model.infer(observations[0], refine=False), args.repeats)
+    many = median_ms(lambda: model.infer(observations, refine=False), 2) / 64
     print(
         f"preset {args.preset}, {model.n_parameters:,} parameters, one thread, torch {torch.__version__}"
     )
     print(f"infer: {one:.1f} ms alone, {many:.1f} ms each in a batch of 64")
-    slots = model.infer(observations[0]).slots
+    slots = model.infer(observations[0], refine=False).slots
     assert isinstance(slots, FlowSlots)
     for k in args.k:
 

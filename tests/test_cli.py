@@ -93,13 +93,14 @@ def tables(tmp_path: Path, simulation: Simulation) -> tuple[Path, Path]:
 
 def test_demo_prints_a_table_and_writes_a_picture(tmp_path: Path) -> None:
     output = run("demo", "--out", tmp_path / "demo.png")
-    for text in ("q(K | x)", "K = 3", "amplitude", "truth", "Noise level", "most probable", "ms"):
+    for text in ("p(K | x)", "K = 3", "amplitude", "truth", "Noise level", "most probable", "ms"):
         assert text in output
+    assert "Verdict: exact" in output and "Evidence of K = 6: ln Z = " in output
     assert (tmp_path / "demo.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_demo_json_is_reproducible(tmp_path: Path, model: Path) -> None:
-    args = ("demo", "--json", "--model", model, "--seed", 3, "--out", tmp_path / "demo.png")
+def test_demo_json_is_reproducible(tmp_path: Path) -> None:
+    args = ("demo", "--json", "--model", "debug", "--seed", 3, "--out", tmp_path / "demo.png")
     first, second = (json.loads(run(*args)) for _ in range(2))
     for record in (first, second):
         assert min(record.pop("milliseconds").values()) > 0
@@ -170,7 +171,7 @@ def test_train_resume_infer(tmp_path: Path, signals: Path) -> None:
     assert "already holds a checkpoint" in refuse("train", "--out", out, *TINY)
     run("train", "--out", out, "--resume", "--set", "train.max_epochs=2", "--device=cpu")
     assert describe(out / "checkpoint.safetensors")["step"] == 4
-    answers = json.loads(run("infer", signals, "--model", out, "--json"))
+    answers = json.loads(run("infer", signals, "--model", out, "--json", "--no-refine"))
     assert len(answers["signals"]) == 3
 
 
@@ -203,7 +204,19 @@ def test_infer_tables(tmp_path: Path, model: Path, tables: tuple[Path, Path]) ->
 
     long, short = tables
     out = tmp_path / "result"
-    args = ("infer", long, "--short", short, "--model", model, "--samples", 50, "--out", out)
+    args = (
+        "infer",
+        long,
+        "--short",
+        short,
+        "--model",
+        model,
+        "--samples",
+        50,
+        "--out",
+        out,
+        "--no-refine",
+    )
     output = run(*args, "--plot", "--threads", 1)
     assert "1 signal(s)" in output
     assert {p.name for p in out.iterdir()} == {"summary.csv", "posterior.nc", "posterior.png"}
@@ -219,10 +232,12 @@ def test_infer_tables(tmp_path: Path, model: Path, tables: tuple[Path, Path]) ->
 
 def test_infer_many_signals(tmp_path: Path, model: Path, signals: Path) -> None:
     out = tmp_path / "result"
-    record = json.loads(run("infer", signals, "--model", model, "--json", "--out", out))
+    record = json.loads(
+        run("infer", signals, "--model", model, "--json", "--out", out, "--no-refine")
+    )
     assert [s["signal"] for s in record["signals"]] == [0, 1, 2]
     assert sorted(p.name for p in out.iterdir()) == [f"signals-{i:05d}" for i in range(3)]
-    assert "[2]" in run("infer", signals, "--model", model)
+    assert "[2]" in run("infer", signals, "--model", model, "--no-refine")
 
 
 def test_infer_files_of_equal_names(tmp_path: Path, model: Path, simulation: Simulation) -> None:
@@ -233,13 +248,17 @@ def test_infer_files_of_equal_names(tmp_path: Path, model: Path, simulation: Sim
         file.parent.mkdir()
         arrays = {"long": obs.long.values, "short": obs.short.values}
         np.savez(file, dt_long=obs.long.dt, dt_short=obs.short.dt, **arrays)  # type: ignore[arg-type]
-    run("infer", *files, "--model", model, "--out", tmp_path / "out", "--samples", 20)
+    run(
+        "infer", *files, "--model", model, "--out", tmp_path / "out", "--samples", 20, "--no-refine"
+    )
     assert sorted(p.name for p in (tmp_path / "out").iterdir()) == ["000-x", "001-x"]
 
 
 @pytest.mark.parametrize("k_prior", ["0,0,1,0", "2:1"])
 def test_infer_with_a_prior_over_k(model: Path, signals: Path, k_prior: str) -> None:
-    record = json.loads(run("infer", signals, "--model", model, "--k-prior", k_prior, "--json"))
+    record = json.loads(
+        run("infer", signals, "--model", model, "--k-prior", k_prior, "--json", "--no-refine")
+    )
     for answer in record["signals"]:
         assert answer["k_probs"] == pytest.approx([0, 0, 1, 0])
 

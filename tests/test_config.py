@@ -83,7 +83,9 @@ def test_preset_builds(name: str):
     model = SlotFlow.from_preset(name)
     assert model.config == config
     assert model.n_parameters > 0
-    posterior = model.infer(Observation.from_arrays(*data(config.long), *data(config.short)))
+    posterior = model.infer(
+        Observation.from_arrays(*data(config.long), *data(config.short)), refine=False
+    )
     assert posterior.k_probs.shape == (config.prior.k_max + 1,)
     assert np.isfinite(posterior.sample(2, k=1)).all()
 

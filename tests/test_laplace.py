@@ -14,7 +14,7 @@ from torch import Tensor
 
 from slotflow import Grid, Prior, simulate
 from slotflow.evaluate import crb_covariance, crb_std
-from slotflow.exact import Laplace, Statistics, fit, gauss_newton_step, linear_amplitudes
+from slotflow.exact import Laplace, Statistics, fit, gauss_newton_step, laplace, linear_amplitudes
 from slotflow.exact.likelihood import from_complex, to_complex
 from slotflow.exact.systems import factorize, solve, solve_one
 from slotflow.simulate import Simulation
@@ -136,6 +136,33 @@ def test_batched_equals_single(seed: int) -> None:
         assert torch.allclose(alone.log_likelihood[0], together.log_likelihood[i], rtol=1e-10)
         assert alone.iterations[0] == together.iterations[i]
         assert torch.allclose(alone.mismatch[0], together.mismatch[i], rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_few_signals_equal_a_batch(known: bool, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One after the other in NumPy, or all at once in torch; one start is hopeless."""
+    simulation = simulate(NOISY, 4, LONG, SHORT, seed=seed, k=4)
+    start = perturbed(simulation, seed)[:, :4]
+    start[3, 1, 2] = start[3, 0, 2]
+    statistics = Statistics.from_simulation(simulation)
+    sigma = simulation.sigma if known else None
+    calls = []
+    original = laplace._fit_one
+    monkeypatch.setattr(laplace, "_fit_one", lambda *a: calls.append(1) or original(*a))
+    few = fit(statistics, start, sigma=sigma)
+    line = linear_amplitudes(statistics, start[..., 2])
+    assert len(calls) == 4
+    monkeypatch.setattr(laplace, "FEW", 0)
+    many = fit(statistics, start, sigma=sigma)
+    assert len(calls) == 4
+    assert few.converged.tolist() == many.converged.tolist() == [True, True, True, False]
+    for name in ("theta", "sigma", "covariance", "rss", "log_likelihood", "mismatch"):
+        a, b = getattr(few, name)[:3], getattr(many, name)[:3]
+        assert a.shape == b.shape
+        assert torch.allclose(a, b, rtol=1e-5, atol=1e-7), name
+    assert few.iterations.tolist()[:3] == many.iterations.tolist()[:3]
+    other = linear_amplitudes(statistics, start[..., 2])
+    assert torch.allclose(line[:3], other[:3], rtol=1e-8)
 
 
 def test_one_system_equals_a_batch_of_systems(seed: int) -> None:

@@ -58,7 +58,7 @@ def test_names_of_the_package() -> None:
 def test_api_from_end_to_end(debug_model: SlotFlow, signals: Simulation) -> None:
     x, y = signals.long[0].numpy(), signals.short[0].numpy()
     obs = Observation.from_arrays(long=x, dt_long=LONG.dt, short=y, dt_short=SHORT.dt)
-    post = debug_model.infer(obs)
+    post = debug_model.infer(obs, refine=False)
     assert isinstance(post, Posterior)
     assert post.k_probs.shape == (4,) and post.k_probs.sum() == pytest.approx(1.0, abs=1e-12)
     assert post.k_probs[0] == 0.0
@@ -74,13 +74,13 @@ def test_api_from_end_to_end(debug_model: SlotFlow, signals: Simulation) -> None
     assert 0 <= post.constrained_fraction() <= 1
     assert post.observation is obs
     assert "debug" in post.method
-    posts = debug_model.infer([obs, obs])
+    posts = debug_model.infer([obs, obs], refine=False)
     assert isinstance(posts, list) and len(posts) == 2
 
 
 @pytest.mark.parametrize("k", [0, 1, 2, 3])
 def test_any_k_can_be_asked_for(k: int, debug_model: SlotFlow, signals: Simulation) -> None:
-    post = debug_model.infer(signals.observation(0))
+    post = debug_model.infer(signals.observation(0), refine=False)
     draws = post.sample(50, k=k)
     assert draws.shape == (50, k, 3)
     assert post.log_prob(draws).shape == (50,)
@@ -93,7 +93,7 @@ def test_untrained_paper_preset() -> None:
     assert model.config == config
     assert model.n_parameters == sum(p.numel() for p in model.parameters()) > 0
     obs = simulate(config.prior, 1, config.long, config.short).observation(0)
-    post = model.infer(obs)
+    post = model.infer(obs, refine=False)
     assert post.k_probs.shape == (11,) and post.k_probs.sum() == pytest.approx(1.0)
     assert post.sample(5, k=10).shape == (5, 10, 3)
     assert post.noise_std_error is not None  # no noise encoder: from outside the band
@@ -105,7 +105,7 @@ def test_trained_weights_count_and_measure(
     """K and σ are far better than a draw from the prior would be."""
     model, n = debug_config.model, 256
     sim = simulate(model.prior, n, model.long, model.short, mode="physical", seed=base_seed + 11)
-    posts = debug_model.infer([sim.observation(i) for i in range(n)])
+    posts = debug_model.infer([sim.observation(i) for i in range(n)], refine=False)
     k = sim.k.numpy()
     right = np.mean([p.k_map == truth for p, truth in zip(posts, k, strict=True)])
     assert right > 0.97 - 5 * math.sqrt(0.97 * 0.03 / n)  # what the README says, less five sigma
@@ -130,7 +130,7 @@ def test_trained_posteriors_are_narrow_and_cover(
     draws = np.stack(
         [
             p.sample(400, k=1)[:, 0]
-            for p in debug_model.infer([sim.observation(i) for i in range(n)])
+            for p in debug_model.infer([sim.observation(i) for i in range(n)], refine=False)
         ]
     )
     x, truth = draws[..., parameter], sim.theta[:, 0, parameter].numpy()[:, None]
@@ -150,9 +150,9 @@ def test_trained_posteriors_are_narrow_and_cover(
 
 
 def test_list_equals_one_by_one(debug_model: SlotFlow, observations: list[Observation]) -> None:
-    together = debug_model.infer(observations[:6])
+    together = debug_model.infer(observations[:6], refine=False)
     for post, obs in zip(together, observations[:6], strict=True):
-        same(post, debug_model.infer(obs), atol=1e-5)
+        same(post, debug_model.infer(obs, refine=False), atol=1e-5)
         assert post.observation is obs
 
 
@@ -160,16 +160,18 @@ def test_list_equals_one_by_one(debug_model: SlotFlow, observations: list[Observ
 def test_batch_size_does_not_matter(
     batch_size: int, debug_model: SlotFlow, observations: list[Observation]
 ) -> None:
-    base = debug_model.infer(observations)
-    for a, b in zip(base, debug_model.infer(observations, batch_size=batch_size), strict=True):
+    base = debug_model.infer(observations, refine=False)
+    for a, b in zip(
+        base, debug_model.infer(observations, batch_size=batch_size, refine=False), strict=True
+    ):
         np.testing.assert_allclose(a.k_probs, b.k_probs, atol=1e-5)
         assert a.noise_std == pytest.approx(b.noise_std, abs=1e-5)
 
 
 def test_sequences_of_any_kind(debug_model: SlotFlow, observations: list[Observation]) -> None:
-    assert debug_model.infer([]) == []
-    assert len(debug_model.infer(tuple(observations[:2]))) == 2
-    assert len(debug_model.infer(obs for obs in observations[:2])) == 2
+    assert debug_model.infer([], refine=False) == []
+    assert len(debug_model.infer(tuple(observations[:2]), refine=False)) == 2
+    assert len(debug_model.infer((obs for obs in observations[:2]), refine=False)) == 2
 
 
 def test_inference_leaves_the_model_as_it_was(
@@ -177,9 +179,9 @@ def test_inference_leaves_the_model_as_it_was(
 ) -> None:
     before = {name: t.clone() for name, t in own_model.state_dict().items()}
     own_model.train()
-    own_model.infer(observations[:2])
+    own_model.infer(observations[:2], refine=False)
     assert own_model.training
-    own_model.eval().infer(observations[0])
+    own_model.eval().infer(observations[0], refine=False)
     assert not own_model.training
     for name, t in own_model.state_dict().items():
         assert torch.equal(t, before[name]), name
@@ -190,9 +192,9 @@ def test_training_mode_survives_an_error(
 ) -> None:
     own_model.train()
     with pytest.raises(ValueError, match="k_prior"):
-        own_model.infer(observations[0], k_prior=[0, -1, 1, 1])
+        own_model.infer(observations[0], k_prior=[0, -1, 1, 1], refine=False)
     with pytest.raises(ValueError, match="threads"):
-        own_model.infer(observations[0], threads=0)
+        own_model.infer(observations[0], threads=0, refine=False)
     assert own_model.training
 
 
@@ -200,13 +202,13 @@ def test_training_mode_survives_an_error(
 
 
 def test_k_prior_equals_bayes_rule(debug_model: SlotFlow, observations: list[Observation]) -> None:
-    base = debug_model.infer(observations[:4])
+    base = debug_model.infer(observations[:4], refine=False)
     weights = np.array([0, 0.7, 0.2, 0.1])
-    moved = debug_model.infer(observations[:4], k_prior=weights)
+    moved = debug_model.infer(observations[:4], k_prior=weights, refine=False)
     for a, b in zip(base, moved, strict=True):
         expected = a.k_probs * weights  # p_train is uniform
         np.testing.assert_allclose(b.k_probs, expected / expected.sum(), atol=1e-6)
-    only = debug_model.infer(observations[0], k_prior={3: 1})
+    only = debug_model.infer(observations[0], k_prior={3: 1}, refine=False)
     assert only.k_probs.tolist() == [0, 0, 0, 1] and only.k_map == 3
 
 
@@ -221,9 +223,9 @@ def test_k_prior_with_a_non_uniform_training_prior(seed: int) -> None:
     )
     skewed.load_state_dict(uniform.state_dict())
     obs = simulate(config.prior, 1, config.long, config.short, seed=seed).observation(0)
-    base = uniform.infer(obs).k_probs
-    np.testing.assert_allclose(skewed.infer(obs).k_probs, base, atol=1e-6)
-    flat = skewed.infer(obs, k_prior=[0, 1, 1, 1]).k_probs
+    base = uniform.infer(obs, refine=False).k_probs
+    np.testing.assert_allclose(skewed.infer(obs, refine=False).k_probs, base, atol=1e-6)
+    flat = skewed.infer(obs, k_prior=[0, 1, 1, 1], refine=False).k_probs
     expected = base / np.array([1, 0.6, 0.3, 0.1])
     np.testing.assert_allclose(flat, expected / expected.sum(), atol=1e-6)
 
@@ -237,27 +239,27 @@ def plain(config: Any) -> dict[str, Any]:
 
 
 def test_double_precision(own_model: SlotFlow, observations: list[Observation]) -> None:
-    single = own_model.infer(observations[:3])
-    double = own_model.infer(observations[:3], dtype=torch.float64)
+    single = own_model.infer(observations[:3], refine=False)
+    double = own_model.infer(observations[:3], dtype=torch.float64, refine=False)
     assert own_model.dtype == torch.float64
     for a, b in zip(single, double, strict=True):
         same(b, a, atol=1e-4)  # the earlier posterior still works, too
-    assert own_model.infer(observations[0], dtype=torch.float32).k_probs.shape == (4,)
+    assert own_model.infer(observations[0], dtype=torch.float32, refine=False).k_probs.shape == (4,)
     assert own_model.dtype == torch.float32
 
 
 def test_model_can_be_trained_after_inference(
     own_model: SlotFlow, observations: list[Observation], signals: Simulation
 ) -> None:
-    own_model.infer(observations[0], dtype=torch.float64)
-    own_model.infer(observations[0], dtype=torch.float32, device="cpu")
+    own_model.infer(observations[0], dtype=torch.float64, refine=False)
+    own_model.infer(observations[0], dtype=torch.float32, device="cpu", refine=False)
     SlotFlowLoss(own_model, LossConfig())(signals)["loss"].backward()
     assert all(p.grad is not None for p in own_model.parameters())
 
 
 @pytest.mark.parametrize("device", ["cpu", torch.device("cpu")])
 def test_device(device: Any, own_model: SlotFlow, observations: list[Observation]) -> None:
-    post = own_model.infer(observations[0], device=device)
+    post = own_model.infer(observations[0], device=device, refine=False)
     assert own_model.device == torch.device("cpu")
     assert np.isfinite(post.sample(5)).all()
 
@@ -268,8 +270,8 @@ def test_threads_hold_during_the_call_only(
     before = torch.get_num_threads()
     seen: list[int] = []
     own_model.encoder.register_forward_hook(lambda *args: seen.append(torch.get_num_threads()))
-    own_model.infer(observations[0], threads=2)
-    own_model.infer(observations[0])
+    own_model.infer(observations[0], threads=2, refine=False)
+    own_model.infer(observations[0], refine=False)
     assert seen == [2, before]
     assert torch.get_num_threads() == before
 
@@ -289,11 +291,11 @@ def test_save_and_load(
     debug_model: SlotFlow, observations: list[Observation], tmp_path: Path
 ) -> None:
     debug_model.save(tmp_path / "model.safetensors", {"note": "test"})
-    base = debug_model.infer(observations[0])
+    base = debug_model.infer(observations[0], refine=False)
     for source in (tmp_path, tmp_path / "model.safetensors", str(tmp_path / "model.safetensors")):
         loaded = SlotFlow.from_pretrained(source, device="cpu", dtype=torch.float32)
         assert loaded.config == debug_model.config
-        post = loaded.infer(observations[0])
+        post = loaded.infer(observations[0], refine=False)
         np.testing.assert_array_equal(post.k_probs, base.k_probs)
         np.testing.assert_array_equal(post.sample(5, seed=1), base.sample(5, seed=1))
 
@@ -341,14 +343,14 @@ def test_observations_that_do_not_fit(
     obs: Observation, message: str, debug_model: SlotFlow
 ) -> None:
     with pytest.raises(ValueError, match=message):
-        debug_model.infer(obs)
+        debug_model.infer(obs, refine=False)
     with pytest.raises(ValueError, match=message):
-        debug_model.infer([stream_pair(), obs])
+        debug_model.infer([stream_pair(), obs], refine=False)
 
 
 def test_rounding_of_the_step_is_forgiven(debug_model: SlotFlow) -> None:
     assert debug_model.infer(
-        stream_pair(long_dt=LONG.dt * (1 + 1e-9))
+        stream_pair(long_dt=LONG.dt * (1 + 1e-9)), refine=False
     ).k_probs.sum() == pytest.approx(1)
 
 
@@ -365,7 +367,7 @@ def test_rounding_of_the_step_is_forgiven(debug_model: SlotFlow) -> None:
 )
 def test_wrong_types(wrong: Any, name: str, debug_model: SlotFlow) -> None:
     with pytest.raises(ValueError, match=f"expected .*Observation.* received {name}"):
-        debug_model.infer(wrong)
+        debug_model.infer(wrong, refine=False)
 
 
 @pytest.mark.parametrize(
@@ -382,16 +384,16 @@ def test_wrong_options(
     options: dict[str, Any], message: str, own_model: SlotFlow, observations: list[Observation]
 ) -> None:
     with pytest.raises(ValueError, match=message):
-        own_model.infer(observations[0], **options)
+        own_model.infer(observations[0], **options, refine=False)
 
 
 def test_wrong_batch_size(debug_model: SlotFlow, observations: list[Observation]) -> None:
     with pytest.raises(ValueError, match="batch_size >= 1, received 0"):
-        debug_model.infer(observations[:2], batch_size=0)
+        debug_model.infer(observations[:2], batch_size=0, refine=False)
 
 
 def test_k_out_of_range(debug_model: SlotFlow, observations: list[Observation]) -> None:
-    post = debug_model.infer(observations[0])
+    post = debug_model.infer(observations[0], refine=False)
     for k in (-1, 4):
         with pytest.raises(ValueError, match=rf"expected .*0\.\.3, received {k}"):
             post.sample(3, k=k)
@@ -421,7 +423,7 @@ def test_noise_error_comes_with_the_estimate_from_outside_the_band(seed: int) ->
     model = SlotFlow(Config.from_dict({"model": data}).model)
     config = model.config
     sim = simulate(Prior(k_max=3, sigma=(0.5, 1.0)), 50, config.long, config.short, seed=seed)
-    posts = model.infer([sim.observation(i) for i in range(50)])
+    posts = model.infer([sim.observation(i) for i in range(50)], refine=False)
     pulls = [(p.noise_std - s) / p.noise_std_error for p, s in zip(posts, sim.sigma, strict=True)]
     assert_within(np.mean(pulls), 0.0, 1 / math.sqrt(50))
     assert 0.5 < np.std(pulls) < 2.0
@@ -430,19 +432,19 @@ def test_noise_error_comes_with_the_estimate_from_outside_the_band(seed: int) ->
 def test_data_that_overflow_are_refused(debug_model: SlotFlow) -> None:
     obs = Observation.from_arrays(np.full(LONG.n, 1e39), LONG.dt, np.zeros(SHORT.n), SHORT.dt)
     with pytest.raises(ValueError, match=r"received values up to 1e\+39, which overflow; rescale"):
-        debug_model.infer([stream_pair(), obs])
+        debug_model.infer([stream_pair(), obs], refine=False)
 
 
 @pytest.mark.parametrize("device", ["abacus", "cuda:77"])
 def test_devices_that_do_not_exist(device: str, debug_model: SlotFlow) -> None:
     with pytest.raises(ValueError, match="expected a device of this machine"):
-        debug_model.infer(stream_pair(), device=device)
+        debug_model.infer(stream_pair(), device=device, refine=False)
 
 
 def test_arguments_are_checked_before_the_data(debug_model: SlotFlow) -> None:
     with pytest.raises(ValueError, match="batch_size >= 1"):
-        debug_model.infer(stream_pair(), batch_size=0)
+        debug_model.infer(stream_pair(), batch_size=0, refine=False)
     with pytest.raises(ValueError, match="k_prior must be finite, not negative"):
-        debug_model.infer([], k_prior=[0, -1, 1, 1])
+        debug_model.infer([], k_prior=[0, -1, 1, 1], refine=False)
     with pytest.raises(ValueError, match=r"whole number .*received 1\.5"):
-        debug_model.infer(stream_pair()).sample(1.5)  # type: ignore[arg-type]
+        debug_model.infer(stream_pair(), refine=False).sample(1.5)  # type: ignore[arg-type]

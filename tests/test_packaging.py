@@ -147,7 +147,7 @@ from slotflow.train import train
 model = slotflow.SlotFlow.from_pretrained(train(Config.from_yaml(sys.argv[1]), sys.argv[2]))
 c = model.config
 observation = slotflow.simulate(c.prior, 1, c.long, c.short).observation(0)
-print(model.infer(observation).sample_joint(10)[0].shape)
+print(model.infer(observation, refine=False).sample_joint(10)[0].shape)
 for name in {OPTIONAL!r}:
     assert sys.modules[name] is None
 try:

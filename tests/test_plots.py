@@ -6,13 +6,14 @@ import json
 import re
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from slotflow import Prior
+from slotflow.exact.verdict import Verdict
 from slotflow.plots import plot_posterior, plot_training, save_figure
 from slotflow.streams import Observation, Stream
 
@@ -33,9 +34,8 @@ class Gaussian:
         self.k_map = k
         self.k_probs = np.eye(4)[k]
         self.noise_std = 0.3 if short else float("nan")
-        self.slots = SimpleNamespace()
-        if prior:
-            self.slots.prior = SimpleNamespace(frequency=(2.5, 3.0))
+        self.prior = Prior() if prior else None
+        self.verdict = Verdict("approximate", "drawn from Gaussians")
 
     def sample(self, n: int, k: int | None = None, seed: int = 0) -> NDArray[np.float64]:
         noise = np.random.default_rng(seed).standard_normal((n, self.k_map, 3))
@@ -64,6 +64,7 @@ def test_posterior(tmp_path: Path, k: int, with_truth: bool, prior: bool) -> Non
     assert ("true K" in text) == with_truth
     assert ("noise σ = 0.3" in text) == with_truth
     assert ("no component to show" in text) == (k == 0)
+    assert "approximate: drawn from Gaussians" in text and "q(K | x), not exact" in text
     save_figure(figure, tmp_path / "a.png", dpi=40)
     assert [p.name for p in tmp_path.iterdir()] == ["a.png"]
 

@@ -18,6 +18,7 @@ import slotflow.slots.densities as module
 from slotflow import Observation, Posterior, Prior, SlotFlow, simulate
 from slotflow.posterior import log_permanent
 from slotflow.slots.densities import MASS_DRAWS, FlowSlots
+from slotflow.summaries import correlation
 from slotflow.target import CircleTarget
 
 Array = NDArray[np.float64]
@@ -129,7 +130,7 @@ def test_theorem_4_1_log_prob_ignores_the_order(k: int, seed: int) -> None:
 def test_log_prob_of_a_trained_network_ignores_the_order(debug_model: SlotFlow, seed: int) -> None:
     config = debug_model.config
     sim = simulate(config.prior, 1, config.long, config.short, seed=seed)
-    post = debug_model.infer(sim.observation(0))
+    post = debug_model.infer(sim.observation(0), refine=False)
     theta = post.sample(10, 3, seed)
     base = post.log_prob(theta)
     for permutation in itertools.permutations(range(3)):
@@ -319,7 +320,7 @@ def test_integral_notices_a_missing_radial_jacobian(
 def test_trained_network_integrates_to_q_of_k(debug_model: SlotFlow, seed: int) -> None:
     config = debug_model.config
     sim = simulate(config.prior, 1, config.long, config.short, seed=seed, k=1)
-    post = debug_model.infer(sim.observation(0), k_prior={1: 1, 2: 1})
+    post = debug_model.infer(sim.observation(0), k_prior={1: 1, 2: 1}, refine=False)
     _, weights = importance(post, 1, 4000, seed, config.prior)
     assert_integral(weights, post.k_probs[1], mass_error(post, 1) + 2e-3)
 
@@ -432,11 +433,32 @@ def test_sample_joint_of_different_k_is_independent() -> None:
 
 # ---------------------------------------------------------------- summary
 
-COLUMNS = ["slot"] + [
-    f"{name}_{what}"
-    for name in ("amplitude", "phase", "frequency")
-    for what in ("median", "sd", "q05", "q95")
-]
+COLUMNS = (
+    ["slot"]
+    + [
+        f"{name}_{what}"
+        for name in ("amplitude", "phase", "frequency")
+        for what in ("median", "sd", "q05", "q95")
+    ]
+    + ["verdict"]
+)
+
+
+def test_correlations_of_known_laws(seed: int) -> None:
+    """Independent slots have none; rows follow the frequencies, and a phase across 0 does no harm."""
+    n = 10_000
+    matrix = posterior(FakeSlots()).correlation(k=3, n=n, seed=seed)
+    assert matrix.shape == (9, 9)
+    assert np.abs(matrix - np.eye(9)).max() < 5 / np.sqrt(n)
+    assert posterior(FakeSlots()).correlation(k=0).shape == (0, 0)
+    with pytest.raises(ValueError, match="n >= 2"):
+        posterior(FakeSlots()).correlation(k=1, n=1)
+    draws = np.random.default_rng(seed).normal(scale=0.1, size=(n, 2, 3))
+    draws[:, 0, 1] = draws[:, 1, 0]  # the phase of one is the amplitude of the other
+    draws[..., 1] %= 2 * np.pi
+    draws[..., 2] += [3.0, 2.0]
+    assert correlation(draws)[4, 0] == pytest.approx(1)
+    assert abs(correlation(draws)[3, 1]) < 5 / np.sqrt(n)
 
 
 def test_summary_of_known_laws(seed: int) -> None:

@@ -70,7 +70,7 @@ def problem_of_ours(words: list[str]) -> str | None:
         if words[0] not in known:
             return f"no command {words[0]}"
         command = known[words[0]]
-    names = {option for parameter in command.params for option in parameter.opts}
+    names = {name for option in command.params for name in option.opts + option.secondary_opts}
     names |= {"--help", "-h", "--install-completion", "--show-completion"}
     for word in words:
         if re.match(r"--?[a-z]", word) and word.split("=")[0] not in names:

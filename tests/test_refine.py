@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,6 +14,7 @@ from slotflow import Grid, Observation, Posterior, Prior, SlotFlow, simulate
 from slotflow.evaluate.bounds import crb_covariance
 from slotflow.exact.birth import BirthProposal
 from slotflow.exact.refine import RefinedPosterior, unvisited
+from slotflow.plots import plot_posterior
 
 LONG, SHORT = Grid(3000, 0.1), Grid(5120, 1 / 512)
 
@@ -36,15 +39,15 @@ def signal(theta: list[list[float]], sigma: float, seed: int) -> Observation:
 def pair(model: SlotFlow) -> tuple[Posterior, RefinedPosterior]:
     """Two tones 1.2 bins apart, before and after."""
     obs = signal([[1.0, 1.0, 2.7], [0.8, 2.0, 2.704]], 1.0, 5)
-    post = model.infer(obs, prior=Prior(k_min=0, min_separation=0.0))
+    post = model.infer(obs, prior=Prior(k_min=0, min_separation=0.0), refine=False)
     return post, post.refine(max_seconds=300)  # so long that no budget decides what is done
 
 
 def test_exact_answers_agree_with_the_network_on_resolved_tones(model: SlotFlow) -> None:
     batch = simulate(Prior(), 3, LONG, SHORT, mode="physical", seed=4)
     for i in range(3):
-        post = model.infer(batch.observation(i), prior=Prior())
-        exact = post.refine()
+        exact = model.infer(batch.observation(i), prior=Prior(), max_seconds=300)
+        post = exact.amortized
         assert exact.k_map == post.k_map == int(batch.k[i])
         assert exact.verdict.status == "exact"
         assert post.verdict.status == "approximate"
@@ -115,7 +118,7 @@ def test_noise_level_and_residual(pair: tuple[Posterior, RefinedPosterior]) -> N
 
 
 def test_pure_noise(model: SlotFlow) -> None:
-    post = model.infer(signal([], 1.0, 6), prior=Prior(k_min=0)).refine()
+    post = model.infer(signal([], 1.0, 6), prior=Prior(k_min=0))
     assert post.k_map == 0
     assert post.sample(7).shape == (7, 0, 3)
     assert post.verdict.status == "exact"
@@ -123,17 +126,62 @@ def test_pure_noise(model: SlotFlow) -> None:
 
 def test_a_tone_outside_the_band_is_a_misfit(model: SlotFlow) -> None:
     obs = signal([[1.0, 1.0, 2.7], [1.0, 0.3, 3.6]], 0.5, 7)
-    assert model.infer(obs, prior=Prior(k_min=0)).refine().verdict.status == "misfit"
+    assert model.infer(obs, prior=Prior(k_min=0)).verdict.status == "misfit"
 
 
-def test_errors_say_what_to_do(model: SlotFlow) -> None:
-    post = model.infer(signal([[1.0, 1.0, 2.7]], 1.0, 8))
-    post.prior = dataclasses.replace(post.prior or Prior(), sigma=(0.0, 0.2))
-    with pytest.raises(ValueError, match=r"widen Prior\.sigma"):
-        post.refine()
-    post.prior = None
+def test_errors_say_what_to_do(pair: tuple[Posterior, RefinedPosterior]) -> None:
+    post, exact = pair
+    with pytest.raises(ValueError, match="at least 100 weighted draws, received draws=99"):
+        post.refine(draws=99)
+    for seconds in (-1.0, float("nan")):
+        with pytest.raises(ValueError, match="expected max_seconds >= 0"):
+            post.refine(max_seconds=seconds)
+    with pytest.raises(ValueError, match=r"received k_max = 11; lower it"):
+        post.refine(prior=Prior(k_max=11))
+    stranger = copy.copy(post)
+    stranger.prior = None
     with pytest.raises(ValueError, match="does not know its prior"):
-        post.refine()
+        stranger.refine()
+    for ask in (exact.weighted, lambda k: exact.sample_sigma(3, k)):
+        with pytest.raises(ValueError, match="received 9; the verdict says why: exact"):
+            ask(9)
+    with pytest.raises(ValueError, match="no fit of k = 9 components"):
+        exact.residual(9)
+
+
+def test_the_whole_result(pair: tuple[Posterior, RefinedPosterior], tmp_path: Path) -> None:
+    """Weights, correlations, summary, file and picture belong to the same draws."""
+    import xarray as xr
+
+    exact = pair[1]
+    theta, sigma, log_weights = exact.weighted()
+    assert theta.shape == (len(sigma), 2, 3) and log_weights.shape == sigma.shape
+    weights = exact.weighted().weights
+    assert weights.sum() == pytest.approx(1)
+    mean = (weights[:, None] * theta[..., 2]).sum(0)
+    draws = exact.sample(4000)
+    error = draws[..., 2].std(0) / np.sqrt(exact.ess * len(theta))
+    assert np.all(np.abs(draws[..., 2].mean(0) - mean) < 5 * error)
+    matrix = exact.correlation(n=4000)
+    assert matrix.shape == (6, 6)
+    expected = np.corrcoef(draws[:, 0, 2], draws[:, 1, 2])[0, 1]
+    assert matrix[2, 5] == pytest.approx(expected) and matrix[5, 2] == matrix[2, 5]
+    assert exact.log_evidence.shape == (11, 2) and exact.k_probs.shape == (11,)
+    assert exact.log_evidence[2, 1] < 0.2 and exact.log_evidence[9, 0] == -np.inf
+    assert "RefinedPosterior(" in repr(exact) and exact.verdict.status in repr(exact)
+    frame = exact.summary()
+    assert set(frame["verdict"]) == {exact.verdict.status}
+    assert frame.attrs["verdict"] == str(exact.verdict)
+    exact.save(tmp_path / "a.nc", n=500, seed=3)
+    with xr.open_dataset(tmp_path / "a.nc", engine="h5netcdf") as file:
+        assert file.attrs["verdict"] == exact.verdict.status
+        assert file.attrs["verdict_reason"] == exact.verdict.reason
+        assert file.attrs["ess"] == pytest.approx(exact.ess)
+        np.testing.assert_array_equal(file["log_evidence"], exact.log_evidence[:, 0])
+        np.testing.assert_array_equal(file["amplitude"], exact.sample_joint(500, 3)[0][..., 0])
+        levels = file["sigma"].values[file["k"].values == 2]
+        assert np.isfinite(levels).all() and abs(levels.mean() - exact.noise_std) < 0.01
+    plot_posterior(exact)
 
 
 @pytest.mark.parametrize("scale", [1.0, 1.2])
@@ -176,5 +224,8 @@ def test_an_order_that_was_not_reached_is_named(pair: tuple[Posterior, RefinedPo
     assert unvisited(orders, prior) == []
     cut = orders.log_evidence.copy()
     cut[3] = -np.inf
-    assert unvisited(dataclasses.replace(orders, log_evidence=cut), prior) == [3]
-    assert unvisited(dataclasses.replace(orders, log_evidence=cut), Prior(k_min=0, k_max=2)) == []
+    seen = {k: method for k, method in orders.methods.items() if k != 3}
+    short = dataclasses.replace(orders, log_evidence=cut, methods=seen)
+    assert unvisited(short, prior) == [3]
+    assert unvisited(short, Prior(k_min=0, k_max=2)) == []
+    assert unvisited(dataclasses.replace(orders, log_evidence=cut), prior) == []  # looked at, Z = 0

@@ -15,7 +15,7 @@ from slotflow.exact.births import Births, BirthTable
 from slotflow.exact.importance import Gaussian, Mixture, Warped, importance_sample
 from slotflow.exact.laplace import fit
 from slotflow.exact.likelihood import Statistics
-from slotflow.exact.splits import Split
+from slotflow.exact.splits import PairTable, Split
 from slotflow.exact.target import Target, to_z
 from slotflow.exact.tempering import Tempering, tempered
 
@@ -41,6 +41,11 @@ def single(statistics: Statistics, theta: np.ndarray, prior: Prior = PRIOR) -> n
     found = fit(statistics, torch.as_tensor(theta)[None], max_shift=2.0)
     assert bool(found.converged)
     return to_z(found.theta[0].numpy(), statistics.reference)
+
+
+def pair(target: Target, around: tuple[np.ndarray, np.ndarray]) -> Split:
+    """The only tone of a fit split in two."""
+    return Split(around, {0: PairTable(target, around, 0)})
 
 
 @pytest.mark.parametrize("k", [1, 2])
@@ -95,7 +100,7 @@ def test_an_unresolved_pair(seed: int) -> None:
     one = single(statistics, np.array([[1.0, 1.5, 2.5 + 0.5 * gap]]))
     around = lower.gaussian(one)
     assert around is not None
-    wide = Mixture([Warped(*gaussian), Warped(*gaussian, 2.0), Split(target, around, (0,))])
+    wide = Mixture([Warped(*gaussian), Warped(*gaussian, 2.0), pair(target, around)])
     reference = importance_sample(target, wide, rng, draws=60_000)
     results = [
         tempered(target, wide, rng, Tempering(1024, 8, 4)),
@@ -108,6 +113,30 @@ def test_an_unresolved_pair(seed: int) -> None:
     # The evidence of a single tone, which the data exclude, is far away.
     alone = importance_sample(lower, Warped(*around), rng)
     assert alone.log_evidence < reference.log_evidence - 5
+
+
+def test_the_table_of_a_pair_knows_the_likelihood(seed: int) -> None:
+    """Draws of a pair that one tone explains nearly all count; without the data in the table few do."""
+    theta = np.array([[0.9, 1.0, 2.5]])
+    statistics = observe(theta, 0.3, seed, (MEDIUM,))
+    target, lower = Target(statistics, PRIOR, 2), Target(statistics, PRIOR, 1)
+    around = lower.gaussian(single(statistics, theta))
+    assert around is not None
+    rng = np.random.default_rng(seed)
+    known = pair(lower, around)
+    result = importance_sample(target, known, rng, draws=4000)
+    blind = pair(lower, around)
+    table = blind.tables[0]
+    volume = np.einsum("i,j,k->ijk", *(np.diff(e) for e in table._edges())).ravel()
+    mass = volume * np.isfinite(table.log_density)
+    table.cumulative = mass.cumsum()
+    with np.errstate(divide="ignore"):
+        table.log_density = np.log(mass / volume / mass.sum())
+    other = importance_sample(target, blind, rng, draws=4000)
+    assert result.ess > 0.15
+    assert result.ess > 5 * other.ess
+    error = math.hypot(result.log_evidence_error, other.log_evidence_error)
+    assert_within(result.log_evidence, other.log_evidence, error)
 
 
 def test_split_and_births_are_normalized(seed: int) -> None:
@@ -124,7 +153,7 @@ def test_split_and_births_are_normalized(seed: int) -> None:
     flat = Flat(statistics, PRIOR, 2)
     mean = np.array([2.46, 0.0, 0.0, 2.54, 0.0, 0.0])
     prior_wide = Gaussian(mean, np.diag([0.06, 0.7, 0.7, 0.06, 0.7, 0.7]) ** 2)
-    for part in (Split(flat, around, (0,)), Births(table, around, 1), free):
+    for part in (pair(flat, around), Births(table, around, 1), free):
         result = importance_sample(flat, Mixture([part, prior_wide]), rng, draws=40_000)
         assert_within(result.log_evidence, 0.0, result.log_evidence_error)
         assert result.log_evidence_error < 0.05

@@ -99,7 +99,7 @@ def test_posterior_from_end_to_end(
     model: ZoomSlotFlow, short: Grid | None, tmp_path: Path, seed: int
 ) -> None:
     obs = observe(TWO, LONG, short, 0.3, seed)
-    post = model.infer(obs)
+    post = model.infer(obs, refine=False)
     assert isinstance(post, Posterior) and post.observation is obs and "zoom" in post.method
     assert post.k_probs.shape == (11,) and post.k_probs.sum() == pytest.approx(1.0, abs=1e-12)
     assert post.k_map == 2 and post.k_probs[2] > 0.99
@@ -131,7 +131,7 @@ def test_posterior_from_end_to_end(
 
 
 def test_any_k_can_be_asked_for(model: ZoomSlotFlow, seed: int) -> None:
-    post = model.infer(observe(TWO, LONG, SHORT, 0.3, seed))
+    post = model.infer(observe(TWO, LONG, SHORT, 0.3, seed), refine=False)
     for k in range(11):
         draws = post.sample(4, k=k)
         assert draws.shape == (4, k, 3) and np.isfinite(draws).all()
@@ -144,7 +144,7 @@ def test_any_k_can_be_asked_for(model: ZoomSlotFlow, seed: int) -> None:
 def test_pure_noise(model: ZoomSlotFlow, seed: int) -> None:
     """K = 0: no slot, empty draws, and log q(0) as the density of the empty tuple."""
     obs = observe(TWO[:, :0], LONG, SHORT, 1.0, seed)
-    post = model.infer(obs)
+    post = model.infer(obs, refine=False)
     assert post.k_map == 0 and post.k_probs[0] > 0.9
     assert post.sample(5).shape == (5, 0, 3) and len(post.summary(n=5)) == 0
     assert post.log_prob(np.zeros((0, 3))) == pytest.approx(math.log(post.k_probs[0]))
@@ -161,14 +161,14 @@ def test_data_without_noise_or_with_a_trend(model: ZoomSlotFlow, values: NDArray
         pytest.warns(UserWarning, match="subtract the offset") if values.any() else nullcontext()
     )
     with warned:
-        post = model.infer(Observation.from_arrays(values, LONG.dt))
+        post = model.infer(Observation.from_arrays(values, LONG.dt), refine=False)
     assert np.isfinite(post.k_probs).all() and math.isfinite(post.noise_std)
     assert np.isfinite(post.sample(5, k=2)).all()
 
 
 def test_clean_tones(model: ZoomSlotFlow, seed: int) -> None:
     """σ of 1e-4: a thousandth of the smallest amplitude's bound, still counted and measured."""
-    post = model.infer(observe(TWO, LONG, SHORT, 1e-4, seed))
+    post = model.infer(observe(TWO, LONG, SHORT, 1e-4, seed), refine=False)
     assert post.k_map == 2
     centre, sd = moments(post, 2)
     np.testing.assert_allclose(centre[:, 2], TWO[0, :, 2], atol=1e-6)
@@ -177,16 +177,16 @@ def test_clean_tones(model: ZoomSlotFlow, seed: int) -> None:
 
 def test_copies_and_pickles(model: ZoomSlotFlow, seed: int) -> None:
     obs = observe(TWO, LONG, None, 0.3, seed)
-    base = model.infer(obs)
+    base = model.infer(obs, refine=False)
     for other in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
         assert type(other) is ZoomSlotFlow
-        np.testing.assert_array_equal(other.infer(obs).k_probs, base.k_probs)
+        np.testing.assert_array_equal(other.infer(obs, refine=False).k_probs, base.k_probs)
 
 
 def test_analysis_is_what_infer_tells(model: ZoomSlotFlow, base_seed: int) -> None:
     sim = simulate(NOMINAL, 5, LONG, SHORT, seed=base_seed)
     answer = model.analyse(sim, NOMINAL)
-    posts = model.infer([sim.observation(i) for i in range(5)], prior=NOMINAL)
+    posts = model.infer([sim.observation(i) for i in range(5)], prior=NOMINAL, refine=False)
     assert answer.k_map.tolist() == [p.k_map for p in posts]
     np.testing.assert_allclose(answer.k_probs.numpy(), [p.k_probs for p in posts], atol=1e-4)
     np.testing.assert_allclose(answer.noise.numpy(), [p.noise_std for p in posts], rtol=1e-6)
@@ -211,18 +211,20 @@ def test_k_prior_is_bayes_rule(model: ZoomSlotFlow, seed: int) -> None:
     close = torch.tensor([[[1.0, 1.0, 2.62], [0.8, 4.0, 2.6208]]], dtype=torch.float64)
     free = Prior(k_min=0, min_separation=0.0, sigma=(0.1, 1.5))
     obs = observe(close, LONG, None, 1.0, seed)
-    base = model.infer(obs, prior=free).k_probs
+    base = model.infer(obs, prior=free, refine=False).k_probs
     weights = np.array([1, 5, 2, 1, 1, 1, 1, 1, 1, 1, 3.0])
     expected = base * weights / (base * weights).sum()
     assert np.abs(expected - base).max() > 1e-4  # K is in doubt
     np.testing.assert_allclose(
-        model.infer(obs, prior=free, k_prior=weights).k_probs, expected, atol=1e-9
+        model.infer(obs, prior=free, k_prior=weights, refine=False).k_probs, expected, atol=1e-9
     )
     own = dataclasses.replace(free, k_probs=tuple(weights))
-    np.testing.assert_allclose(model.infer(obs, prior=own).k_probs, expected, atol=1e-9)
-    both = model.infer(obs, prior=own, k_prior=np.ones(11)).k_probs
+    np.testing.assert_allclose(
+        model.infer(obs, prior=own, refine=False).k_probs, expected, atol=1e-9
+    )
+    both = model.infer(obs, prior=own, k_prior=np.ones(11), refine=False).k_probs
     np.testing.assert_allclose(both, base, atol=1e-9)
-    only = model.infer(obs, prior=free, k_prior={3: 1.0})
+    only = model.infer(obs, prior=free, k_prior={3: 1.0}, refine=False)
     assert only.k_map == 3 and only.k_probs[3] == 1 and only.sample(3).shape == (3, 3, 3)
 
 
@@ -231,7 +233,7 @@ def test_priors_with_fewer_components(
     k_min: int, k_max: int, model: ZoomSlotFlow, seed: int
 ) -> None:
     prior = Prior(k_min=k_min, k_max=k_max, sigma=(0.1, 1.0))
-    post = model.infer(observe(TWO, LONG, SHORT, 0.3, seed), prior=prior)
+    post = model.infer(observe(TWO, LONG, SHORT, 0.3, seed), prior=prior, refine=False)
     allowed = np.arange(11)
     allowed = (allowed >= k_min) & (allowed <= k_max)
     assert (post.k_probs[~allowed] == 0).all() and post.k_probs[allowed].sum() == pytest.approx(1)
@@ -245,7 +247,9 @@ def test_priors_with_fewer_components(
 
 def test_bounds_of_the_prior_are_kept(model: ZoomSlotFlow, seed: int) -> None:
     prior = Prior(k_min=0, k_max=4, amplitude=(0.95, 1.05), frequency=(2.6, 2.9), sigma=(0.1, 1.5))
-    draws = model.infer(observe(TWO[:, :1], LONG, None, 1.5, seed), prior=prior).sample(2000, k=1)
+    draws = model.infer(
+        observe(TWO[:, :1], LONG, None, 1.5, seed), prior=prior, refine=False
+    ).sample(2000, k=1)
     assert draws[..., 0].min() >= 0.95 and draws[..., 0].max() <= 1.05
     assert np.std(draws[..., 0]) > 0.01  # it is not held at an edge
     assert draws[..., 2].min() >= 2.6 and draws[..., 2].max() <= 2.9
@@ -294,9 +298,9 @@ def test_mixed_lists_equal_one_by_one(model: ZoomSlotFlow, base_seed: int) -> No
         for i, (long, short) in enumerate(layouts)
     ]
     observations = [sim.observation(0) for sim in sims]
-    together = model.infer(observations, prior=NOMINAL)
+    together = model.infer(observations, prior=NOMINAL, refine=False)
     for i, (post, obs) in enumerate(zip(together, observations, strict=True)):
-        alone = model.infer(obs, prior=NOMINAL)
+        alone = model.infer(obs, prior=NOMINAL, refine=False)
         assert post.observation is obs and post.k_map == i
         if i:
             assert_same_answer(alone, post, i, tolerance=1e-3)
@@ -307,22 +311,22 @@ def test_mixed_lists_equal_one_by_one(model: ZoomSlotFlow, base_seed: int) -> No
 def test_batch_size_does_not_matter(batch_size: int, model: ZoomSlotFlow, base_seed: int) -> None:
     sim = simulate(NOMINAL, 6, LONG, SHORT, seed=base_seed + 1)
     observations = [sim.observation(i) for i in range(6)]
-    base = model.infer(observations, prior=NOMINAL, batch_size=3)
-    again = model.infer(observations, prior=NOMINAL, batch_size=batch_size)
+    base = model.infer(observations, prior=NOMINAL, batch_size=3, refine=False)
+    again = model.infer(observations, prior=NOMINAL, batch_size=batch_size, refine=False)
     for a, b, k in zip(base, again, sim.k.tolist(), strict=True):
         assert a.k_map == b.k_map == k
         if k:
             assert_same_answer(a, b, k, tolerance=1e-3)
-    assert model.infer([]) == []
+    assert model.infer([], refine=False) == []
 
 
 def test_double_precision(model: ZoomSlotFlow, seed: int) -> None:
     """float32 networks are within 1 % of a posterior sd of float64 ones."""
     obs = observe(TWO, LONG, SHORT, 0.5, seed)
     own = copy.deepcopy(model)
-    single = own.infer(obs)
+    single = own.infer(obs, refine=False)
     centre, sd = moments(single, 2, 20_000)
-    double = own.infer(obs, dtype=torch.float64)
+    double = own.infer(obs, dtype=torch.float64, refine=False)
     assert own.dtype == torch.float64
     assert cast(Any, double.slots).analysis.view.z.dtype == torch.float64
     centre_2, sd_2 = moments(double, 2, 20_000)
@@ -335,8 +339,8 @@ def test_double_precision(model: ZoomSlotFlow, seed: int) -> None:
 
 def test_earlier_posteriors_survive_a_change_of_type(model: ZoomSlotFlow, seed: int) -> None:
     own = copy.deepcopy(model)
-    single = own.infer(observe(TWO, LONG, SHORT, 0.5, seed))
-    own.infer([], dtype=torch.float64)
+    single = own.infer(observe(TWO, LONG, SHORT, 0.5, seed), refine=False)
+    own.infer([], dtype=torch.float64, refine=False)
     assert single.sample(5).shape == single.sample(5, k=2).shape == (5, 2, 3)
     assert single.sample(5, k=3).shape == (5, 3, 3)
 
@@ -347,8 +351,8 @@ def test_threads_and_modes(model: ZoomSlotFlow, seed: int) -> None:
     seen: list[int] = []
     own.encoder.register_forward_hook(lambda *_: seen.append(torch.get_num_threads()))
     own.train()
-    two = own.infer(obs, threads=2)
-    one = own.infer(obs, threads=1)
+    two = own.infer(obs, threads=2, refine=False)
+    one = own.infer(obs, threads=1, refine=False)
     assert seen == [2, 1] and torch.get_num_threads() == before and own.training
     assert_same_answer(one, two, 2, tolerance=1e-3)
     for name, value in model.state_dict().items():
@@ -370,7 +374,10 @@ def test_time_stretched(s: float, model: ZoomSlotFlow, seed: int) -> None:
     obs = observe(CROWD, LONG, SHORT, 0.8, seed)
     streams = [Stream(x.values, x.dt * s, x.t0 * s) for x in obs.streams]
     prior = dataclasses.replace(FREE, frequency=(2.5 / s, 3.0 / s))
-    a, b = model.infer(obs, prior=FREE), model.infer(Observation(*streams), prior=prior)
+    a, b = (
+        model.infer(obs, prior=FREE, refine=False),
+        model.infer(Observation(*streams), prior=prior, refine=False),
+    )
     scale = np.array([1, 1, 1 / s])
     assert_same_answer(a, b, 5, lambda centre, sd: (centre * scale, sd * scale))
     with pytest.raises(AssertionError):  # the comparison sees a shift of a twentieth of an sd
@@ -383,7 +390,10 @@ def test_amplitude_scaled(s: float, model: ZoomSlotFlow, seed: int) -> None:
     obs = observe(CROWD, LONG, SHORT, 0.8, seed)
     streams = [Stream(s * x.values, x.dt, x.t0) for x in obs.streams]
     prior = dataclasses.replace(FREE, amplitude=(0.5 * s, 1.5 * s), sigma=(0.1 * s, 2.0 * s))
-    a, b = model.infer(obs, prior=FREE), model.infer(Observation(*streams), prior=prior)
+    a, b = (
+        model.infer(obs, prior=FREE, refine=False),
+        model.infer(Observation(*streams), prior=prior, refine=False),
+    )
     scale = np.array([s, 1, 1])
     assert_same_answer(a, b, 5, lambda centre, sd: (centre * scale, sd * scale))
     assert b.noise_std == pytest.approx(s * a.noise_std, rel=1e-5)
@@ -412,11 +422,15 @@ def test_frequency_shifted_by_whole_bins(bins: int, model: ZoomSlotFlow, seed: i
     theta[..., 2] += shift
     theta[..., 1] -= 2 * math.pi * shift * mid_time(LONG)  # the same phase at mid-time
     a = model.infer(
-        Observation.from_arrays(tones(CROWD, LONG)[0].numpy() + noise, LONG.dt), prior=FREE
+        Observation.from_arrays(tones(CROWD, LONG)[0].numpy() + noise, LONG.dt),
+        prior=FREE,
+        refine=False,
     )
     prior = dataclasses.replace(FREE, frequency=(2.5 + shift, 3.0 + shift))
     b = model.infer(
-        Observation.from_arrays(tones(theta, LONG)[0].numpy() + moved, LONG.dt), prior=prior
+        Observation.from_arrays(tones(theta, LONG)[0].numpy() + moved, LONG.dt),
+        prior=prior,
+        refine=False,
     )
 
     def change(centre: NDArray[Any], sd: NDArray[Any]) -> Any:
@@ -433,14 +447,14 @@ def test_origin_of_time(model: ZoomSlotFlow, seed: int) -> None:
     obs = observe(CROWD, LONG, SHORT, 0.8, seed)
     t0 = -mid_time(LONG)
     later = Observation(*(Stream(x.values, x.dt, x.t0 + t0) for x in obs.streams))
-    a, b = model.infer(obs, prior=FREE), model.infer(later, prior=FREE)
+    a, b = model.infer(obs, prior=FREE, refine=False), model.infer(later, prior=FREE, refine=False)
     draws, other = a.sample(500, k=5), b.sample(500, k=5)
     np.testing.assert_allclose(other[..., [0, 2]], draws[..., [0, 2]], rtol=1e-9)
     turned = draws[..., 1] - 2 * np.pi * draws[..., 2] * t0
     assert np.abs(phase_error(other[..., 1] - turned)).max() < 1e-6
     np.testing.assert_allclose(b.k_probs, a.k_probs, atol=1e-9)
     epoch = Observation(*(Stream(x.values, x.dt, x.t0 + 1.7e9) for x in obs.streams))
-    far = model.infer(epoch, prior=FREE).sample(500, k=5)
+    far = model.infer(epoch, prior=FREE, refine=False).sample(500, k=5)
     np.testing.assert_allclose(far[..., [0, 2]], draws[..., [0, 2]], rtol=1e-6)
 
 
@@ -469,7 +483,7 @@ def test_other_samplings(
     theta = torch.tensor([[[1.0, 1.0, 0.2], [0.8, 4.0, 0.5], [1.2, 2.0, 0.9]]]).double()
     theta[..., 2] = band[0] + width * theta[..., 2]
     sigma = 0.1 * math.sqrt(long.n / 500)
-    post = model.infer(observe(theta, long, short, sigma, seed), prior=prior)
+    post = model.infer(observe(theta, long, short, sigma, seed), prior=prior, refine=False)
     assert post.k_map == 3 and post.k_probs[3] > 0.9
     centre, sd = moments(post, 3)
     grids = [g for g in (long, short) if g is not None]
@@ -482,9 +496,9 @@ def test_other_samplings(
 
 def test_six_thousand_samples_give_the_same_tones(model: ZoomSlotFlow, seed: int) -> None:
     """20 Hz instead of 10 Hz over the same 300 s, with √2 times the noise: the same information, the same tones."""
-    a = model.infer(observe(TWO, LONG, None, 0.5, seed))
+    a = model.infer(observe(TWO, LONG, None, 0.5, seed), refine=False)
     fast = observe(TWO, Grid(6000, 0.05), None, 0.5 * math.sqrt(2), seed)
-    b = model.infer(fast)
+    b = model.infer(fast, refine=False)
     assert a.k_map == b.k_map == 2
     (centre, sd), (centre_2, sd_2) = moments(a, 2), moments(b, 2)
     error = centre - centre_2
@@ -504,13 +518,13 @@ def test_noise_from_the_residual(short: bool, model: ZoomSlotFlow, seed: int) ->
     theta[..., 2] /= 340
     for sigma in (0.02, 0.2, 0.7):
         obs = observe(theta, long, Grid(60, 0.7, 400.0) if short else None, sigma, seed)
-        post = model.infer(obs, prior=prior)
+        post = model.infer(obs, prior=prior, refine=False)
         assert post.k_map == 3
         assert abs(post.noise_std / sigma - 1) < 0.1 + 4 / math.sqrt(2 * long.n)
         np.testing.assert_allclose(
             np.sort(moments(post, 3)[0][:, 2]), theta[0, :, 2], atol=5 * sigma * 1.5e-3
         )
-    quiet = model.infer(observe(theta[:, :0], long, None, 1.0, seed), prior=prior)
+    quiet = model.infer(observe(theta[:, :0], long, None, 1.0, seed), prior=prior, refine=False)
     assert quiet.k_map == 0
     assert abs(quiet.noise_std - 1) < 0.1 + 4 / math.sqrt(2 * long.n)
 
@@ -541,10 +555,10 @@ def test_noise_from_the_residual(short: bool, model: ZoomSlotFlow, seed: int) ->
 def test_refusals(grid: Grid, prior: Prior, message: str, model: ZoomSlotFlow, seed: int) -> None:
     obs = observe(TWO[:, :0], grid, None, 1.0, seed)
     with pytest.raises(ValueError, match=message):
-        model.infer(obs, prior=prior)
+        model.infer(obs, prior=prior, refine=False)
     good = observe(TWO[:, :0], LONG, None, 1.0, seed)
     with pytest.raises(ValueError, match=message):
-        model.infer([good, obs], prior=prior)
+        model.infer([good, obs], prior=prior, refine=False)
     sim = simulate(Prior(k_min=0, k_max=1), 1, grid, seed=seed, k=0)
     with pytest.raises(ValueError, match=message):
         model.analyse(sim, prior)
@@ -554,7 +568,12 @@ def test_a_band_of_150_bins_passes_despite_rounding(model: ZoomSlotFlow, seed: i
     for s in (1.0, 0.3, 7.0, 1 / 3):
         grid = Grid(3000, 0.1 * s)
         prior = Prior(frequency=(2.5 / s, 3.0 / s), min_separation=0.01 / s)
-        assert model.infer(observe(TWO[:, :0], grid, None, 1.0, seed), prior=prior).k_probs[0] == 0
+        assert (
+            model.infer(
+                observe(TWO[:, :0], grid, None, 1.0, seed), prior=prior, refine=False
+            ).k_probs[0]
+            == 0
+        )
 
 
 # ---------------------------------------------------------------- the short stream
@@ -583,7 +602,7 @@ def test_streams_with_noise_levels_of_their_own(model: ZoomSlotFlow, seed: int) 
     long = observe(TWO, LONG, None, 0.3, seed).long.values
     short = tones(TWO, SHORT)[0].double().numpy() + 0.9 * white(SHORT, seed + 1)
     obs = Observation(Stream(long, LONG.dt, sigma=0.3), Stream(short, SHORT.dt, sigma=0.9))
-    post = model.infer(obs)
+    post = model.infer(obs, refine=False)
     assert post.k_map == 2
     assert_within(post.noise_std, 0.3, 0.3 / math.sqrt(2 * (LONG.n + SHORT.n)))
     sd, sigma = moments(post, 2)[1], torch.tensor([0.3])

@@ -1,23 +1,24 @@
-"""Assembly of the network: encoder, count, slots and flow; loading; inference."""
+"""Assembly of the network: encoder, count, slots and flow; loading; the call of inference."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib import resources
 from pathlib import Path
-from typing import overload
+from typing import TYPE_CHECKING, Literal, Unpack, overload
 
 import torch
-from numpy.typing import ArrayLike
 from torch import nn
 
-from slotflow.cardinality import check_k_prior
 from slotflow.config import Config, ModelConfig
 from slotflow.devices import check_device
+from slotflow.inference import KPrior, Options, posteriors
 from slotflow.posterior import Posterior
 from slotflow.priors import Prior
 from slotflow.streams import Observation, as_list
+
+if TYPE_CHECKING:
+    from slotflow.exact.refine import RefinedPosterior
 
 __all__ = ["DEFAULT", "SlotFlow", "pretrained_names"]
 
@@ -123,80 +124,114 @@ class SlotFlow(nn.Module):
         self,
         observation: Observation,
         *,
-        prior: Prior | None = ...,
-        k_prior: ArrayLike | Mapping[int, float] | None = ...,
-        device: str | torch.device | None = ...,
-        dtype: torch.dtype | None = ...,
-        threads: int | None = ...,
-        batch_size: int = ...,
+        refine: Literal[True] = ...,
+        **options: Unpack[Options],
+    ) -> RefinedPosterior: ...
+
+    @overload
+    def infer(
+        self, observation: Observation, *, refine: bool, **options: Unpack[Options]
     ) -> Posterior: ...
 
     @overload
     def infer(
         self,
-        observation: Sequence[Observation],
+        observation: Iterable[Observation],
         *,
-        prior: Prior | None = ...,
-        k_prior: ArrayLike | Mapping[int, float] | None = ...,
-        device: str | torch.device | None = ...,
-        dtype: torch.dtype | None = ...,
-        threads: int | None = ...,
-        batch_size: int = ...,
+        refine: Literal[True] = ...,
+        **options: Unpack[Options],
+    ) -> list[RefinedPosterior]: ...
+
+    @overload
+    def infer(
+        self, observation: Iterable[Observation], *, refine: bool, **options: Unpack[Options]
     ) -> list[Posterior]: ...
 
     def infer(
         self,
-        observation: Observation | Sequence[Observation],
+        observation: Observation | Iterable[Observation],
         *,
+        refine: bool = True,
         prior: Prior | None = None,
-        k_prior: ArrayLike | Mapping[int, float] | None = None,
+        k_prior: KPrior | None = None,
+        draws: int = 2000,
+        max_seconds: float = 10.0,
+        seed: int = 0,
         device: str | torch.device | None = None,
         dtype: torch.dtype | None = None,
         threads: int | None = None,
         batch_size: int = 256,
-    ) -> Posterior | list[Posterior]:
-        """Posterior of one observation, or of each in a sequence.
+    ) -> Posterior | Sequence[Posterior]:
+        """Posterior of one observation, or a list of one for each in a sequence.
+
+        The network answers first, in milliseconds; the likelihood then checks and corrects the answer. The result is
+        the exact joint posterior with its evidence, and with a verdict that says how far to trust it.
+
+        Example::
+
+            post = model.infer(observation, prior=Prior(frequency=(11, 14), amplitude=(0.5, 5), sigma=(0, 5)))
+            print(post.verdict, post.k_probs)
+            fast = model.infer(observation, refine=False)  # the network alone
 
         Args:
-            observation: What was measured, sampled as the model expects.
-            prior: What is known beforehand, in the data's units; None: the prior of the model's config. A model that
-                is not told the prior (`paper`, `debug`) takes another p(K) only.
+            observation: What was measured. `zoom` takes any even sampling, other models that of their training.
+            refine: Whether to go on to the exact posterior, a RefinedPosterior. False: the network's answer alone, a
+                Posterior, whose verdict is "approximate".
+            prior: What is known beforehand, in the data's units; None: the prior of the model's config. The network
+                need not know it: where it does not (a log-uniform amplitude; for `paper` and `debug`, any prior but
+                that of their training), its answer under the nearest one that it knows is the place to start from, and
+                `refine=False` is refused.
             k_prior: Prior over K to use instead of the prior's: k_max + 1 numbers, index = K, or a mapping from K to
                 a number.
-            device: Moves the model there first; it stays there.
+            draws: Weighted draws of each K, at least 100.
+            max_seconds: Time budget of the exact step of each observation; a verdict says if it was too short.
+            seed: Of everything random; each observation's answer is the same alone and among others.
+            device: Moves the model there first; it stays there. The exact step runs on the CPU.
             dtype: torch.float32 or torch.float64, likewise.
             threads: CPU threads to use during the call.
             batch_size: Observations that go through the network together.
         """
-        if batch_size < 1:
-            raise ValueError(f"infer expects batch_size >= 1, received {batch_size}.")
-        prior = self.config.prior if prior is None else prior
-        if k_prior is not None:
-            check_k_prior(k_prior, self.config.prior)
-        if isinstance(observation, Observation):
-            return self.infer(
-                [observation],
+        found = list(
+            self.infer_each(
+                as_list(observation),
+                refine=refine,
                 prior=prior,
                 k_prior=k_prior,
+                draws=draws,
+                max_seconds=max_seconds,
+                seed=seed,
                 device=device,
                 dtype=dtype,
                 threads=threads,
-            )[0]
-        observations = as_list(observation)
-        for one in observations:
-            self._check(one, prior)
-        self._move(device, dtype)  # outside inference mode: the weights must stay trainable
-        was_training = self.training
-        self.eval()
-        posteriors: list[Posterior] = []
-        try:
-            with _threads(threads), torch.inference_mode():
-                for start in range(0, len(observations), batch_size):
-                    chunk = observations[start : start + batch_size]
-                    posteriors += self._infer_batch(chunk, prior, k_prior)
-        finally:
-            self.train(was_training)
-        return posteriors
+                batch_size=batch_size,
+            )
+        )
+        return found[0] if isinstance(observation, Observation) else found
+
+    def infer_each(
+        self,
+        observations: Iterable[Observation],
+        *,
+        refine: bool = True,
+        **options: Unpack[Options],
+    ) -> Iterator[Posterior]:
+        """The posteriors of `infer` one after another, each as soon as it is ready: for long lists and progress bars.
+
+        Args:
+            observations: What was measured; all of them are checked before the first answer.
+            refine: As in `infer`.
+            **options: The other keywords of `infer`.
+        """
+        return posteriors(self, as_list(observations), refine=refine, **options)
+
+    def _start(self, prior: Prior, refine: bool) -> Prior:
+        """The prior under which the network answers, given the stated one; refuses one that it cannot start from.
+
+        Args:
+            prior: The stated prior.
+            refine: Whether the exact step, which answers under the stated prior, will follow.
+        """
+        raise NotImplementedError
 
     def _check(self, obs: Observation, prior: Prior) -> None:
         """Refuses an observation that this model cannot analyse under a prior."""
@@ -206,7 +241,7 @@ class SlotFlow(nn.Module):
         self,
         chunk: list[Observation],
         prior: Prior,
-        k_prior: ArrayLike | Mapping[int, float] | None,
+        k_prior: KPrior | None,
     ) -> list[Posterior]:
         """Posteriors of observations that `_check` let pass."""
         raise NotImplementedError
@@ -225,17 +260,3 @@ def pretrained_names() -> list[str]:
     folder = resources.files("slotflow") / "weights"
     suffix = ".safetensors"
     return sorted(p.name[: -len(suffix)] for p in folder.iterdir() if p.name.endswith(suffix))
-
-
-@contextmanager
-def _threads(n: int | None) -> Iterator[None]:
-    """Runs a block with n CPU threads."""
-    if n is not None and n < 1:
-        raise ValueError(f"expected threads >= 1, received {n}.")
-    before = torch.get_num_threads()
-    if n is not None:
-        torch.set_num_threads(n)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)

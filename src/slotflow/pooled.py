@@ -56,13 +56,9 @@ class PooledSlotFlow(SlotFlow):
         short = torch.as_tensor(np.stack([o.short.values for o in chunk if o.short is not None]))
         long, short = long.to(self.device, self.dtype), short.to(self.device, self.dtype)
         encoding, logits = self.encode(long, short)
-        probs = (
-            k_posterior(
-                logits, self.config.prior, prior.k_probs_full if k_prior is None else k_prior
-            )
-            .cpu()
-            .numpy()
-        )
+        chosen = np.pad(prior.k_probs_full, (0, self.k_max - prior.k_max))
+        answer = k_posterior(logits, self.config.prior, chosen if k_prior is None else k_prior)
+        probs = answer.cpu().numpy()
         if not np.isfinite(probs).all():
             first = chunk[int(np.argmin(np.isfinite(probs).all(axis=1)))]
             raise ValueError(
@@ -90,16 +86,26 @@ class PooledSlotFlow(SlotFlow):
             )
         return posteriors
 
-    def _check(self, obs: Observation, prior: Prior) -> None:
-        """Refuses an observation or a prior that differs from this model's training."""
+    def _start(self, prior: Prior, refine: bool) -> Prior:
+        """The prior of the training with the stated p(K); another band cannot be started from."""
         own = self.config.prior
-        if dataclasses.replace(prior, k_min=own.k_min, k_max=own.k_max, k_probs=None) != (
-            dataclasses.replace(own, k_probs=None)
-        ):
-            raise ValueError(
-                f"the model {self.config.name!r} answers under the prior of its training only, {own}, but "
-                f"received {prior}; change k_prior alone, or use the model `zoom`."
+        near = prior.frequency == own.frequency and prior.k_max <= own.k_max
+        known = own
+        if near:
+            known = dataclasses.replace(
+                own, k_min=prior.k_min, k_max=prior.k_max, k_probs=prior.k_probs
             )
+        plain = dataclasses.replace(prior, k_probs=None)  # rounding aside, p(K) is the stated one
+        if plain != dataclasses.replace(known, k_probs=None) and not (refine and near):
+            raise ValueError(
+                f"the model {self.config.name!r} answers under the prior of its training only, {own}, but received "
+                f"{prior}; change k_prior alone, keep band and k_max and let the exact step follow (refine=True), or "
+                "use the model `zoom`."
+            )
+        return known
+
+    def _check(self, obs: Observation, prior: Prior) -> None:
+        """Refuses an observation that is not sampled as in this model's training."""
         _check_stream(obs.long, self.config.long, "long", self.config.name)
         if obs.short is None:
             grid = self.config.short

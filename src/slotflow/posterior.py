@@ -22,6 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from slotflow.priors import Prior
 from slotflow.streams import Observation
+from slotflow.summaries import PARAMETERS, correlation, dataset, summarize
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -31,9 +32,7 @@ if TYPE_CHECKING:
     from slotflow.exact.refine import RefinedPosterior
     from slotflow.exact.verdict import Verdict
 
-__all__ = ["Posterior", "Slots", "log_permanent"]
-
-PARAMETERS = ("amplitude", "phase", "frequency")
+__all__ = ["PARAMETERS", "JointSlots", "Posterior", "Slots", "log_permanent"]
 
 
 class Slots(Protocol):
@@ -111,18 +110,26 @@ class Posterior:
         return judge((), refined=False)
 
     def refine(
-        self, draws: int = 2000, seed: int = 0, max_seconds: float = 10.0
+        self,
+        *,
+        prior: Prior | None = None,
+        draws: int = 2000,
+        seed: int = 0,
+        max_seconds: float = 10.0,
     ) -> RefinedPosterior:
         """The exact posterior that this one approximates, with evidence, effective sample size and a verdict.
 
+        `model.infer` does it already unless it is told `refine=False`.
+
         Args:
-            draws: Weighted draws of each K.
+            prior: The prior to answer under; None: the one that this posterior was found under.
+            draws: Weighted draws of each K, at least 100.
             seed: Of everything random.
-            max_seconds: Time budget.
+            max_seconds: Time budget; no further K is begun after it, and the verdict says so.
         """
         from slotflow.exact.refine import refine
 
-        return refine(self, draws=draws, seed=seed, max_seconds=max_seconds)
+        return refine(self, prior=prior, draws=draws, seed=seed, max_seconds=max_seconds)
 
     def as_eryn_proposal(self, k: int | None = None, n: int = 2000, seed: int = 0) -> BirthProposal:
         """A proposal of single components with `rvs` and `logpdf`, for Eryn's reversible-jump moves.
@@ -159,15 +166,21 @@ class Posterior:
         Returns:
             (A, φ, f), (n, K_max, 3), NaN where a draw has no such component, and K of each draw, (n,).
         """
+        plan = self._plan(n, seed)
+        theta = np.full((n, self.k_max, 3), np.nan)
+        counts = np.zeros(n, dtype=np.int64)
+        for k, rows, k_seed in plan:
+            theta[rows, :k], counts[rows] = self.slots.sample(rows.size, k, k_seed), k
+        return theta, counts
+
+    def _plan(self, n: int, seed: int) -> list[tuple[int, NDArray[np.int64], int]]:
+        """Which of n joint draws have K components, and the seed of their Θ: (K, rows, seed) for each K."""
         if n != int(n) or n < 0:
             raise ValueError(f"sample_joint expects a whole number n >= 0 of draws, received {n}.")
         rng = np.random.default_rng(seed)
         counts = rng.choice(self.k_probs.size, size=n, p=self.k_probs / self.k_probs.sum())
-        theta = np.full((n, self.k_max, 3), np.nan)
-        for k in np.unique(counts):
-            rows = np.flatnonzero(counts == k)
-            theta[rows, :k] = self.slots.sample(rows.size, int(k), int(rng.integers(2**31)))
-        return theta, counts.astype(np.int64)
+        plan = [(int(k), np.flatnonzero(counts == k)) for k in np.unique(counts)]
+        return [(k, rows, int(rng.integers(2**31))) for k, rows in plan]
 
     def log_prob(self, theta: ArrayLike) -> NDArray[np.float64] | float:
         """Log q(K, Θ | x) of labelled tuples per unit of (A, rad, Hz), symmetrized over slots.
@@ -185,11 +198,12 @@ class Posterior:
             )
         batch = array if array.ndim == 3 else array[None]
         k = self._k(batch.shape[1])
-        with np.errstate(divide="ignore"):
-            log_q = np.log(self.k_probs[k]) - math.lgamma(k + 1)
-        if isinstance(self.slots, JointSlots):
-            total = np.log(self.k_probs[k]) + self.slots.joint_log_prob(batch)
+        if self.k_probs[k] == 0:
+            total = np.full(len(batch), -np.inf)
+        elif isinstance(self.slots, JointSlots):
+            total = math.log(self.k_probs[k]) + self.slots.joint_log_prob(batch)
         else:
+            log_q = math.log(self.k_probs[k]) - math.lgamma(k + 1)
             total = log_q + log_permanent(self.slots.log_prob(batch))
         return total if array.ndim == 3 else float(total[0])
 
@@ -198,58 +212,46 @@ class Posterior:
         return self.slots.constrained_fraction(self._k(k))
 
     def summary(self, k: int | None = None, n: int = 2000, seed: int = 0) -> pd.DataFrame:
-        """One row per component: median, sd, 5 % and 95 % of each parameter.
+        """One row per component: median, sd, 5 % and 95 % of each parameter, and the verdict.
 
-        Phases are summarized around their circular mean; their 5 % point may exceed the 95 % one where the
-        interval crosses 0.
+        The verdict's word is a column, its reason is in the table's `attrs["verdict"]`. Phases are summarized around
+        their circular mean; their 5 % point may exceed the 95 % one where the interval crosses 0.
 
         Args:
             k: Number of components; k_map if None.
             n: Draws to summarize.
             seed: Seed of the draws.
         """
-        import pandas as pd
-
         if n < 1:
             raise ValueError(f"summary expects n >= 1 draws, received {n}.")
-        draws = self.sample(n, k, seed)  # (n, k, 3)
-        centre = np.angle(np.exp(1j * draws[..., 1]).mean(axis=0))  # (k,)
-        shifted = draws.copy()
-        shifted[..., 1] = np.mod(draws[..., 1] - centre + np.pi, 2 * np.pi) - np.pi
-        columns: dict[str, Any] = {"slot": np.arange(draws.shape[1])}
-        for i, name in enumerate(PARAMETERS):
-            x = shifted[..., i]
-            q05, q50, q95 = np.quantile(x, [0.05, 0.5, 0.95], axis=0)
-            if name == "phase":
-                q05, q50, q95 = (np.mod(q + centre, 2 * np.pi) for q in (q05, q50, q95))
-            columns |= {f"{name}_median": q50, f"{name}_sd": x.std(axis=0)}
-            columns |= {f"{name}_q05": q05, f"{name}_q95": q95}
-        frame = pd.DataFrame(columns).sort_values("frequency_median", ignore_index=True)
-        frame.index = pd.RangeIndex(1, len(frame) + 1, name="component")
-        return frame
+        return summarize(self.sample(n, k, seed), str(self.verdict))
+
+    def correlation(
+        self, k: int | None = None, n: int = 4000, seed: int = 0
+    ) -> NDArray[np.float64]:
+        """Posterior correlations of all parameters given K, components in the order of their frequencies.
+
+        The slots of an amortized posterior are independent of each other; those of a refined one are not.
+
+        Args:
+            k: Number of components; k_map if None.
+            n: Draws behind it: an entry has a standard error of about 1/√n.
+            seed: Seed of the draws.
+
+        Returns:
+            (3k, 3k), rows and columns A₁, φ₁, f₁, A₂, …
+        """
+        if n < 2:
+            raise ValueError(f"correlation expects n >= 2 draws, received {n}.")
+        return correlation(self.sample(n, k, seed))
 
     def to_dataset(self, n: int = 1000, seed: int = 0) -> xr.Dataset:
-        """Joint draws and q(K | x) as an xarray Dataset with units."""
-        import xarray as xr
+        """Equally weighted joint draws, p(K | x) and the verdict as an xarray Dataset with units."""
+        return dataset(self, n, seed)
 
-        from slotflow import __version__
-
-        theta, counts = self.sample_joint(n, seed)
-        variables: dict[str, Any] = {
-            name: (("draw", "component"), theta[..., i], {"units": unit})
-            for i, (name, unit) in enumerate(
-                zip(PARAMETERS, ("data units", "rad", "Hz"), strict=True)
-            )
-        }
-        variables["k"] = (("draw",), counts, {"long_name": "number of components of the draw"})
-        variables["k_probs"] = (("k_value",), self.k_probs, {"long_name": "q(K | x)"})
-        variables["noise_std"] = ((), self.noise_std, {"units": "data units"})
-        attributes = {"method": self.method, "seed": seed, "slotflow_version": __version__}
-        attributes["description"] = (
-            "draws of p(K, Theta | x); NaN where a draw has no such component"
-        )
-        coordinates = {"k_value": np.arange(self.k_probs.size)}
-        return xr.Dataset(variables, coords=coordinates, attrs=attributes)
+    def extra_variables(self, n: int, seed: int) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Further variables and attributes of `to_dataset`."""
+        return {}, {}
 
     def save(self, path: str | Path, n: int = 1000, seed: int = 0) -> None:
         """Writes `to_dataset` to a NetCDF file, atomically."""

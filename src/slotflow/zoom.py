@@ -6,6 +6,7 @@ The band may lie anywhere below Nyquist, up to 150 bins 1/T wide.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import warnings
 from collections.abc import Mapping
@@ -90,7 +91,7 @@ class ZoomSlotFlow(SlotFlow):
         pairs = [(data.long, data.grids[0]), (data.short, data.grids[1])]
         present = [(x.to(self.device), g) for x, g in pairs if x is not None and g is not None]
         series, grids = [x for x, _ in present], [g for _, g in present]
-        self._check_band(grids[0], prior)
+        self._check_band(grids[0], self._start(prior, refine=False))
         return self._analyse(series, grids, [1.0] * len(grids), prior, k_prior)
 
     def _analyse(
@@ -184,6 +185,16 @@ class ZoomSlotFlow(SlotFlow):
                 )
         return [posteriors[i] for i in range(len(chunk))]
 
+    def _start(self, prior: Prior, refine: bool) -> Prior:
+        """The prior itself; of a log-uniform amplitude, the uniform one within the same bounds."""
+        if prior.amplitude_law != "uniform" and not refine:
+            raise ValueError(
+                f"the model {self.config.name!r} alone expects a uniform prior of A, received "
+                f"{prior.amplitude_law!r}; leave refine=True, whose exact step knows that law, or use "
+                "amplitude_law='uniform'."
+            )
+        return dataclasses.replace(prior, amplitude_law="uniform")
+
     def _check(self, obs: Observation, prior: Prior) -> None:
         """Refuses what the network cannot analyse."""
         self._check_band(obs.long.grid, prior)
@@ -213,11 +224,6 @@ class ZoomSlotFlow(SlotFlow):
                 f"the model {self.config.name!r} knows up to {self.k_max} components, the prior has k_max = "
                 f"{prior.k_max}; lower it."
             )
-        if prior.amplitude_law != "uniform":
-            raise ValueError(
-                f"the model {self.config.name!r} expects a uniform prior of A, received {prior.amplitude_law!r}; use "
-                "amplitude_law='uniform'."
-            )
 
 
 def _warn_of_offset(long: Tensor, noise: Tensor, grid: Grid, prior: Prior) -> None:
@@ -230,7 +236,7 @@ def _warn_of_offset(long: Tensor, noise: Tensor, grid: Grid, prior: Prior) -> No
         warnings.warn(
             f"the long stream has a mean of {worst:.4g}, far from the 0 that tones and noise have; "
             "subtract the offset of each stream first: it leaks into the band.",
-            stacklevel=4,
+            stacklevel=6,
         )
 
 

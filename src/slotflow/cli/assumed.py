@@ -2,19 +2,22 @@
 
 The default model is dimensionless, so a prior carries over to other sampling in bins of 1/T. Of its own prior the
 command takes what is not stated: the number of components and the amplitudes as they are, the minimum separation in
-bins (3 of them), and the band only where the series can show it.
+bins (3 of them), the noise level where the data do not lie outside its bounds, and the band only where the series can
+show it.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from slotflow.cli import output
 from slotflow.config import Config, preset_names
+from slotflow.exact.verdict import unlikely_amplitude
 from slotflow.model import SlotFlow
 from slotflow.priors import Prior
 from slotflow.streams import Observation, Stream
@@ -22,13 +25,15 @@ from slotflow.zoom import FEWEST_BINS, ZoomSlotFlow
 
 __all__ = ["assumed_prior", "assumed_record", "print_assumed", "unlikely", "untrained"]
 
+SMALL = 1e-3
+"""Noise below this share of the upper bound of σ asks for a bound of its own."""
 Stated = dict[str, Any]
 """Fields of a Prior that the user stated; None where not."""
 
 
 def assumed_prior(
     network: SlotFlow,
-    obs: Observation,
+    observations: Sequence[Observation],
     stated: Stated,
     k_prior: list[float] | dict[int, float] | None = None,
 ) -> Prior:
@@ -36,7 +41,7 @@ def assumed_prior(
 
     Args:
         network: The model, whose own prior fills the gaps.
-        obs: An observation of the file.
+        observations: Those of the file, all sampled alike.
         stated: What the flags say.
         k_prior: p(K) if it is given: no more components than it allows need room in the band.
 
@@ -45,6 +50,7 @@ def assumed_prior(
     """
     own = network.config.prior
     given = {name: value for name, value in stated.items() if value is not None}
+    obs = observations[0]
     if isinstance(network, ZoomSlotFlow):
         if "frequency" not in given:
             _check_own_band(network, obs.long)
@@ -58,7 +64,23 @@ def assumed_prior(
             given["k_max"] = min(max(largest, 1), own.k_max)
     if "k_min" in given or "k_max" in given:
         given["k_probs"] = None
-    return dataclasses.replace(own, **given)
+    prior = dataclasses.replace(own, **given)
+    return prior if "sigma" in given else _with_noise(prior, observations)
+
+
+def _with_noise(prior: Prior, observations: Sequence[Observation]) -> Prior:
+    """The prior; where a signal's noise lies outside its σ or far below, one from 0 to three times the largest."""
+    low, high = prior.sigma
+    levels = []
+    for obs in observations:
+        level, rms = (
+            obs.noise_level(prior.frequency)[0],
+            float(np.sqrt(np.mean(obs.long.values**2))),
+        )
+        levels.append(rms if math.isnan(level) else min(level, rms))
+    if max(levels) == 0 or all(max(low, SMALL * high) <= level <= high for level in levels):
+        return prior
+    return dataclasses.replace(prior, sigma=(0.0, 3 * max(levels)))
 
 
 def _check_own_band(network: ZoomSlotFlow, stream: Stream) -> None:
@@ -103,31 +125,10 @@ def _strongest_band(stream: Stream, most: int) -> str | None:
 
 
 def unlikely(obs: Observation, prior: Prior) -> str | None:
-    """A complaint about amplitude bounds that the band's spectrum contradicts, or None.
-
-    A lone tone's peak is as high as its amplitude; a few unresolved ones may add up to more, hence the factor 3.
-    """
-    stream = obs.long
-    low, high = (round(edge * stream.duration) for edge in prior.frequency)
-    x = stream.values
-    peak = (
-        2
-        / stream.n
-        * float(np.abs(np.fft.rfft(x, 2 * x.size))[2 * low : 2 * high + 1].max(initial=0))
-    )
-    level, _ = obs.noise_level(prior.frequency)
-    floor = 0.0 if math.isnan(level) else 5 * level * math.sqrt(2 / stream.n)
-    smallest, largest = prior.amplitude
-    if peak > 3 * largest:
-        where = "above"
-    elif floor < peak < smallest / 3:
-        where = "below"
-    else:
-        return None
-    return (
-        f"the strongest peak in the band has the amplitude {peak:.3g}, {where} the assumed "
-        f"{smallest:g}–{largest:g}; state bounds in the data's units with --amplitude LOW:HIGH."
-    )
+    """A complaint about amplitude bounds that the band's spectrum contradicts, or None."""
+    found = unlikely_amplitude(obs, prior)
+    advice = "state bounds in the data's units with --amplitude LOW:HIGH."
+    return f"{found}; {advice}" if found else None
 
 
 def untrained(network: SlotFlow, obs: Observation, prior: Prior) -> list[str]:
@@ -183,9 +184,9 @@ def print_assumed(record: dict[str, Any]) -> None:
         )
     prior = record["prior"]
     (low, high), (smallest, largest) = prior["frequency"], prior["amplitude"]
-    separation = prior["min_separation"]
+    separation, (quiet, noisy) = prior["min_separation"], prior["sigma"]
     output.console.print(
         f"  band   {low:.9g}–{high:.9g} Hz, {record['band_bins']:.4g} bins of 1/T = {record['bin']:.4g} Hz\n"
         f"  prior  K = {prior['k_min']}..{prior['k_max']}, A in {smallest:g}–{largest:g}, separation >= "
-        f"{separation:.4g} Hz ({separation / record['bin']:.3g} bins)"
+        f"{separation:.4g} Hz ({separation / record['bin']:.3g} bins), σ in {quiet:.4g}–{noisy:.4g}"
     )

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
-import math
 import time
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.markup import escape
@@ -35,6 +34,7 @@ from slotflow.cli.options import (
 from slotflow.io import atomic_path, read_observations
 from slotflow.model import SlotFlow
 from slotflow.plots import plot_posterior, save_figure
+from slotflow.progress import progress
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -47,14 +47,16 @@ __all__ = ["HELP", "run"]
 HELP = help_text(
     "Infers the components of the signals in files.\n\n"
     "Reads CSV, TSV, NPY, NPZ and HDF5. With --out, writes summary.csv (one row per component) and "
-    "posterior.nc (draws over K and all parameters); several signals get a folder each.\n\n"
+    "posterior.nc (draws over K and all parameters); several signals get a folder each, as soon as they are done.\n\n"
+    "The network's answer is checked and corrected against the likelihood. The verdict says how far to trust the "
+    "result: exact, approximate or misfit (the tones do not explain the data), and why. --no-refine leaves it out.\n\n"
     "The default model takes any even sampling. Say where tones may lie (--band, 10 to 150 bins of 1/T) and what "
-    "they may be (--amplitude, --min-separation, --k-min, --k-max); what is not said is taken from the model's own "
-    "prior, and all of it is shown back.",
+    "they may be (--amplitude, --min-separation, --k-min, --k-max, --sigma); what is not said is taken from the "
+    "model's own prior, and all of it is shown back.",
     "slotflow infer long.csv --short short.csv --out result",
     "slotflow infer voltage.csv --dt 0.001 --band 49:51 --amplitude 1e-3:1e-2 --out result --plot",
-    "slotflow infer long.npy --dt 0.05 --min-separation 0 --k-max 5 --refine",
-    "slotflow infer test.npz --k-prior 1:0.5,2:0.5 --json > answers.json",
+    "slotflow infer long.npy --dt 0.05 --min-separation 0 --k-max 5 --max-seconds 60",
+    "slotflow infer test.npz --no-refine --k-prior 1:0.5,2:0.5 --json > answers.json",
 )
 
 
@@ -80,6 +82,10 @@ def run(
     min_separation: MinSeparation = None,
     k_min: KMin = None,
     k_max: KMax = None,
+    sigma: Annotated[
+        str | None,
+        typer.Option(metavar="LOW:HIGH", help="Bounds of the noise level, in the data's units."),
+    ] = None,
     k_prior: Annotated[
         str | None,
         typer.Option(metavar="P0,P1,...|K:P,...", help="Prior over K instead of a uniform one."),
@@ -87,8 +93,13 @@ def run(
     model: ModelName = None,
     refine: Annotated[
         bool,
-        typer.Option("--refine", help="Sample the likelihood: the exact joint posterior, slower."),
-    ] = False,
+        typer.Option(
+            help="Check and correct the network's answer against the likelihood, or leave it as it is.",
+        ),
+    ] = True,
+    max_seconds: Annotated[
+        float, typer.Option(min=0, help="Time budget of --refine for one signal, in seconds.")
+    ] = 10.0,
     samples: Annotated[int, typer.Option(min=1, help="Draws to summarize and to write.")] = 1000,
     seed: Seed = 0,
     out: Annotated[Path | None, typer.Option(help="Folder for the results.")] = None,
@@ -113,6 +124,7 @@ def run(
         "min_separation": min_separation,
         "k_min": k_min,
         "k_max": k_max,
+        "sigma": bounds("--sigma", sigma),
     }
     network = SlotFlow.from_pretrained(model, device=device)
     observations = {
@@ -120,45 +132,81 @@ def run(
         for file in files
     }
     start = time.perf_counter()
-    posteriors: list[tuple[Path, int, Posterior]] = []
     priors: dict[Path, Prior] = {}
-    for file, group in observations.items():
+    answers: list[tuple[Path, int, Iterator[Posterior]]] = []
+    for file, group in observations.items():  # everything is checked before the first answer
         try:
-            priors[file] = prior = assumed_prior(network, group[0], stated, chosen_prior)
-            answers = network.infer(group, prior=prior, k_prior=chosen_prior, threads=threads)
+            priors[file] = prior = assumed_prior(network, group, stated, chosen_prior)
+            each = network.infer_each(
+                group,
+                refine=refine,
+                prior=prior,
+                k_prior=chosen_prior,
+                max_seconds=max_seconds,
+                seed=seed,
+                threads=threads,
+            )
         except ValueError as error:
             raise ValueError(f"{file}: {error}") from error
-        posteriors += [
-            (file, i, _refined(post, seed) if refine else post) for i, post in enumerate(answers)
-        ]
-    seconds = time.perf_counter() - start
-
+        answers += [(file, i, each) for i in range(len(group))]
     assumed = {
         file: assumed_record(group[0], priors[file])
         | {"warnings": untrained(network, group[0], priors[file])}
         for file, group in observations.items()
     }
-    records = []
+    records: list[dict[str, Any]] = []
     names = _names({file: len(group) for file, group in observations.items()})
-    for (file, index, post), name in zip(posteriors, names, strict=True):
-        summary = post.summary(n=samples, seed=seed)
-        record = output.posterior_record(post, summary) | {"file": str(file), "signal": index}
-        if (doubt := unlikely(post.observation, priors[file])) is not None:
-            record["warning"] = doubt
-        if out is not None:
-            folder = out / name if len(names) > 1 else out
-            record["files"] = _write(
-                post, summary, folder, samples, seed, priors[file] if plot else None
-            )
-        records.append(record)
+    stopped = False
+    with progress(len(answers), "infer", quiet=len(answers) == 1) as bar:
+        try:
+            for (file, index, each), name in zip(answers, names, strict=True):
+                post = _next(each, file)
+                summary = post.summary(n=samples, seed=seed)
+                record = {"file": str(file), "signal": index}
+                record |= output.posterior_record(post, summary)
+                if (doubt := unlikely(post.observation, priors[file])) is not None:
+                    record["warning"] = doubt
+                if out is not None:
+                    folder = out / name if len(names) > 1 else out
+                    shown = priors[file] if plot else None
+                    record["files"] = _write(post, summary, folder, samples, seed, shown)
+                records.append(record)
+                bar.update(len(records))
+        except KeyboardInterrupt:
+            stopped = True
+    seconds = time.perf_counter() - start
+    _print(records, assumed, network, seconds, as_json)
+    if stopped:
+        kept = f" and kept in {out}" if out is not None and records else ""
+        raise KeyboardInterrupt(f"{len(records)} of {len(answers)} signals were done{kept}")
+
+
+def _next(each: Iterator[Posterior], file: Path) -> Posterior:
+    """The next answer; a refusal names the file."""
+    try:
+        return next(each)
+    except ValueError as error:
+        raise ValueError(f"{file}: {error}") from error
+
+
+def _print(
+    records: list[dict[str, Any]],
+    assumed: dict[Path, dict[str, Any]],
+    network: SlotFlow,
+    seconds: float,
+    as_json: bool,
+) -> None:
+    """Shows what was assumed and what was found."""
     if as_json:
         shown = [{"file": str(file)} | facts for file, facts in assumed.items()]
         facts = {"model": network.config.name, "seconds": seconds, "assumed": shown}
         output.print_json(facts | {"signals": records})
         return
+    several = {record["file"] for record in records if record["signal"] > 0}
     told: str | None = None
     for record in records:
-        title = record["file"] + (f" [{record['signal']}]" if len(records) > len(files) else "")
+        title = record["file"]
+        title += f" [{record['signal']}]" if title in several else ""
         output.console.print(f"[bold]{escape(title)}[/bold]")
         if record["file"] != told:  # once for all signals of a file
             told = record["file"]
@@ -172,15 +220,6 @@ def run(
             output.console.print(f"Written: {escape(path)}")
     place = output.device_name(network.device)
     output.console.print(f"{len(records)} signal(s) in {1e3 * seconds:.0f} ms on {place}")
-
-
-def _refined(post: Posterior, seed: int) -> Posterior:
-    """The exact posterior; where the prior's noise is far from the data's, up to three times theirs is allowed."""
-    assert post.prior is not None
-    low, high = post.prior.sigma
-    if math.isfinite(post.noise_std) and not low < post.noise_std < high:
-        post.prior = dataclasses.replace(post.prior, sigma=(0.0, 3 * post.noise_std))
-    return post.refine(seed=seed)
 
 
 def _names(counts: dict[Path, int]) -> list[str]:

@@ -1,4 +1,4 @@
-"""What commands print: JSON, tables, the bars of q(K | x), facts and complaints."""
+"""What commands print: JSON, tables, verdicts, the bars of p(K | x), facts and complaints."""
 
 from __future__ import annotations
 
@@ -92,30 +92,52 @@ VERDICT_STYLES = {"exact": "green", "approximate": "yellow", "misfit": "red"}
 
 
 def posterior_record(post: Posterior, summary: pd.DataFrame) -> Record:
-    """A posterior and its summary as plain values."""
+    """A posterior and its summary as plain values; evidence and ESS are None where there was no exact step."""
+    components = summary.drop(columns="verdict").reset_index().to_dict(orient="records")
+    evidence = getattr(post, "log_evidence", None)
+    names = ("value", "error")
     return {
+        "verdict": {"status": post.verdict.status, "reason": post.verdict.reason},
         "k_map": post.k_map,
         "k_probs": post.k_probs.tolist(),
-        "components": summary.reset_index().to_dict(orient="records"),
+        "log_evidence": (
+            None
+            if evidence is None
+            else [dict(zip(names, pair, strict=True)) for pair in evidence.tolist()]
+        ),
+        "ess": getattr(post, "ess", None),
+        "components": components,
         "noise_std": post.noise_std,
         "noise_std_error": post.noise_std_error,
         "constrained_fraction": post.constrained_fraction(),
-        "verdict": {"status": post.verdict.status, "reason": post.verdict.reason},
     }
 
 
 def print_posterior(record: Record, truth: Record | None = None) -> None:
-    """Prints q(K | x), the table of components and the noise level.
+    """Prints the verdict, p(K | x) with the evidences, the table of components and the noise level.
 
     Args:
         record: What `posterior_record` gives.
         truth: True ``k``, ``noise_std`` and ``components``, where they are known.
     """
-    console.print("\nq(K | x)")
+    verdict = record["verdict"]
+    style = VERDICT_STYLES.get(verdict["status"], "")
+    console.print(
+        f"\n[bold]Verdict: [{style}]{verdict['status']}[/{style}][/bold]: {escape(verdict['reason'])}"
+    )
+    evidence = record["log_evidence"]
+    console.print("\nq(K | x)" if evidence is None else "\np(K | x)")
+    best = -math.inf if evidence is None else evidence[record["k_map"]]["value"]
     for k, p in enumerate(record["k_probs"]):
         marks = " ◂ most probable" if k == record["k_map"] else ""
         marks += " (true K)" if truth and k == truth["k"] else ""
-        console.print(f"  K = {k:<2d} {_bar(p):<24s} {p:6.3f}{marks}")
+        ratio = "" if evidence is None else _evidence(evidence[k], best)
+        console.print(f"  K = {k:<2d} {_bar(p):<24s} {p:6.3f}{ratio}{marks}".rstrip())
+    if math.isfinite(best) and evidence is not None:
+        error = evidence[record["k_map"]]["error"]
+        console.print(
+            f"Evidence of K = {record['k_map']}: ln Z = {best:.2f} ± {error:.2f}, ESS per draw {record['ess']:.2f}"
+        )
     if record["components"] or (truth and truth["components"]):
         console.print(f"\nComponents, given K = {record['k_map']} (median ± sd)")
         console.print(_component_table(record, truth), soft_wrap=False)
@@ -126,13 +148,19 @@ def print_posterior(record: Record, truth: Record | None = None) -> None:
         f"\nNoise level σ = {_measured(sigma, error) if error else f'{sigma:.4g}'}"
         + (f" (truth {_number(truth['noise_std'], error or sigma / 100)})" if truth else "")
     )
-    if record["components"]:
+    if record["components"] and evidence is None:
         share = record["constrained_fraction"]
         console.print(f"Draws outside the prior's bounds, drawn again: {share:.1%}")
-    verdict = record["verdict"]
-    style = VERDICT_STYLES.get(verdict["status"], "")
-    console.print(f"Verdict: [{style}]{verdict['status']}[/{style}]: {escape(verdict['reason'])}")
     console.print()
+
+
+def _evidence(found: Record, best: float) -> str:
+    """The logarithm of a Bayes factor against the most probable K, in a column of its own; a limit where it is one."""
+    value, error = found["value"], found["error"]
+    if not (math.isfinite(value) and math.isfinite(best)):
+        return f"  {'':<18s}"
+    text = f"{value - best:+.1f}" if math.isfinite(error) else f"≲ {value - best:+.1f}"
+    return f"  {'Δ ln Z ' + text:<18s}"
 
 
 def _component_table(record: Record, truth: Record | None) -> Table:

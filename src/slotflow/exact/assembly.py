@@ -1,24 +1,25 @@
 r"""What candidates of K tones are drawn from: the parts that suit a signal, and their shares.
 
-Gaussians around the maxima that the prior does not exclude, with a wider companion where tones come close; where tones
-are weak, anchored tones with free ones (`births.py`); where the prior lets tones come closer than `CLOSE` bins, splits
-of the orders below (`splits.py`). The shares of the parts come from a pilot, whose draws are thrown away.
+Gaussians around the maxima that the prior does not exclude, bent as the posterior is (`collapsed.py`), with a wider and
+straighter companion where tones come close; where tones are weak, anchored tones with free ones (`births.py`); where
+the prior lets tones come closer than `CLOSE` bins, splits of the orders below (`splits.py`). The shares of the parts
+come from a pilot, whose draws are thrown away.
 """
 
 from __future__ import annotations
 
-import itertools
 import math
 
 import numpy as np
 from scipy.special import logsumexp
 
 from slotflow.exact.births import Births, BirthTable
+from slotflow.exact.collapsed import bent
 from slotflow.exact.gaussian import Mixture, Proposal, Warped
 from slotflow.exact.importance import effective_share, inside_support
 from slotflow.exact.likelihood import Statistics
 from slotflow.exact.modes import CLOSE, Mode, Modes
-from slotflow.exact.splits import Split
+from slotflow.exact.splits import PairTable, splits
 from slotflow.exact.target import Array, Target
 from slotflow.priors import Prior
 
@@ -57,6 +58,7 @@ class Proposer:
         self, statistics: Statistics, prior: Prior, modes: Modes, rng: np.random.Generator
     ) -> None:
         self.statistics, self.prior, self.modes, self.rng = statistics, prior, modes, rng
+        self.pair_tables: dict[int, tuple[tuple[Array, Array], list[PairTable]]] = {}
         self.tables: dict[int, tuple[BirthTable, tuple[Array, Array]]] = {}
         self.close = prior.min_separation < CLOSE * modes.bin
         """Whether tones may be unresolved."""
@@ -72,6 +74,18 @@ class Proposer:
             self.tables[key] = (BirthTable(target, mode.z, gaussian[1]), gaussian)
         return self.tables[key]
 
+    def pairs(self, mode: Mode) -> tuple[tuple[Array, Array], list[PairTable]] | None:
+        """A maximum's Gaussian, and tables of pairs in place of each of its tones."""
+        key = id(mode)
+        if key not in self.pair_tables:
+            target = Target(self.statistics, self.prior, len(mode.z))
+            gaussian = target.gaussian(mode.z)
+            if gaussian is None:
+                return None
+            tables = [PairTable(target, gaussian, j) for j in range(len(mode.z))]
+            self.pair_tables[key] = gaussian, tables
+        return self.pair_tables[key]
+
     def parts(self, target: Target) -> list[Proposal]:
         """Proposals of an order."""
         k, modes = target.k, self.modes
@@ -85,11 +99,18 @@ class Proposer:
                 continue
             if mode.strength.min() < 0.5 * LOOSE and not self.close:
                 continue
+            part = None if mode.bounded else bent(target, mode.z, mode.covariance)
+            pairs = mode.gap(modes.bin) < NEAR
+            if part is not None:
+                parts.append(part)
+                if not pairs:
+                    continue
             gaussian = None if mode.bounded else target.gaussian(mode.z, 1.0)
             if gaussian is None:
                 gaussian = (mode.z.ravel(), mode.covariance)
-            parts.append(Warped(*gaussian))
-            if mode.gap(modes.bin) < NEAR:
+            if part is None:
+                parts.append(Warped(*gaussian))
+            if pairs:
                 near = np.diff(mode.z[:, 0]) < NEAR * modes.bin
                 pair = np.append(near, False) | np.insert(near, 0, False)
                 widen = 2.0 if mode.gap(modes.bin) < CLOSE else 1.5
@@ -116,12 +137,9 @@ class Proposer:
             level = target.noise.log_marginal(np.array([base.rss]))[0]
             if np.isfinite(floor) and level < floor - WITHIN:
                 continue
-            lower = Target(self.statistics, self.prior, len(base.z))
-            gaussian = lower.gaussian(base.z)
-            if gaussian is None:
-                continue
-            pairs = list(itertools.combinations(range(len(base.z)), count))
-            parts += [Split(target, gaussian, pair) for pair in pairs]
+            found = self.pairs(base)
+            if found is not None:
+                parts += splits(*found, count)
         return parts
 
     def weigh(self, target: Target, parts: list[Proposal]) -> Mixture:

@@ -29,8 +29,9 @@ from slotflow.exact.gaussian import Gaussian
 from slotflow.exact.kernels import dirichlet, mid_time
 from slotflow.exact.nonuniform import interpolated_moment
 from slotflow.exact.target import Array, Target, residuals
+from slotflow.priors import Prior
 
-__all__ = ["BirthTable", "Births"]
+__all__ = ["Amplitudes", "BirthTable", "Births", "tone_products"]
 
 Complex = NDArray[np.complex128]
 CELLS_PER_BIN = 16
@@ -41,6 +42,52 @@ PRIOR_SHARE = 0.1
 """Share of the prior in each density, for what the anchored tones' linear response misses."""
 FAR = 12.0
 """Standard deviations of f from its fit at which a tone cannot be an anchored one."""
+
+
+class Amplitudes:
+    """The complex amplitude of a tone whose frequency is given.
+
+    Args:
+        prior: Gives the law of A.
+        precision: λ = 1/σ².
+    """
+
+    def __init__(self, prior: Prior, precision: float) -> None:
+        low, high = prior.amplitude
+        spaced = np.geomspace if prior.amplitude_law == "loguniform" else np.linspace
+        self.edge: Array = spaced(low, high, AMPLITUDES + 1)
+        self.width = np.diff(self.edge)
+        self.middle: Array = 0.5 * (self.edge[1:] + self.edge[:-1])
+        self.precision = precision
+
+    def sample(self, slope: Complex, left: Array, rng: np.random.Generator) -> Complex:
+        """Draws of c for given matched filters and ν, (n,) each."""
+        mass = self._cells(np.abs(slope), left).cumsum(-1)
+        row = (mass < rng.random(len(slope))[:, None] * mass[:, -1:]).sum(-1)
+        row = np.minimum(row, AMPLITUDES - 1)
+        amplitude = self.edge[row] + self.width[row] * rng.random(len(slope))
+        phase = rng.vonmises(np.angle(slope), self.precision * np.abs(slope) * amplitude)
+        drawn: Complex = amplitude * np.exp(1j * phase)
+        return drawn
+
+    def log_prob(self, c: Complex, slope: Complex, left: Array) -> Array:
+        """Log density of c for given matched filters and ν, (n,) each."""
+        amplitude = np.maximum(np.abs(c), 1e-300)
+        row = np.clip(np.searchsorted(self.edge, amplitude) - 1, 0, AMPLITUDES - 1)
+        mass = self._cells(np.abs(slope), left)[np.arange(len(c)), row] / self.width[row]
+        pull = self.precision * np.abs(slope) * amplitude
+        angle = np.angle(c) - np.angle(slope)
+        log_phase = pull * (np.cos(angle) - 1) - np.log(2 * math.pi * i0e(pull))
+        log_prob: Array = np.log(mass) + log_phase - np.log(amplitude)
+        return log_prob
+
+    def _cells(self, slope: Array, left: Array) -> Array:
+        """Probabilities of the amplitude's cells, (n, amplitudes), for |slope| and ν, (n,) each."""
+        x = self.precision * slope[:, None] * self.middle
+        gain = np.log(i0e(x)) + x - 0.5 * self.precision * left[:, None] * self.middle**2
+        mass: Array = np.exp(gain - gain.max(-1, keepdims=True))
+        mass = (1 - PRIOR_SHARE) * mass / mass.sum(-1, keepdims=True) + PRIOR_SHARE / AMPLITUDES
+        return mass
 
 
 class BirthTable:
@@ -68,7 +115,7 @@ class BirthTable:
             frequency = torch.from_numpy(f)[None]
             moment = interpolated_moment(torch.from_numpy(rest)[None], frequency, grid)[0].numpy()
             filtered += moment * np.exp(-2j * math.pi * np.remainder(f * offset, 1.0)) / ratio
-            products += _coupling(f, z, grid, offset) / ratio**2
+            products += tone_products(f, z, grid, offset) / ratio**2
             energy += grid.n / ratio**2
         precision = target.noise.precision(rss)
         coupling: Array = products.reshape(cells, 3 * len(z), 2)
@@ -77,18 +124,8 @@ class BirthTable:
         )  # (cells, 3D, 2)
         left = 0.5 * energy + 0.5 * np.einsum("gdp,gdp->g", coupling, self.response)
         left = np.clip(left, 1e-3 * energy, None)  # ν
-        a_low, a_high = prior.amplitude
-        law = prior.amplitude_law
-        a_edge = (
-            np.geomspace(a_low, a_high, AMPLITUDES + 1)
-            if law == "loguniform"
-            else np.linspace(a_low, a_high, AMPLITUDES + 1)
-        )
-        middle, self.a_edge, self.a_width = (
-            0.5 * (a_edge[1:] + a_edge[:-1]),
-            a_edge,
-            np.diff(a_edge),
-        )
+        self.amplitudes = Amplitudes(prior, precision)
+        middle = self.amplitudes.middle
         x = precision * np.abs(filtered)[:, None] * middle  # (cells, amplitudes)
         gain = np.log(i0e(x)) + x - 0.5 * precision * left[:, None] * middle**2
         if len(z) and prior.min_separation > 0:
@@ -100,7 +137,7 @@ class BirthTable:
         mass = (1 - PRIOR_SHARE) * mass / mass.sum() + PRIOR_SHARE / cells
         self.cumulative = mass.cumsum()
         self.log_mass = np.log(mass / self.width)
-        self.middle, self.left, self.precision = middle, left, precision
+        self.left = left
         self.coupling, self.filtered = coupling, filtered
         self.grids = [
             (grid, mid_time(grid) - statistics.reference, ratio)
@@ -112,49 +149,20 @@ class BirthTable:
     def sample(self, n: int, rng: np.random.Generator) -> Array:
         """Draws of (f, Re c, Im c), (n, 3)."""
         f = self.sample_frequency(n, rng)
-        c = self.sample_amplitude(self.filtered[self.cell(f)], self.left[self.cell(f)], rng)
+        c = self.amplitudes.sample(self.filtered[self.cell(f)], self.left[self.cell(f)], rng)
         return np.stack([f, c.real, c.imag], -1)
 
     def log_prob(self, z: Array) -> Array:
         """Log density of (n, 3) per unit of f and of the plane of c, (n,); finite inside the prior's box only."""
         cell, c = self.cell(z[:, 0]), z[:, 1] + 1j * z[:, 2]
         log_prob: Array = self.log_mass[cell]
-        return log_prob + self.log_prob_amplitude(c, self.filtered[cell], self.left[cell])
+        return log_prob + self.amplitudes.log_prob(c, self.filtered[cell], self.left[cell])
 
     def sample_frequency(self, n: int, rng: np.random.Generator) -> Array:
         """Frequencies, (n,)."""
         cell = np.searchsorted(self.cumulative, rng.random(n) * self.cumulative[-1])
         f: Array = self.low + self.width * (np.minimum(cell, self.cells - 1) + rng.random(n))
         return f
-
-    def sample_amplitude(self, slope: Complex, left: Array, rng: np.random.Generator) -> Complex:
-        """Draws of c for given matched filters and ν, (n,) each."""
-        mass = self._amplitudes(np.abs(slope), left).cumsum(-1)
-        row = (mass < rng.random(len(slope))[:, None] * mass[:, -1:]).sum(-1)
-        row = np.minimum(row, AMPLITUDES - 1)
-        amplitude = self.a_edge[row] + self.a_width[row] * rng.random(len(slope))
-        phase = rng.vonmises(np.angle(slope), self.precision * np.abs(slope) * amplitude)
-        drawn: Complex = amplitude * np.exp(1j * phase)
-        return drawn
-
-    def log_prob_amplitude(self, c: Complex, slope: Complex, left: Array) -> Array:
-        """Log density of c for given matched filters and ν, (n,) each."""
-        amplitude = np.maximum(np.abs(c), 1e-300)
-        row = np.clip(np.searchsorted(self.a_edge, amplitude) - 1, 0, AMPLITUDES - 1)
-        mass = self._amplitudes(np.abs(slope), left)[np.arange(len(c)), row] / self.a_width[row]
-        pull = self.precision * np.abs(slope) * amplitude
-        angle = np.angle(c) - np.angle(slope)
-        log_phase = pull * (np.cos(angle) - 1) - np.log(2 * math.pi * i0e(pull))
-        log_prob: Array = np.log(mass) + log_phase - np.log(amplitude)
-        return log_prob
-
-    def _amplitudes(self, slope: Array, left: Array) -> Array:
-        """Probabilities of the amplitude's cells, (n, amplitudes), for |slope| and ν, (n,) each."""
-        x = self.precision * slope[:, None] * self.middle
-        gain = np.log(i0e(x)) + x - 0.5 * self.precision * left[:, None] * self.middle**2
-        mass: Array = np.exp(gain - gain.max(-1, keepdims=True))
-        mass = (1 - PRIOR_SHARE) * mass / mass.sum(-1, keepdims=True) + PRIOR_SHARE / AMPLITUDES
-        return mass
 
     def overlap(self, f: Array, other: Array, c: Complex) -> Complex:
         """What a free tone (other, c) adds to the matched filter at f once the anchored ones adapted; (n,) each."""
@@ -200,7 +208,7 @@ class Births:
         free[..., 0] = f
         for i in range(self.free):
             slope, left = self._slope(free, i)
-            c = self.table.sample_amplitude(slope, left, rng)
+            c = self.table.amplitudes.sample(slope, left, rng)
             free[:, i, 1], free[:, i, 2] = c.real, c.imag
         anchored = self.gaussian.sample(n, rng) + self._response(free).sum(1)
         z = np.concatenate([anchored, free], 1)
@@ -230,7 +238,7 @@ class Births:
             free = z[near][:, list(subset)]
             for i in range(self.free):
                 c = free[:, i, 1] + 1j * free[:, i, 2]
-                term = term + self.table.log_prob_amplitude(c, *self._slope(free, i))
+                term = term + self.table.amplitudes.log_prob(c, *self._slope(free, i))
             total[near] = np.logaddexp(total[near], term)
         return total + math.lgamma(self.free + 1)
 
@@ -250,7 +258,7 @@ class Births:
         return moved.reshape(*free.shape[:2], self.anchored, 3)
 
 
-def _coupling(f: Array, z: Array, grid: Grid, offset: float) -> Array:
+def tone_products(f: Array, z: Array, grid: Grid, offset: float) -> Array:
     """Products of a tone's derivatives by (Re c, Im c) at f, (G,), with those of z, (D, 3): (G, D, 3, 2)."""
     difference = z[None, :, 0] - f[:, None]  # (G, D)
     s_0, s_1, _ = (s.numpy() for s in dirichlet(torch.from_numpy(difference), grid))

@@ -47,8 +47,8 @@ __all__ = [
 
 LARGEST_ROUND = 200_000
 """Candidates that are drawn at a time at most."""
-SMALLEST_SHARE = 1e-4
-"""Share of candidates inside the support below which a proposal is given up."""
+MOST_CANDIDATES = 500
+"""Candidates at most for each draw that is asked for; a proposal that misses the support oftener gives fewer draws."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,7 +113,7 @@ def importance_sample(
         draws: Draws inside the support, at least; half of them in each round if an effective number is asked for.
         effective: Effective number of draws to reach; None: one round is all.
         max_draws: Draws at most.
-        max_seconds: No round starts after this time.
+        max_seconds: No round starts after this time, and no further candidates are drawn.
     """
     started = time.perf_counter()
     size = draws if effective is None else -(-draws // 2)
@@ -121,7 +121,8 @@ def importance_sample(
     candidates = taken = 0
     ess = 0.0
     while True:
-        z, tried = inside_support(target, proposal, size, rng)
+        left = max_seconds - (time.perf_counter() - started)
+        z, tried = inside_support(target, proposal, size, rng, left)
         candidates += tried
         taken += len(z)
         if len(z) == 0:
@@ -140,13 +141,26 @@ def importance_sample(
 
 
 def inside_support(
-    target: Target, proposal: Proposal, n: int, rng: np.random.Generator
+    target: Target,
+    proposal: Proposal,
+    n: int,
+    rng: np.random.Generator,
+    max_seconds: float = math.inf,
 ) -> tuple[Array, int]:
-    """About n draws of a proposal inside the support of the prior, (≤ n, K, 3), and the candidates this took."""
+    """Draws of a proposal inside the support of the prior, (≤ n, K, 3), and the candidates this took.
+
+    Args:
+        target: Whose support it is.
+        proposal: Where candidates come from.
+        n: Draws to reach; there are fewer if `MOST_CANDIDATES` or the time does not suffice.
+        rng: Source of randomness.
+        max_seconds: No further candidates are drawn after this time.
+    """
+    started = time.perf_counter()
     found: list[Array] = []
     have = tried = 0
     size = n
-    while have < n:
+    while size > 0:
         z = proposal.sample(size, rng)
         z = z[target.log_prior(z) > -np.inf]
         tried += size
@@ -156,10 +170,10 @@ def inside_support(
             z = z[: n - have]
         found.append(z)
         have += len(z)
-        if have < SMALLEST_SHARE * tried and tried >= 2 / SMALLEST_SHARE:
+        if have == n or time.perf_counter() - started > max_seconds:
             break
-        share = max(have, 1) / tried
-        size = int(min(max(1.1 * (n - have) / share, 64), LARGEST_ROUND))
+        wanted = max(1.1 * (n - have) * tried / max(have, 1), 64)
+        size = int(min(wanted, LARGEST_ROUND, MOST_CANDIDATES * n - tried))
     return np.concatenate(found), tried
 
 

@@ -34,7 +34,7 @@ float32 rounds: without a floor the likelihood of noiseless data would have no b
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 import torch
@@ -63,6 +63,8 @@ DISPLACEMENT = 0.1
 """ε, in posterior standard deviations."""
 LARGEST_MISMATCH = 0.5
 """Mismatch from which on the Gaussian is not to be relied on."""
+FEW = 8
+"""Signals up to which NumPy, one after the other, is faster than torch on all of them."""
 CHANGING = ("frequency", "c", "rss", "slope", "matrix", "iterations", "converged")
 """What a fit changes for good."""
 
@@ -158,10 +160,15 @@ def fit(
 
     if theta.shape[1] == 0:
         return _no_tones(statistics, sigma, floor)
-    if statistics.is_single(theta) and bool(mask.all()) and bool(theta.isfinite().all()):
-        return _fit_one(
-            statistics, theta, sigma, float(floor), max_iterations, max_shift, tolerance, curvature
-        )
+    alone = _singles(statistics, theta, mask)
+    if alone and bool(theta.isfinite().all()):
+        levels = [None] * len(alone) if sigma is None else list(sigma)
+        limits = (max_iterations, max_shift, tolerance, curvature)
+        fits = [
+            _fit_one(one, theta[i : i + 1], levels[i], float(floor[i]), *limits)
+            for i, one in enumerate(alone)
+        ]
+        return fits[0] if len(fits) == 1 else _joined(fits)
     usable = (theta.isfinite() | ~mask[..., None]).all(-1).all(-1)
     theta = torch.where(usable[:, None, None] & mask[..., None], theta.double(), 0.0)
     start, c = to_complex(theta, statistics.reference, mask)
@@ -203,6 +210,28 @@ def fit(
         iterations=state["iterations"],
         converged=converged,
         mismatch=torch.where(converged, mismatch, math.inf),
+    )
+
+
+def _singles(statistics: Statistics, values: Tensor, mask: Tensor) -> list[Statistics]:
+    """Each signal by itself, if there are few and NumPy may fit them all; else none.
+
+    Args:
+        statistics: Of B signals.
+        values: Theta or frequencies, shape (B, K, …).
+        mask: Which tones exist, shape (B, K), bool.
+    """
+    if len(values) > FEW or values.device.type != "cpu" or not bool(mask.all()):
+        return []
+    alone = [statistics.take(torch.tensor([i])) for i in range(len(values))]
+    possible = all(one.is_single(values[i : i + 1]) for i, one in enumerate(alone))
+    return alone if possible else []
+
+
+def _joined(fits: list[Laplace]) -> Laplace:
+    """Several fits as one."""
+    return Laplace(
+        **{f.name: torch.cat([getattr(x, f.name) for x in fits]) for f in fields(Laplace)}
     )
 
 
@@ -338,10 +367,14 @@ def linear_amplitudes(
     """
     frequency = frequency.double()
     mask = torch.ones_like(frequency, dtype=torch.bool) if mask is None else mask
-    if statistics.is_single(frequency) and bool(mask.all()):
-        f = frequency[0].detach().numpy()
-        c = amplitudes_one(statistics.single, f)
-        return torch.from_numpy(from_complex_one(f, c, statistics.reference))[None]
+    alone = _singles(statistics, frequency, mask)
+    if alone:
+        f = frequency.detach().numpy()
+        rows = [
+            from_complex_one(f[i], amplitudes_one(one.single, f[i]), statistics.reference)
+            for i, one in enumerate(alone)
+        ]
+        return torch.from_numpy(np.stack(rows))
     frequency = torch.where(mask, frequency, 0.0)
     zero = torch.zeros_like(frequency)
     _, slope, matrix = statistics.normal_equations(frequency, torch.complex(zero, zero))

@@ -13,7 +13,9 @@ integral but that over σ. An order is only sampled if it can matter:
 Orders that this excludes keep the bound or estimate as their evidence, with an infinite error. If no order could be
 sampled at all (the prior excludes whatever fits the data), BIC stands in for ln Z, again with infinite errors.
 
-The others are importance sampled from a proposal that suits the signal (`assembly.py`). If the weights cannot be
+The others are importance sampled from a proposal that suits the signal (`assembly.py`). Where two or more tones may be
+anywhere, the search starts from the tones beyond doubt, and each order grows out of the draws of the one below
+(`growth.py`), whose errors it takes over. If the weights cannot be
 trusted, or too few draws are effective for what the order contributes, tempered sampling starts from the same proposal.
 """
 
@@ -27,11 +29,13 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from scipy.special import logsumexp
 
-from slotflow.exact.assembly import Proposer, laplace_evidence
+from slotflow.exact.assembly import WEAK, Proposer, laplace_evidence
 from slotflow.exact.births import Births
+from slotflow.exact.growth import Growth
 from slotflow.exact.importance import Importance, importance_sample
 from slotflow.exact.likelihood import Statistics
 from slotflow.exact.modes import Mode, Modes
+from slotflow.exact.surface import Surface, room_for_cells
 from slotflow.exact.target import Array, Target, to_theta, to_z
 from slotflow.exact.tempering import Tempering, tempered
 from slotflow.priors import Prior
@@ -46,6 +50,8 @@ MARGIN = 10.0
 """By how much Laplace's estimate may be too small, for all that is known before sampling."""
 TOUCH = 0.1
 """Bins by which a maximum may undercut the smallest separation."""
+FEW = 100.0
+"""Effective draws of an order below which none grow from it."""
 SMALL = 0.05
 """p(K | x) below which an order need not be known as well."""
 
@@ -134,15 +140,16 @@ def across_orders(
         modes.up(order)
     for order in range(first - 1, k - 1, -1):
         modes.down(order)
+    k = max(search.foothold(k), prior.k_min)
     search.evaluate(k)
     low = high = k
     while time.perf_counter() - search.began < max_seconds:
-        if high < prior.k_max and search.matters(high):
-            high += 1
-            search.evaluate(high)
-        elif low > prior.k_min and search.matters(low):
+        if low > prior.k_min and search.matters(low):
             low -= 1
             search.evaluate(low)
+        elif high < prior.k_max and (search.matters(high) or high < first):
+            high += 1
+            search.evaluate(high)
         else:
             break
     return search.result()
@@ -173,6 +180,7 @@ class _Search:
         self.methods: dict[int, str] = {}
         self.proposer = Proposer(statistics, prior, self.modes, self.rng)
         self.close = self.proposer.close
+        self.surface: Surface | None = None
 
     def matters(self, k: int) -> bool:
         """Whether a neighbour of order k is worth a look."""
@@ -208,12 +216,13 @@ class _Search:
             if gain < best + math.log(NEGLIGIBLE) and self.log_z[k - 1] < self.log_z[k - 2] - 3:
                 self.log_z[k], self.methods[k] = gain, "bound"
                 return
-        if above:
-            self.modes.up(k)
-        else:
-            self.modes.down(k)
-        if self.modes.best(k) is None:
-            self.modes.up(k)
+        if not self._undetected(k):
+            if above:
+                self.modes.up(k)
+            else:
+                self.modes.down(k)
+            if self.modes.best(k) is None:
+                self.modes.up(k)
         mode = self.modes.best(k)
         if mode is not None and not above:
             largest = float(target.log_likelihood(np.array([mode.rss]))[0]) - math.lgamma(k + 1)
@@ -225,16 +234,35 @@ class _Search:
         parts = self.proposer.parts(target)
         if not parts:
             return
+        growth = self._growth(k)
+        if growth is not None:
+            parts = [p for p in parts if not isinstance(p, Births) or p.free <= 2]
+            parts.append(growth)
         proposal = self.proposer.weigh(target, parts)
+        draws = self.draws
+        if (
+            growth is not None and self.log_z[k - 1] < best - 3
+        ):  # of the smaller orders still less is asked
+            draws //= 2
         result = importance_sample(
             target,
             proposal,
             self.rng,
-            draws=self.draws,
-            effective=0.25 * self.draws,
-            max_draws=4 * self.draws,
+            draws=draws,
+            effective=0.25 * draws,
+            max_draws=4 * draws,
         )
+        if growth is not None:
+            result = growth.carried(result)
+            if not self._enough(result, best) and result.effective >= 0.1 * draws:
+                more = importance_sample(target, proposal, self.rng, draws=4 * draws)
+                result = growth.carried(
+                    more
+                )  # a few draws say little about the tail of their weights
         if not self._enough(result, best):
+            if growth is not None:
+                parts = self.proposer.parts(target)
+                proposal = self.proposer.weigh(target, parts)
             table = next((p.table for p in parts if isinstance(p, Births)), None)
             options = self.tempering
             if result.log_evidence < best - 4:
@@ -244,6 +272,32 @@ class _Search:
                 result = slow
         self.results[k], self.methods[k] = result, result.method
         self.log_z[k], self.error[k] = result.log_evidence, result.log_evidence_error
+
+    def _undetected(self, k: int) -> bool:
+        """Whether order k only adds to tones of k − 1 that may be anywhere: its maxima would be those of the noise."""
+        if self.close or self.modes.best(k) is not None or k - 1 not in self.results:
+            return False
+        return k - len(self.modes.sure(k - 1, WEAK).z) > 2
+
+    def foothold(self, k: int) -> int:
+        """The largest order ≤ k whose tones are all beyond doubt: those above it grow from its draws."""
+        if self.close or not room_for_cells(Target(self.statistics, self.prior, k)):
+            return k
+        return len(self.modes.sure(k, WEAK).z)
+
+    def _growth(self, k: int) -> Growth | None:
+        """One tone more than the draws of k − 1, if two or more tones of order k may be anywhere."""
+        lower, target = self.results.get(k - 1), Target(self.statistics, self.prior, k - 1)
+        if self.close or lower is None or not room_for_cells(target):
+            return None
+        if lower.effective < FEW or not math.isfinite(self.error[k - 1]):
+            return None
+        sure = self.modes.sure(k, WEAK)
+        if k - len(sure.z) < 2:
+            return None
+        if self.surface is None:
+            self.surface = Surface(target, target.noise.precision(sure.rss))
+        return Growth(self.surface, target, lower)
 
     def _enough(self, result: Importance, best: float) -> bool:
         """Whether importance sampling was good enough for what the order contributes."""

@@ -1,10 +1,12 @@
 r"""From an amortized answer to the exact one: the network proposes, the likelihood decides.
 
 The components of the amortized posterior are starting points. `orders.py` climbs from them to the maxima, samples p(Θ,
-σ | x, K) for every K that matters with exact weights, and compares the evidences. The result is a posterior of the
-same kind with joint draws, in which the components are correlated as the data say, and with a verdict (`verdict.py`).
+σ | x, K) for every K that matters with exact weights, and compares the evidences. The result (`refined.py`) is a
+posterior of the same kind with joint draws, in which the components are correlated as the data say, and with a verdict
+(`verdict.py`).
 
-The density of a labelled tuple is known but for nothing: ln p(Θ, K | x) = ln p(Θ, x | K) − ln Z_K + ln p(K | x).
+Data whose noise level the prior of σ excludes are not sampled: K_max tones would be spent on the noise. The answer is
+then the network's, and the verdict says what to change.
 """
 
 from __future__ import annotations
@@ -13,139 +15,40 @@ import math
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
+import torch
 
 from slotflow.exact.likelihood import Statistics
 from slotflow.exact.orders import NEGLIGIBLE, Orders, across_orders
-from slotflow.exact.target import Array, Target, residuals, to_z
+from slotflow.exact.refined import JointDraws, RefinedPosterior, WeightedDraws
+from slotflow.exact.target import FLOOR, Array
 from slotflow.exact.tempering import Tempering
-from slotflow.exact.verdict import Verdict, check_residual, judge
-from slotflow.posterior import Posterior, Slots
+from slotflow.exact.verdict import Verdict, check_residual, judge, unlikely_amplitude
+from slotflow.posterior import Posterior
 from slotflow.priors import Prior
+from slotflow.streams import Observation
 
-__all__ = ["JointDraws", "RefinedPosterior", "refine"]
+__all__ = ["JointDraws", "RefinedPosterior", "WeightedDraws", "check_budget", "refine", "unvisited"]
 
 STARTS = 3
 """Numbers of components, the most probable first, whose components are starting points."""
 MEDIAN_DRAWS = 200
 """Draws behind a starting point."""
-
-
-class JointDraws:
-    """Joint draws of each number of components, as the densities behind a Posterior.
-
-    Args:
-        orders: The result across K.
-        statistics: Of the data.
-        prior: The prior.
-        amortized: What to ask for a number of components that was not sampled.
-    """
-
-    def __init__(
-        self, orders: Orders, statistics: Statistics, prior: Prior, amortized: Slots
-    ) -> None:
-        self.orders, self.statistics, self.prior = orders, statistics, prior
-        self.amortized, self.k_max = amortized, len(orders.k_probs) - 1
-
-    def sampled(self, k: int) -> bool:
-        """Whether there are exact draws of k components."""
-        return k in self.orders.results and len(self.orders.results[k].log_weights) > 0
-
-    def sample(self, n: int, k: int, seed: int) -> NDArray[np.float64]:
-        """Draws, (n, k, 3)."""
-        if not self.sampled(k):
-            return self.amortized.sample(n, k, seed)
-        return self.orders.sample(n, np.random.default_rng(seed), k)[0]
-
-    def log_prob(self, theta: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Not defined slot by slot: the draws are joint."""
-        raise NotImplementedError(
-            "the components of a refined posterior have a joint density only."
-        )
-
-    def joint_log_prob(self, theta: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Ln p(Θ | x, K) of labelled tuples, (n, k, 3) to (n,); NaN where Z_K is not known."""
-        k = theta.shape[1]
-        log_z = self.orders.log_evidence[k]
-        if not math.isfinite(log_z) or not math.isfinite(self.orders.log_evidence_error[k]):
-            return np.full(len(theta), np.nan)
-        order = np.argsort(theta[..., 2], axis=1)[..., None]
-        z = to_z(np.take_along_axis(theta, order, 1), self.statistics.reference)
-        log_prob, _ = Target(self.statistics, self.prior, k).log_prob(z)
-        jacobian = np.log(np.maximum(theta[..., 0], 1e-300)).sum(-1)
-        result: NDArray[np.float64] = log_prob - math.lgamma(k + 1) + jacobian - log_z
-        return result
-
-    def constrained_fraction(self, k: int) -> float:
-        """No draw was moved."""
-        return 0.0
-
-
-class RefinedPosterior(Posterior):
-    """The exact posterior: joint draws, evidence, effective sample size and a verdict."""
-
-    slots: JointDraws
-
-    def __init__(self, amortized: Posterior, slots: JointDraws, verdict: Verdict) -> None:
-        best = slots.orders.results.get(slots.orders.k_map)
-        sigma = (
-            amortized.noise_std
-            if best is None
-            else float(np.sum(np.exp(best.log_weights) * best.sigma))
-        )
-        spread = None
-        if best is not None:
-            spread = math.sqrt(float(np.sum(np.exp(best.log_weights) * (best.sigma - sigma) ** 2)))
-        super().__init__(
-            slots.orders.k_probs,
-            slots,
-            amortized.observation,
-            sigma,
-            spread,
-            method=f"{amortized.method}+exact",
-            prior=amortized.prior,
-        )
-        self._verdict = verdict
-
-    @property
-    def verdict(self) -> Verdict:
-        """How far the result can be trusted, and why."""
-        return self._verdict
-
-    @property
-    def orders(self) -> Orders:
-        """Evidence and weighted draws of each K."""
-        return self.slots.orders
-
-    @property
-    def log_evidence(self) -> Array:
-        """Ln Z_K and its standard error, (K_max + 1, 2); −inf where a K was not needed."""
-        return np.stack([self.orders.log_evidence, self.orders.log_evidence_error], -1)
-
-    @property
-    def ess(self) -> float:
-        """Effective share of the draws of the most probable K, 0 to 1."""
-        found = self.orders.results.get(self.k_map)
-        return 0.0 if found is None else found.ess
-
-    def weighted(self, k: int | None = None) -> tuple[Array, Array, Array]:
-        """Draws as they were weighted: theta (n, k, 3), sigma (n,) and log_weights (n,)."""
-        found = self.orders.results[self._k(k)]
-        return found.theta, found.sigma, found.log_weights
-
-    def sample_sigma(self, n: int, k: int | None = None, seed: int = 0) -> Array:
-        """Draws of the noise level, (n,); those of `sample` with the same seed belong to them."""
-        return self.orders.sample(n, np.random.default_rng(seed), self._k(k))[1]
-
-    def residual(self) -> list[Array]:
-        """Each stream's data minus the best fit of the most probable K, over the stream's noise ratio, (N_s,)."""
-        fit = self.orders.fits.get(self.k_map, np.zeros((0, 3)))
-        return residuals(self.slots.statistics, to_z(fit, self.slots.statistics.reference))
+FEWEST_DRAWS = 100
+"""Fewer weighted draws cannot be judged: the tail of their weights is unknown."""
+BEYOND = 0.1
+"""Share by which the data's noise level may lie outside the prior's bounds, or five standard errors if that is more."""
+UNCHECKED = "the draws are the network's, not checked"
+SINGULAR: tuple[type[Exception], ...] = (
+    np.linalg.LinAlgError,
+    vars(torch.linalg)["LinAlgError"],
+)
+"""What linear algebra raises where a fit has no solution."""
 
 
 def refine(
     post: Posterior,
     *,
+    prior: Prior | None = None,
     draws: int = 2000,
     seed: int = 0,
     max_seconds: float = 10.0,
@@ -153,43 +56,62 @@ def refine(
     """The exact posterior behind an amortized one.
 
     Args:
-        post: Where to start from; it must know its prior.
+        post: Where to start from.
+        prior: The prior to answer under; None: the one that the posterior was found under.
         draws: Weighted draws of each K.
         seed: Of everything random.
-        max_seconds: No further K is begun after this time, and tempered sampling hurries.
+        max_seconds: No further K is begun after this time, and tempered sampling hurries. One K is always sampled.
     """
-    prior = post.prior
+    check_budget(draws, max_seconds)
+    prior = post.prior if prior is None else prior
     if prior is None:
         raise ValueError(
-            f"the posterior by {post.method!r} does not know its prior; give one to the model's infer."
+            f"the posterior by {post.method!r} does not know its prior; give one: refine(prior=...)."
         )
-    low, high = prior.sigma
-    if math.isfinite(post.noise_std) and not 0.9 * low <= post.noise_std <= 1.1 * high:
+    if prior.k_max > post.k_max:
         raise ValueError(
-            f"expected a noise level within the prior's {low:g}–{high:g}, but the data show "
-            f"{post.noise_std:.4g}; widen Prior.sigma, in the data's units."
+            f"expected a prior of at most {post.k_max} components, which the posterior knows, received k_max = "
+            f"{prior.k_max}; lower it."
         )
-    prior = replace(prior, k_max=post.k_max) if prior.k_max > post.k_max else prior
     statistics = Statistics.from_observation(post.observation)
-    inside = np.arange(post.k_probs.size)[prior.k_min : prior.k_max + 1]
+    inside = np.arange(prior.k_min, prior.k_max + 1)
     ranked = inside[np.argsort(-post.k_probs[inside], kind="stable")]
     chosen = [int(k) for k in ranked[:STARTS] if k == ranked[0] or post.k_probs[k] > 1e-4]
     starts = [_medians(post, k, seed) for k in chosen]
+    if contradiction := _noise_outside(post, prior):
+        return _unsampled(post, prior, statistics, starts[0], "misfit", contradiction)
     extra: list[float] = []
     if chosen[0] < prior.k_max:
         extra = _medians(post, chosen[0] + 1, seed)[:, 2].tolist()
-    orders = across_orders(
-        statistics,
-        prior,
-        starts=starts,
-        extra=extra,
-        draws=draws,
-        rng=np.random.default_rng(seed),
-        tempering=Tempering(max_seconds=max_seconds),
-        max_seconds=max_seconds,
-    )
-    slots = JointDraws(orders, statistics, prior, post.slots)
-    return RefinedPosterior(post, slots, _verdict(orders, statistics, prior))
+    try:
+        orders = across_orders(
+            statistics,
+            prior,
+            starts=starts,
+            extra=extra,
+            draws=draws,
+            rng=np.random.default_rng(seed),
+            tempering=Tempering(max_seconds=max_seconds),
+            max_seconds=max_seconds,
+        )
+    except SINGULAR as error:
+        reason = f"the fit did not converge ({error})"
+        return _unsampled(post, prior, statistics, starts[0], "approximate", reason)
+    verdict = _verdict(orders, statistics, prior, post.observation)
+    slots = JointDraws(_padded(orders, post.k_max), statistics, prior, post.slots)
+    return RefinedPosterior(post, slots, verdict)
+
+
+def check_budget(draws: int, max_seconds: float) -> None:
+    """Refuses numbers of draws and time budgets that make no sense."""
+    if draws != int(draws) or draws < FEWEST_DRAWS:
+        raise ValueError(
+            f"expected a whole number of at least {FEWEST_DRAWS} weighted draws, received draws={draws}."
+        )
+    if not max_seconds >= 0:
+        raise ValueError(
+            f"expected max_seconds >= 0, received {max_seconds}; refine=False skips the exact step."
+        )
 
 
 def _medians(post: Posterior, k: int, seed: int) -> Array:
@@ -200,18 +122,78 @@ def _medians(post: Posterior, k: int, seed: int) -> Array:
     return middle
 
 
-def _verdict(orders: Orders, statistics: Statistics, prior: Prior) -> Verdict:
+def _noise_outside(post: Posterior, prior: Prior) -> str:
+    """Why the data's noise level contradicts the prior of σ; empty where it does not."""
+    low, high = prior.sigma
+    sigma = post.noise_std
+    margin = max(BEYOND * sigma, 5 * (post.noise_std_error or 0.0))
+    rms = math.sqrt(float(np.mean(post.observation.long.values**2)))
+    if 0 < rms < 10 * FLOOR * high:
+        return (
+            f"the data's rms of {rms:.4g} is too small for the prior's σ of {low:g}–{high:g}, which is never taken "
+            f"below {FLOOR:g} of its upper bound; state Prior.sigma in the data's units"
+        )
+    if not math.isfinite(sigma) or low - margin <= sigma <= high + margin:
+        return ""
+    return (
+        f"the data's noise level of about {sigma:.4g} lies outside the prior's {low:g}–{high:g}; widen Prior.sigma, in "
+        "the data's units"
+    )
+
+
+def _unsampled(
+    post: Posterior,
+    prior: Prior,
+    statistics: Statistics,
+    fit: Array,
+    status: str,
+    reason: str,
+) -> RefinedPosterior:
+    """The amortized answer with a verdict that says why it was not sampled; the residual is looked at all the same."""
+    probs = post.k_probs * np.pad(prior.k_probs_full > 0, (0, post.k_max - prior.k_max))
+    if not probs.sum() > 0:
+        probs = np.pad(prior.k_probs_full, (0, post.k_max - prior.k_max))
+    nothing = np.full(post.k_max + 1, -np.inf)
+    orders = Orders(nothing, -nothing, probs / probs.sum(), {}, {len(fit): fit}, 0.0)
+    found = judge(
+        check_residual(statistics, fit, prior.frequency), refined=False, unsampled=UNCHECKED
+    )
+    status = "misfit" if found.status == "misfit" else status
+    verdict = Verdict(status, f"{reason}; {found.reason}", found.checks)
+    slots = JointDraws(orders, statistics, prior, post.slots)
+    return RefinedPosterior(post, slots, verdict)
+
+
+def _padded(orders: Orders, k_max: int) -> Orders:
+    """The same with entries for every K that the network knows."""
+    more = (0, k_max + 1 - len(orders.k_probs))
+    return replace(
+        orders,
+        log_evidence=np.pad(orders.log_evidence, more, constant_values=-np.inf),
+        log_evidence_error=np.pad(orders.log_evidence_error, more, constant_values=np.inf),
+        k_probs=np.pad(orders.k_probs, more),
+    )
+
+
+def _verdict(
+    orders: Orders, statistics: Statistics, prior: Prior, observation: Observation
+) -> Verdict:
     """Judges the result by its draws and by the residual of the largest K that is plausible."""
     fit = orders.fits.get(orders.largest, np.zeros((0, 3)))
     best = orders.results.get(orders.k_map)
+    weighted = best is not None and len(best.log_weights) > 0
     verdict = judge(
         check_residual(statistics, fit, prior.frequency),
-        refined=best is not None,
-        ess=0.0 if best is None else best.ess,
-        pareto_k=math.inf if best is None else best.pareto_k,
+        refined=weighted,
+        ess=best.ess if best is not None and weighted else 0.0,
+        pareto_k=best.pareto_k if best is not None and weighted else math.inf,
         k_error=orders.k_error,
         at_k_max=float(orders.k_probs[prior.k_max]),
+        unsampled=f"no draw of K = {orders.k_map} has any weight: the prior (amplitude, band, separation) excludes "
+        f"what fits the data; {UNCHECKED}",
     )
+    if verdict.status == "misfit" and (doubt := unlikely_amplitude(observation, prior)):
+        return Verdict("misfit", f"{verdict.reason}; {doubt}", verdict.checks)
     missing = unvisited(orders, prior)
     if verdict.status == "exact" and missing:
         reason = f"the time budget ended before K = {missing[0]} was looked at; raise max_seconds"
@@ -223,6 +205,7 @@ def unvisited(orders: Orders, prior: Prior) -> list[int]:
     """Orders beside a plausible one that the prior allows and that were not looked at."""
     possible = np.pad(prior.k_probs_full > 0, (0, len(orders.k_probs) - prior.k_max - 1))
     seen = orders.log_evidence > -np.inf
+    seen[list(orders.methods)] = True  # an evidence of zero was looked at as well
     plausible = orders.k_probs > NEGLIGIBLE
     beside = np.zeros_like(plausible)
     beside[1:] |= plausible[:-1]

@@ -1,153 +1,234 @@
 r"""Proposals for unresolved pairs: single tones of a fit split in two.
 
-The fit of K − 1 tones has one tone (f̄, C) replaced by a pair c_1 + c_2 = C at the distance δ,
+The fit of D tones has one tone (f̄, C) replaced by a pair c_1 + c_2 = C at the distance δ,
 
 .. math:: f_1 = \bar f - δ\, \Re(c_2/C), \quad f_2 = \bar f + δ\, \Re(c_1/C) ,
 
-which keeps the first two moments of the pair's spectrum; (f̄, C, δ, c_1) → (f_1, c_1, f_2, c_2) has the Jacobian 1. A
-single tone fitted to the pair has the amplitude C_b = C − e c_1 c_2/C, e = (2πδT)²/24, which is what is drawn from the
-fit; |dC_b/dC|² = |1 − e c_1²/C²|².
+which keeps the first two moments of the pair's spectrum; (f̄, C, δ, c_1) → (f_1, c_1, f_2, c_2) has the Jacobian 1. What
+the data see of the split is the difference v of the pair and the tone: with the fit's residual r, its covariance Σ and
+the products B = ⟨T, v⟩ with its tangents T, the fit moves by −λΣB and
 
-The data see the next moments: with the tone's SNR ρ, the quadrature part of the dipole in units of the noise is
-1.81 ρ δT |Im c_1/C| and the quadrupole 1.47 ρ (δT)² |c_1 c_2/C²|. |c_1| is drawn from the prior, its angle ψ to C from
-1/√(ψ² + ψ_0²), which is how the room for δ goes, and δ from a half-normal that both moments limit.
+.. math:: Δ \ln L = λ⟨r, v⟩ - \tfrac12 λ⟨v, v⟩ + \tfrac12 λ^2 B^T Σ B .
+
+That, with the prior of the amplitudes, is a table over cells of δ, |c_1| and the angle ψ of c_1 to C. Cells of ψ are
+narrow around 0 and π, where the quadrature part of the pair's dipole vanishes and δ has the most room.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
+from collections.abc import Sequence
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from scipy.special import logsumexp
 
+from slotflow.exact.births import tone_products
 from slotflow.exact.gaussian import Gaussian
-from slotflow.exact.target import Array, Target, to_theta
+from slotflow.exact.kernels import dirichlet, mid_time
+from slotflow.exact.nonuniform import interpolated_moment
+from slotflow.exact.target import Array, Target, residuals
 
-__all__ = ["Split"]
+__all__ = ["PairTable", "Split", "splits"]
 
-REACH = 1.3
-"""Width of the distances of a pair in units of what its moments allow."""
-OPPOSITE = 0.2
-"""Share of pairs whose first tone points away from their sum."""
+Complex = NDArray[np.complex128]
+DISTANCES, AMPLITUDES, ANGLES = 24, 10, 20
+"""Cells of δ, of |c_1|, and of ψ on either side."""
+REACH = 1.2
+"""Largest δ in bins."""
+PRIOR_SHARE = 0.1
+"""Share of the cells' volume in their probabilities."""
+WIDEN = 1.1
+"""Factor on the fit's standard deviations."""
+
+
+class PairTable:
+    """Density of (δ, |c_1|, ψ) for one tone of a fit.
+
+    Args:
+        target: Of any K.
+        gaussian: Mean and covariance of the D tones, (3D,) and (3D, 3D).
+        j: Which tone is split.
+    """
+
+    def __init__(self, target: Target, gaussian: tuple[Array, Array], j: int) -> None:
+        prior, statistics = target.prior, target.statistics
+        z = gaussian[0].reshape(-1, 3)
+        rss = sum(float((rest**2).sum()) for rest in residuals(statistics, z))
+        self.precision = target.noise.precision(rss)
+        total = complex(z[j, 1], z[j, 2])
+        snr = abs(total) * math.sqrt(self.precision * statistics.grids[0].n / 2)
+        width = min(math.sqrt(0.37 * snr + 1) / (0.9 * snr), 1.0)
+        half = width * np.sinh(np.linspace(-1, 1, ANGLES + 1) * math.asinh(0.5 * math.pi / width))
+        self.angle: Array = np.concatenate([half[:-1], half + math.pi])  # −π/2 to 3π/2
+        self.distance: Array = (
+            prior.min_separation + REACH * target.bin * np.linspace(0, 1, DISTANCES + 1) ** 1.5
+        )
+        spaced = np.geomspace if prior.amplitude_law == "loguniform" else np.linspace
+        self.amplitude: Array = spaced(*prior.amplitude, AMPLITUDES + 1)
+        edges = self.distance, self.amplitude, self.angle
+        shape = tuple(len(e) - 1 for e in edges)
+        centre = np.meshgrid(*(0.5 * (e[1:] + e[:-1]) for e in edges), indexing="ij")
+        volume = np.einsum("i,j,k->ijk", *(np.diff(e) for e in edges)).ravel()
+        delta, size, psi = (c.ravel() for c in centre)
+        first = size * np.exp(1j * psi) * total / abs(total)
+        # Cells whose second amplitude the prior excludes, for all that C may be, are left out.
+        spread = 3 * math.sqrt(max(gaussian[1].diagonal()[3 * j + 1 : 3 * j + 3]))
+        spread += 0.5 * float(np.diff(self.amplitude).max())
+        other = np.abs(total - first)
+        low, high = prior.amplitude
+        kept = np.flatnonzero((other > low - spread) & (other < high + spread))
+        self.shift: Array = np.zeros((len(volume), len(gaussian[0])))
+        mass = np.zeros(len(volume))
+        if kept.size:
+            gain, b = self._gain(target, z, j, delta[kept], first[kept])
+            self.shift[kept] = -b @ gaussian[1]
+            gain -= 0.5 * (b * self.shift[kept]).sum(-1)
+            power = 2 if prior.amplitude_law == "loguniform" else 1
+            gain -= power * np.log(np.maximum(other[kept], low)) + (power - 1) * np.log(size[kept])
+            gain += np.log(volume[kept])
+            mass[kept] = (1 - PRIOR_SHARE) * np.exp(gain - logsumexp(gain))
+            mass[kept] += PRIOR_SHARE * volume[kept] / volume[kept].sum()
+        else:
+            mass = volume
+        self.cumulative = mass.cumsum()
+        with np.errstate(divide="ignore"):
+            self.log_density = np.log(mass / volume / mass.sum())
+        self.shape = shape
+
+    def _gain(
+        self, target: Target, z: Array, j: int, delta: Array, first: Complex
+    ) -> tuple[Array, Array]:
+        """λ⟨r, v⟩ − ½λ⟨v, v⟩ and λB of splits of the j-th of D tones z, for δ and c_1, (n,) each: (n,), (n, 3D)."""
+        statistics, n = target.statistics, len(delta)
+        middle, total = z[j, 0], complex(z[j, 1], z[j, 2])
+        second = total - first
+        f_1 = middle - delta * (second / total).real
+        f_2 = middle + delta * (first / total).real
+        f, c = np.concatenate([f_1, f_2, [middle]]), np.concatenate([first, second, [-total]])
+        parts = (f_1, first), (f_2, second), (np.full(n, middle), np.full(n, -total))
+        filtered = np.zeros(2 * n + 1, dtype=np.complex128)
+        products = np.zeros((2 * n + 1, len(z), 3, 2))
+        square = np.zeros(n)
+        for grid, ratio, rest in zip(
+            statistics.grids, statistics.ratios, residuals(statistics, z), strict=True
+        ):
+            offset = mid_time(grid) - statistics.reference
+            series, at = torch.from_numpy(rest)[None], torch.from_numpy(f)[None]
+            turn = np.exp(-2j * math.pi * np.remainder(f * offset, 1.0))
+            filtered += interpolated_moment(series, at, grid)[0].numpy() * turn / ratio
+            products += tone_products(f, z, grid, offset) / ratio**2
+            for _, c_a in parts:
+                square += 0.5 * grid.n * np.abs(c_a) ** 2 / ratio**2
+            for (f_a, c_a), (f_b, c_b) in itertools.combinations(parts, 2):
+                (s_0,) = dirichlet(torch.from_numpy(f_b - f_a), grid, powers=1)
+                turn = np.exp(2j * math.pi * np.remainder((f_b - f_a) * offset, 1.0))
+                square += (c_a.conj() * c_b * turn).real * s_0.numpy() / ratio**2
+        each = (c.conj() * filtered).real
+        b = products[..., 0] * c.real[:, None, None] + products[..., 1] * c.imag[:, None, None]
+        b = (b[:n] + b[n : 2 * n] + b[2 * n]).reshape(n, -1)
+        gain = each[:n] + each[n : 2 * n] + each[2 * n] - 0.5 * square
+        return self.precision * gain, self.precision * b
+
+    def sample(
+        self, n: int, rng: np.random.Generator
+    ) -> tuple[NDArray[np.int64], Array, Array, Array]:
+        """Cells, δ, |c_1| and ψ, (n,) each."""
+        cell = np.searchsorted(self.cumulative, rng.random(n) * self.cumulative[-1])
+        cell = np.minimum(cell, len(self.cumulative) - 1)
+        drawn = []
+        for edge, i in zip(self._edges(), np.unravel_index(cell, self.shape), strict=True):
+            drawn.append(edge[i] + (edge[i + 1] - edge[i]) * rng.random(n))
+        return cell, drawn[0], drawn[1], drawn[2]
+
+    def locate(self, delta: Array, size: Array, psi: Array) -> tuple[NDArray[np.int64], Array]:
+        """Cells, and the log density of (δ, |c_1|, ψ), (n,) each; −inf outside the table."""
+        psi = np.remainder(psi + 0.5 * math.pi, 2 * math.pi) - 0.5 * math.pi
+        index, inside = [], np.ones(len(delta), dtype=bool)
+        for edge, value in zip(self._edges(), (delta, size, psi), strict=True):
+            i = np.searchsorted(edge, value, side="right") - 1
+            inside &= (i >= 0) & (i < len(edge) - 1)
+            index.append(np.clip(i, 0, len(edge) - 2))
+        cell = np.ravel_multi_index(index, self.shape)
+        return cell, np.where(inside, self.log_density[cell], -np.inf)
+
+    def _edges(self) -> tuple[Array, Array, Array]:
+        return self.distance, self.amplitude, self.angle
 
 
 class Split:
     """Pairs in place of single tones of a fit.
 
     Args:
-        target: Of K = D + number of splits.
         gaussian: Mean and covariance of the D tones, (3D,) and (3D, 3D).
-        tones: Which of them are split, increasing.
-        widen: Factor on the standard deviations of those.
+        tables: Of the tones that are split, by their index.
     """
 
-    def __init__(
-        self,
-        target: Target,
-        gaussian: tuple[Array, Array],
-        tones: tuple[int, ...],
-        widen: float = 1.4,
-    ) -> None:
-        stretch = np.ones((len(gaussian[0]) // 3, 3))
-        stretch[list(tones)] = widen
-        self.gaussian, self.tones = Gaussian(*gaussian, stretch.ravel()), tones
-        self.prior, self.bin = target.prior, target.bin
-        count = sum(g.n for g in target.statistics.grids[:1])
-        centre = gaussian[0].reshape(-1, 3)
-        theta = torch.from_numpy(to_theta(centre[None], target.statistics.reference))
-        rss = float(target.statistics.rss(theta))
-        sigma = target.noise.precision(rss) ** -0.5
-        self.snr = np.hypot(centre[:, 1], centre[:, 2]) * math.sqrt(count / 2) / sigma  # ρ, (D,)
+    def __init__(self, gaussian: tuple[Array, Array], tables: dict[int, PairTable]) -> None:
+        self.gaussian, self.tables = Gaussian(*gaussian, WIDEN), tables
+        self.d = len(gaussian[0]) // 3
 
     def sample(self, n: int, rng: np.random.Generator) -> Array:
         """Draws, (n, K, 3)."""
         base = self.gaussian.sample(n, rng)
+        drawn = {j: table.sample(n, rng) for j, table in self.tables.items()}
+        for j, (cell, *_) in drawn.items():
+            base = base + self.tables[j].shift[cell].reshape(n, -1, 3)
         columns: list[Array] = []
-        for j in range(base.shape[1]):
-            if j not in self.tones:
+        for j in range(self.d):
+            if j not in drawn:
                 columns.append(base[:, j])
                 continue
-            total = base[:, j, 1] + 1j * base[:, j, 2]
-            a_low, a_high = self.prior.amplitude
-            u = rng.random(n)
-            amplitude = (
-                a_low * (a_high / a_low) ** u
-                if self.prior.amplitude_law == "loguniform"
-                else a_low + u * (a_high - a_low)
-            )
-            width = self._width(j)
-            angle = width * np.sinh(rng.uniform(-1, 1, n) * math.asinh(math.pi / width))
-            angle += np.where(rng.random(n) < OPPOSITE, math.pi, 0.0)
-            first = amplitude * np.exp(1j * angle) * total / np.abs(total)
-            scale = self._scale(first, total - first, self.snr[j])
-            distance = self.prior.min_separation + scale * np.abs(rng.standard_normal(n))
-            part = self._part(distance) * first
-            half = 0.5 * (total + part)
-            root = np.sqrt(half**2 - part * first)
-            root = np.where(np.abs(half + root - total) < np.abs(half - root - total), root, -root)
-            total = half + root
-            second = total - first
-            f_1 = base[:, j, 0] - distance * (second / total).real
-            f_2 = base[:, j, 0] + distance * (first / total).real
-            columns.append(np.stack([f_1, first.real, first.imag], -1))
-            columns.append(np.stack([f_2, second.real, second.imag], -1))
+            pair = _divided(base[:, j], *drawn[j][1:])
+            columns += [pair[:, 0], pair[:, 1]]
         return np.stack(columns, 1)
 
     def log_prob(self, z: Array) -> Array:
         """Log density, (n,)."""
         columns: list[Array] = []
-        log_prob = np.zeros(len(z))
-        a_low, a_high = self.prior.amplitude
+        n = len(z)
+        log_prob, shift = np.zeros(n), np.zeros((n, 3 * self.d))
         i = 0
-        for j in range(len(self.gaussian.mean) // 3):
-            if j not in self.tones:
+        for j in range(self.d):
+            if j not in self.tables:
                 columns.append(z[:, i])
                 i += 1
                 continue
-            first, second = (z[:, i + m, 1] + 1j * z[:, i + m, 2] for m in (0, 1))
-            f_1, f_2 = z[:, i, 0], z[:, i + 1, 0]
+            tone, *inner = _merged(z[:, i : i + 2])
             i += 2
-            middle = f_1 + (f_2 - f_1) * (second / (first + second)).real
-            true = first + second
-            part = self._part(f_2 - f_1) * first
-            total = true - part + part * first / true  # C of the single tone
-            log_prob += 2 * np.log(np.abs(1 - part * first / true**2))
-            log_prob[np.abs(part * first / true - total) < np.abs(true - total)] = -np.inf
-            amplitude = np.abs(first)
-            scale = self._scale(first, total - first, self.snr[j])
-            distance = (f_2 - f_1 - self.prior.min_separation) / scale
-            columns.append(np.stack([middle, total.real, total.imag], -1))
-            log_prob += 0.5 * math.log(2 / math.pi) - 0.5 * distance**2 - np.log(scale)
-            power, size = (
-                (2, math.log(a_high / a_low))
-                if self.prior.amplitude_law == "loguniform"
-                else (1, a_high - a_low)
-            )
-            log_prob -= power * np.log(amplitude) + math.log(size)
-            angle, width = np.angle(first / total), self._width(j)
-            log_prob += np.log(
-                (1 - OPPOSITE) / np.hypot(angle, width)
-                + OPPOSITE / np.hypot(math.pi - np.abs(angle), width)
-            )
-            log_prob -= math.log(2 * math.asinh(math.pi / width))
-        return log_prob + self.gaussian.log_prob(np.stack(columns, 1))
+            columns.append(tone)
+            cell, density = self.tables[j].locate(*inner)
+            log_prob += density - np.log(inner[1])
+            shift += self.tables[j].shift[cell]
+        near = np.flatnonzero(log_prob > -np.inf)
+        flat = np.stack(columns, 1).reshape(n, -1)
+        log_prob[near] += self.gaussian.log_prob_flat(flat[near], shift[near])
+        return log_prob
 
-    def _part(self, distance: Array) -> Array:
-        """(2πδT)²/24, (n,): how much of a pair's quadrupole looks like a smaller sum."""
-        return (2 * math.pi * distance / self.bin) ** 2 / 24
 
-    def _width(self, j: int) -> float:
-        """Angle of c_1 to C of tone j from which on the dipole limits δ."""
-        snr = float(self.snr[j])
-        return math.sqrt(0.37 * snr + 1) / (0.9 * snr)
+def _divided(tone: Array, delta: Array, size: Array, psi: Array) -> Array:
+    """The pair, (n, 2, 3), that a tone (n, 3) is split into, for δ, |c_1| and ψ, (n,) each."""
+    total = tone[:, 1] + 1j * tone[:, 2]
+    first = size * np.exp(1j * psi) * total / np.abs(total)
+    second = total - first
+    f_1 = tone[:, 0] - delta * (second / total).real
+    f_2 = tone[:, 0] + delta * (first / total).real
+    lower, upper = (f_1, first.real, first.imag), (f_2, second.real, second.imag)
+    return np.stack([np.stack(lower, -1), np.stack(upper, -1)], 1)
 
-    def _scale(
-        self, first: NDArray[np.complex128], second: NDArray[np.complex128], snr: float
-    ) -> Array:
-        """Standard deviation of δ before it is folded, in Hz, (n,)."""
-        total = first + second
-        dipole = 1.81 * snr * np.abs((first / total).imag)
-        quadrupole = 1.47 * snr * np.abs(first * second / total**2)
-        scale: Array = REACH * self.bin / np.sqrt(dipole**2 + quadrupole + 1.0)
-        return scale
+
+def _merged(pair: Array) -> tuple[Array, Array, Array, Array]:
+    """The tone, (n, 3), that a pair (n, 2, 3) was, and its δ, |c_1| and ψ, (n,) each."""
+    first, second = (pair[:, m, 1] + 1j * pair[:, m, 2] for m in (0, 1))
+    delta, total = pair[:, 1, 0] - pair[:, 0, 0], first + second
+    middle = pair[:, 0, 0] + delta * (second / total).real
+    tone = np.stack([middle, total.real, total.imag], -1)
+    return tone, delta, np.abs(first), np.angle(first / total)
+
+
+def splits(gaussian: tuple[Array, Array], tables: Sequence[PairTable], count: int) -> list[Split]:
+    """All ways to split `count` of the tones of a fit, given the tables of all of them."""
+    chosen = itertools.combinations(range(len(tables)), count)
+    return [Split(gaussian, {j: tables[j] for j in some}) for some in chosen]

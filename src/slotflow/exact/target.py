@@ -76,7 +76,8 @@ class Noise:
 
     def precision(self, rss: float) -> float:
         """1/σ² that the likelihood's curvature sees: −2 d ln ∫ / d RSS."""
-        step = 1e-5 * max(rss, 1e-300)
+        rss = max(rss, self.n * self.low**2)  # below it RSS is rounding
+        step = 1e-5 * rss
         low, high = self.log_marginal(np.array([rss - step, rss + step]))
         return float(max((low - high) / step, self.high**-2 * 1e-3))
 
@@ -223,16 +224,17 @@ class Target:
 
 def residuals(statistics: Statistics, z: Array) -> list[Array]:
     """Each stream's data minus the tones z, (K, 3), over its noise ratio, (N_s,) each."""
-    rest = []
+    rest, f = [], z[:, 0]
     for grid, ratio, folded in zip(
         statistics.grids, statistics.ratios, statistics.folded, strict=True
     ):
-        values = folded[0].numpy().reshape(-1)[: grid.n].copy()
-        time = grid.t0 + grid.dt * np.arange(grid.n) - statistics.reference
-        for f, re, im in z:
-            angle = 2 * math.pi * np.remainder(f * time, 1.0)
-            values -= (re * np.cos(angle) - im * np.sin(angle)) / ratio
-        rest.append(values)
+        rows, cols = folded.shape[1:]  # t = t_i + t_j: a product of waves on I and on J points
+        start = grid.t0 - statistics.reference + grid.dt * cols * np.arange(rows)
+        coarse = np.exp(2j * math.pi * np.remainder(start[:, None] * f, 1.0))
+        coarse *= (z[:, 1] + 1j * z[:, 2]) / ratio
+        fine = np.exp(2j * math.pi * np.remainder(f[:, None] * (grid.dt * np.arange(cols)), 1.0))
+        tones = coarse.real @ fine.real - coarse.imag @ fine.imag
+        rest.append((folded[0].numpy() - tones).reshape(-1)[: grid.n])
     return rest
 
 

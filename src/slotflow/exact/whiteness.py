@@ -16,6 +16,7 @@ hypothesis; the verdict (`verdict.py`) compares the smallest of the m p-values w
   limits of both moments).
 - **repeats**: so many samples in a row of exactly the same value, or so many equal to the largest or the smallest one,
   do not occur in continuous noise; they do where data are missing or clipped.
+- **constant**: a stream of one value only is no measurement, and no other test is made.
 - **streams**: the noise level of the short stream's residual against that of the long one (F).
 """
 
@@ -72,15 +73,17 @@ def check_residual(
     z = to_z(np.asarray(theta, dtype=np.float64).reshape(-1, 3), statistics.reference)
     rests = residuals(statistics, z)
     grid, rest = statistics.grids[0], rests[0]
+    named = list(zip(("long", "short"), statistics.folded, statistics.grids, strict=False))
+    for name, folded, g in named:
+        if np.ptp(folded[0].numpy().reshape(-1)[: g.n]) == 0:
+            return (Check("constant", 0.0, f"the {name} stream is constant"),)
     data = math.sqrt(float(statistics.energy) / statistics.n)
     if float(np.sqrt(np.mean(rest**2))) <= ROUNDING * data:
         return (Check("rounding", 1.0, "nothing is left of the data but rounding"),)
     checks = _spectrum(rest, grid.dt, band, len(z))
     for name, values in zip(("long", "short"), rests, strict=False):
         checks += _steadiness(values, name) + _shape(values, name)
-    for name, folded, g in zip(
-        ("long", "short"), statistics.folded, statistics.grids, strict=False
-    ):
+    for name, folded, g in named:
         checks.append(_repeats(folded[0].numpy().reshape(-1)[: g.n], name))
     if len(rests) > 1:
         checks.append(_streams(rests, len(z)))
@@ -129,8 +132,10 @@ def _spectrum(rest: Array, dt: float, band: tuple[float, float], k: int) -> list
         ):  # the noise level is an estimate: an F law instead of the exponential
             height = -float(stats.f.logsf(height, 2, dof_out))
         p = peak_probability(height, where.sum() / 4)
+        beside = near[top] and not band[0] - bins <= f_fine[top] <= band[1] + bins
+        place = "peak just beside the band" if beside else name
         checks.append(
-            Check(name, p, f"a {name} at {f_fine[top]:.5g} Hz, {padded[top]:.1f} times the noise")
+            Check(name, p, f"a {place} at {f_fine[top]:.5g} Hz, {padded[top]:.1f} times the noise")
         )
     left = 2.0 * count_in - 3.0 * k
     if math.isfinite(dof_out) and left > 8:

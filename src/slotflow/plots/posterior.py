@@ -1,7 +1,8 @@
-"""The picture of a posterior: data, spectrum, q(K | x) and every component."""
+"""The picture of a posterior: data, spectrum, p(K | x), every component, and the verdict."""
 
 from __future__ import annotations
 
+import textwrap
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -23,6 +24,8 @@ Float = NDArray[np.float64]
 N_DRAWS = 2000
 PERIODS = 24
 """Periods of the band's centre that the stretch of data shows."""
+REASON = 90
+"""Letters of the verdict that have room beside the headline."""
 
 
 def plot_posterior(
@@ -50,6 +53,8 @@ def plot_posterior(
     with style():
         figure = Figure(figsize=(11, sum(heights) + 0.9), layout="constrained")
         figure.suptitle(_headline(post), x=0.01, ha="left", size=12, weight="bold")
+        verdict = textwrap.shorten(str(post.verdict), REASON)
+        figure.text(0.99, 0.992, verdict, ha="right", va="top", size=9, color=INK)
         grid = figure.add_gridspec(3, 6, height_ratios=heights)
         _draw_data(figure.add_subplot(grid[0, :]), post, draws, exact, band)
         _draw_spectrum(figure.add_subplot(grid[1, :4]), post, draws, exact, band)
@@ -146,7 +151,7 @@ def _draw_spectrum(
 
 
 def _draw_k(ax: Axes, post: Posterior, truth: Float | None) -> None:
-    """The bar chart of q(K | x)."""
+    """The bar chart of p(K | x)."""
     k = np.arange(len(post.k_probs))
     ax.bar(k, post.k_probs, color=[COLOURS[0] if i == post.k_map else "#a8c8de" for i in k])
     for i, p in enumerate(post.k_probs):
@@ -157,7 +162,7 @@ def _draw_k(ax: Axes, post: Posterior, truth: Float | None) -> None:
         ax.legend(**LEGEND)
     ax.set(xlabel="number of components K", ylabel="probability", ylim=(0, 1.12), xticks=k)
     ax.grid(axis="x", visible=False)
-    ax.set_title("q(K | x)")
+    ax.set_title("p(K | x)" if post.verdict.status == "exact" else "q(K | x), not exact")
 
 
 def _signal(theta: Float, t: Float) -> Float:
@@ -181,11 +186,8 @@ def _band(
     """The band in Hz: the caller's or the prior's, else the components and 20 bins around, else everything."""
     f = np.concatenate([draws[..., 2].ravel(), [] if truth is None else truth[:, 2]])
     stream = post.observation.long
-    if band is None and (prior := getattr(post.slots, "prior", None)) is not None:
-        band = prior.frequency
-    if band is None and (analysis := getattr(post.slots, "analysis", None)) is not None:
-        low, high = analysis.prior.frequency[0].tolist()  # of a batch of one
-        band = low, high
+    if band is None and post.prior is not None:
+        band = post.prior.frequency
     if band is not None:
         low, high = band
         return float(f.min(initial=low)), float(f.max(initial=high))

@@ -1,0 +1,135 @@
+"""One tone more than draws of K − 1: against draws of the prior, where the data are too weak to say much."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from scipy.special import logsumexp
+from statistics_helpers import assert_within
+from test_importance import observe
+
+from slotflow import Grid, Prior
+from slotflow.exact.births import Births, BirthTable
+from slotflow.exact.growth import Growth
+from slotflow.exact.importance import Importance, importance_sample
+from slotflow.exact.likelihood import Statistics
+from slotflow.exact.orders import across_orders
+from slotflow.exact.surface import Surface, room_for_cells
+from slotflow.exact.target import Target, to_z
+
+GRIDS = (Grid(1000, 0.1), Grid(1000, 0.01))
+"""The second stream cannot tell the tones of the band apart."""
+PRIOR = Prior(
+    k_min=0,
+    k_max=4,
+    amplitude=(0.05, 0.3),
+    frequency=(2.4, 2.6),
+    min_separation=0.02,
+    sigma=(1.0, 4.0),
+    amplitude_law="loguniform",
+)
+WEAK = np.array([[0.2, 1.0, 2.45], [0.15, 2.0, 2.52]])
+BRUTE = 100_000
+"""Draws of the prior."""
+
+
+def grown(statistics: Statistics, k: int, rng: np.random.Generator) -> list[Importance]:
+    """Results of the orders 0..k, each from the one below."""
+    none = Target(statistics, PRIOR, 0)
+    rss = np.full(2000, float(statistics.energy))
+    log_z = float(none.log_likelihood(rss[:1])[0])
+    results = [
+        Importance(
+            np.zeros((2000, 0, 3)), none.noise.sample(rss, rng), np.full(2000, -math.log(2000)), log_z,
+            0.0, 1.0, 0.0, 1.0, 0.0, "analytic",
+        )
+    ]  # fmt: skip
+    surface = Surface(none, none.noise.precision(float(statistics.energy)))
+    for j in range(1, k + 1):
+        proposal = Growth(surface, Target(statistics, PRIOR, j - 1), results[-1])
+        result = importance_sample(Target(statistics, PRIOR, j), proposal, rng, draws=2000)
+        results.append(proposal.carried(result))
+    return results
+
+
+def brute(statistics: Statistics, k: int, seed: int) -> tuple[np.ndarray, np.ndarray, float, float]:
+    """Draws of the prior, their weights, ln Z and its error."""
+    target = Target(statistics, PRIOR, k)
+    generator = torch.Generator().manual_seed(seed)
+    theta = PRIOR.sample_theta(torch.full((BRUTE,), k), generator).numpy()[:, :k]
+    rss = target.rss(to_z(theta, statistics.reference))
+    log_l = target.log_likelihood(rss) - math.lgamma(k + 1)
+    total = float(logsumexp(log_l))
+    weights = np.exp(log_l - total)
+    return theta, weights, total - math.log(BRUTE), math.sqrt(float((weights**2).sum()))
+
+
+def test_evidence_and_draws_are_those_of_the_prior_weighted(seed: int) -> None:
+    statistics = observe(WEAK, 2.0, seed, GRIDS)
+    results = grown(statistics, 3, np.random.default_rng(seed))
+    for k in (1, 2, 3):
+        result = results[k]
+        theta, weights, log_z, error = brute(statistics, k, seed)
+        assert error < 0.3
+        assert result.ess > 0.3
+        assert_within(result.log_evidence, log_z, math.hypot(error, result.log_evidence_error))
+        # The mean of the largest amplitude and of the lowest frequency, in the errors of both.
+        for statistic in (lambda t: t[..., 0].max(-1), lambda t: t[..., 2].min(-1)):
+            ours, theirs = statistic(result.theta), statistic(theta)
+            mine = np.exp(result.log_weights)
+            means = float(mine @ ours), float(weights @ theirs)
+            errors = [
+                math.sqrt(float((w**2) @ (x - m) ** 2))
+                for w, x, m in zip((mine, weights), (ours, theirs), means, strict=True)
+            ]
+            assert_within(means[0], means[1], 1.5 * math.hypot(*errors))
+
+
+def test_a_wrong_evidence_below_is_carried_up(seed: int) -> None:
+    """Control: the density is normalized by the evidence of K − 1, and takes over its error."""
+    statistics, rng = observe(WEAK, 2.0, seed, GRIDS), np.random.default_rng(seed)
+    results = grown(statistics, 2, rng)
+    wrong = replace(results[1], log_evidence=results[1].log_evidence + 1, log_evidence_error=0.2)
+    target = Target(statistics, PRIOR, 1)
+    proposal = Growth(Surface(target, 0.25), target, wrong)
+    result = importance_sample(Target(statistics, PRIOR, 2), proposal, rng, draws=2000)
+    assert result.log_evidence - results[2].log_evidence == pytest.approx(1, abs=0.3)
+    assert proposal.carried(result).log_evidence_error > 0.2 > result.log_evidence_error
+
+
+def test_free_tones_know_of_each_other(seed: int) -> None:
+    """Free tones that are drawn independently do not share what the short stream sees, and lose draws to it."""
+    statistics, rng = observe(np.zeros((0, 3)), 1.0, seed, GRIDS), np.random.default_rng(seed)
+    result = grown(statistics, 3, rng)[3]
+    nothing = np.zeros(0), np.zeros((0, 0))
+    table = BirthTable(Target(statistics, PRIOR, 0), np.zeros((0, 3)), nothing[1])
+    target = Target(statistics, PRIOR, 3)
+    independent = importance_sample(target, Births(table, nothing, 3), rng, draws=8000)
+    assert result.ess > 0.4
+    assert result.ess > 1.5 * independent.ess
+
+
+def test_many_undetected_tones(seed: int) -> None:
+    """Every order of a weak signal is grown, and two runs agree within the errors that they state."""
+    statistics = observe(WEAK, 2.0, seed, GRIDS)
+    runs = [
+        across_orders(statistics, PRIOR, draws=1000, rng=np.random.default_rng(seed + i))
+        for i in range(2)
+    ]
+    for k in range(1, 5):
+        errors = [r.log_evidence_error[k] for r in runs]
+        assert all(r.methods[k] == "importance" for r in runs)
+        assert max(errors) < 0.15
+        assert_within(runs[0].log_evidence[k], runs[1].log_evidence[k], math.hypot(*errors))
+    assert all(r.k_error < 0.05 for r in runs)
+
+
+def test_the_band_must_be_short() -> None:
+    statistics = observe(WEAK, 2.0, 0, (Grid(3000, 0.1),))
+    wide = Prior(frequency=(0.5, 4.5), k_max=2)
+    assert room_for_cells(Target(statistics, PRIOR, 1))
+    assert not room_for_cells(Target(statistics, wide, 1))

@@ -17,7 +17,7 @@ from slotflow.exact.births import Births, BirthTable
 from slotflow.exact.growth import Growth
 from slotflow.exact.importance import Importance, importance_sample
 from slotflow.exact.likelihood import Statistics
-from slotflow.exact.orders import across_orders
+from slotflow.exact.search import across_orders
 from slotflow.exact.surface import Surface, room_for_cells
 from slotflow.exact.target import Target, to_z
 

@@ -66,7 +66,7 @@ def test_infer_refines_unless_told_not_to(model: SlotFlow) -> None:
 
 def test_a_list_is_answered_as_one_by_one(debug: SlotFlow) -> None:
     c = debug.config
-    sim = simulate(c.prior, 3, c.long, c.short, mode="physical", seed=5, k=1)
+    sim = simulate(c.prior, 3, c.long, c.short, mode="physical", seed=5)
     observations = [sim.observation(i) for i in range(3)]
     together = debug.infer(observations, max_seconds=PLENTY, batch_size=2)
     for post, obs in zip(together, observations, strict=True):

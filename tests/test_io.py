@@ -135,7 +135,7 @@ def test_observation_from_one_file_or_two(tmp_path: Path, write: Write) -> None:
         ("t,x\n0,1\n1,high\n", r"line 3: expected a number, received 'high'"),
         ("time flies\nlike an arrow\n", r"line 1: expected a number, received 'time flies'"),
         ("0 1\n1 2+3j\n", r"line 2: expected a real number, received the complex '2\+3j'"),
-        ("0,1\n1,n/a\n", r"line 2: expected a number, received a missing value 'n/a'"),
+        ("0,1\n1,n/a\n", r"received 1 NaN or infinite of 2, the first at index 1.*fill"),
         ("0,1\n1\n", r"line 2: expected 2 column\(s\) as in line 1, received 1"),
         ("0,1\n1,nan\n2,inf\n", r"received 2 NaN or infinite of 3, the first at index 1"),
         ("0,1\n1,2\n1,3\n2,4\n", r"times must increase, but sample 2 is at 1 s after 1 s"),
@@ -223,7 +223,7 @@ def test_wrong_keys_and_options(tmp_path: Path, write: Write) -> None:
         read_stream(tmp_path / "a.npz", dataset="c")
     with pytest.raises(ValueError, match="columns belong to text tables"):
         read_stream(tmp_path / "a.npz", column="a")
-    with pytest.raises(ValueError, match="a text table has no datasets"):
+    with pytest.raises(ValueError, match="a text table or WAV file has no datasets"):
         read_stream(write("a.csv", "1\n"), dataset="a")
     np.savez(tmp_path / "b.npz", x=X, dt=np.ones(2))
     with pytest.raises(ValueError, match="expected one number as 'dt'"):

@@ -14,7 +14,7 @@ from tone_helpers import LONG, SHORT
 from slotflow import Grid, Prior
 from slotflow.exact.likelihood import Statistics
 from slotflow.exact.modes import Modes, peaks
-from slotflow.exact.orders import across_orders
+from slotflow.exact.search import across_orders
 from slotflow.exact.target import Target, residuals
 from slotflow.exact.tempering import Tempering
 from slotflow.simulate import simulate
@@ -71,7 +71,7 @@ def test_a_wrong_start_is_left(seed: int) -> None:
 
 def test_extra_frequencies_start_tones(seed: int) -> None:
     theta = np.array([[1.0, 0.3, 2.45], [0.9, 1.0, 2.5]])
-    modes = Modes(observe(theta, 0.8, seed, (MEDIUM,)), PRIOR, extra=[2.5])
+    modes = Modes(observe(theta, 0.8, seed, (MEDIUM,)), PRIOR, extra=lambda: [2.5])
     modes.add([theta[:1, 2]])
     modes.up(2)
     best = modes.best(2)

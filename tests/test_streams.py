@@ -230,3 +230,43 @@ def test_a_gap_in_a_long_series_is_refused():
     t[1500:] += 0.05
     with pytest.raises(ValueError, match="evenly spaced"):
         Stream.from_times(t, t)
+
+
+# ---------------------------------------------------------------------- what a reader adds
+
+
+def test_streams_must_share_their_reference():
+    long, short = Stream(np.ones(4), 0.1, t_ref=5.0), Stream(np.ones(4), 0.01)
+    assert Observation(long).t_ref == 5.0
+    with pytest.raises(ValueError, match=r"t_ref = 5\.0 s \(long\) and 0\.0 s \(short\)"):
+        Observation(long, short)
+    with pytest.raises(ValueError, match="t_ref must be finite"):
+        Stream(np.ones(4), 0.1, t_ref=math.nan)
+
+
+def test_gaps_are_named():
+    x = np.arange(20.0)
+    x[[3, 7, 8, 12]] = math.nan
+    where = r"4 NaN or infinite of 20, the first at index 3: samples 3 \(t = 1.6 s\), 7–8 \(t = 2.4 s\), 12"
+    with pytest.raises(ValueError, match=where):
+        Stream(x, 0.2, 1.0)
+    x[::2] = math.nan
+    with pytest.raises(ValueError, match=r"and \d more runs; cut"):
+        Stream(x, 0.2)
+
+
+def test_stamps_with_holes_are_told_from_uneven_ones():
+    t = np.delete(np.arange(50.0), [20, 21, 40])
+    with pytest.raises(
+        ValueError, match=r"3 of 50 samples are missing, after sample 19 .*, 37 .*fill"
+    ):
+        Stream.from_times(t, t)
+    t[5] += 0.4
+    with pytest.raises(ValueError, match=r"largest deviation .* of the mean step .*resample"):
+        Stream.from_times(t, t)
+
+
+def test_spans_that_overflow_are_refused():
+    for dt in (1e308, 5e-324):
+        with pytest.raises(ValueError, match="must be finite"):
+            Stream(np.ones(9), dt)

@@ -13,7 +13,7 @@ from tone_helpers import LONG, SHORT, model
 from slotflow import Prior
 from slotflow.exact.laplace import fit
 from slotflow.exact.likelihood import Statistics
-from slotflow.exact.orders import across_orders
+from slotflow.exact.search import across_orders
 from slotflow.exact.tempering import Tempering
 from slotflow.exact.verdict import Check, check_residual, judge, peak_probability
 from slotflow.simulate import simulate

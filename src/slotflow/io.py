@@ -1,20 +1,10 @@
-"""Files in and out: series from CSV, NPY, NPZ and HDF5, simulations to NPZ, and atomic writing.
+"""Files in and out: series from files of any known format, simulations to NPZ, and atomic writing.
 
-Whatever its format, a file is read as a table of named arrays (:mod:`slotflow.tables`), and the same
-rules choose among them:
+Whatever its format (:mod:`slotflow.formats`), a file is read as a table of named arrays, and the same rules choose
+among them (:mod:`slotflow.series`).
 
-- the series is the array (or column) that the caller names, else ``long`` (``short`` for a short
-  stream), ``x`` or ``values``, else the only one there is;
-- its step is the caller's ``dt``, else the file's ``dt_long`` (``dt_short``) or ``dt``, else it is
-  measured on the time stamps. Where two of them are known they must agree: over the whole series
-  the two grids may drift apart by 5 % of one step;
-- time stamps must be even to 0.1 % of the step (see :class:`slotflow.Stream`). Stamps printed with
-  few digits are put back on the even grid first, if no more than their last digit is moved and
-  that digit is worth less than 5 % of the step;
-- two-dimensional arrays hold one signal per row.
-
-Nothing that is read is ever executed: pickled objects are refused. Every refusal is a ValueError
-that opens with the file's name and says what was expected, what was found and what to do.
+Nothing that is read is ever executed: pickled objects are refused. Every refusal is a ValueError that opens with the
+file's name and says what was expected, what was found and what to do.
 """
 
 from __future__ import annotations
@@ -23,19 +13,23 @@ import os
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from slotflow.formats import find_files, open_table
+from slotflow.sampling import LONGEST_GAP
+from slotflow.series import Choices, read_series
 from slotflow.streams import Observation, Stream
-from slotflow.tables import AUXILIARY, Array, Table, open_table
 
 if TYPE_CHECKING:
     from slotflow.simulate import Simulation
 
 __all__ = [
     "atomic_path",
+    "find_files",
     "read_observation",
     "read_observations",
     "read_stream",
@@ -44,34 +38,45 @@ __all__ = [
 
 PathLike = str | os.PathLike[str]
 
-SLACK = 0.05
-"""Share of a step by which two accounts of the same time grid may differ at most."""
-
 
 def read_stream(
     path: PathLike,
     dt: float | None = None,
     column: str | int | None = None,
     dataset: str | None = None,
+    *,
+    t_ref: float | str | None = None,
+    time_unit: str | None = None,
+    fill: str | None = None,
+    max_gap: int = LONGEST_GAP,
 ) -> Stream:
     """Reads one evenly sampled series.
 
     Args:
-        path: A text table (.csv, .tsv, .txt, .dat), a NumPy file (.npy, .npz) or an HDF5 file.
+        path: A text table (.csv, .tsv, .txt, .dat, or ``-`` for standard input), NumPy (.npy, .npz), HDF5 (.h5, .hdf5),
+            NetCDF (.nc) or WAV (.wav).
         dt: Sampling step in seconds; needed where the file holds neither a step nor time stamps.
-        column: Column of a text table: its name in the header, or its number counted from 1.
-        dataset: Name of the array in an NPZ or HDF5 file.
+        column: Column of a text table or channel of a WAV file: its name, or its number counted from 1.
+        dataset: Name of the array in an NPZ, HDF5 or NetCDF file.
+        t_ref: Instant on the file's clock that phases refer to, in seconds or as a date; None: the clock's zero, or the
+            first sample where the stamps are dates or start at an epoch.
+        time_unit: Unit of the time stamps, if the file does not tell: ns, us, ms, s, min, h or d.
+        fill: How to fill missing samples: ``linear`` or ``mean`` (see :func:`slotflow.sampling.fill_gaps`); None
+            refuses them.
+        max_gap: Longest run of samples to fill.
 
     Returns:
-        The series. Its t0 is the first time stamp, or 0 where there is none.
+        The series, its times counted from t_ref; its `notes` say what was assumed and done.
     """
+    choices = Choices(dt, column, dataset, time_unit, fill, max_gap)
     with open_table(path, untimed=dt is not None and column is not None) as table:
-        streams = _streams(table, "long", dt, column, dataset)
-    if len(streams) != 1:
-        raise ValueError(
-            f"{path}: expected one series of shape (n,), received {len(streams)} rows of "
-            f"{streams[0].n} samples; read_observations reads one signal per row."
-        )
+        series = read_series(table, "long", choices)
+        streams = series.streams(choices, series.reference(t_ref), t_ref is not None)
+        if len(streams) != 1:
+            raise ValueError(
+                f"expected one series of shape (n,), received {len(streams)} rows of "
+                f"{streams[0].n} samples; read_observations reads one signal per row."
+            )
     return streams[0]
 
 
@@ -83,20 +88,37 @@ def read_observation(
     *,
     column: str | int | None = None,
     dataset: str | None = None,
+    t_ref: float | str | None = None,
+    time_unit: str | None = None,
+    fill: str | None = None,
+    max_gap: int = LONGEST_GAP,
 ) -> Observation:
     """Reads one observation: a long stream and, where there is one, a short stream.
 
     Args:
-        long_path: File of the long stream. An NPZ or HDF5 file with arrays ``long`` and ``short``
-            gives both streams.
+        long_path: File of the long stream. An NPZ, HDF5 or NetCDF file with arrays ``long`` and ``short`` gives both
+            streams.
         dt: Sampling step of the long stream in seconds, if its file does not tell.
         short_path: File of the short stream, if it is a file of its own.
         dt_short: Sampling step of the short stream in seconds, if its file does not tell.
-        column: Column of the long stream in a text table.
-        dataset: Name of the long stream's array in an NPZ or HDF5 file.
+        column: Column of the long stream in a text table, or its channel in a WAV file.
+        dataset: Name of the long stream's array in an NPZ, HDF5 or NetCDF file.
+        t_ref: Instant that the phases of both streams refer to, as in :func:`read_stream`.
+        time_unit: Unit of the time stamps of both files, if they do not tell.
+        fill: How to fill missing samples of both streams; None refuses them.
+        max_gap: Longest run of samples to fill.
     """
     observations = read_observations(
-        long_path, dt, short_path, dt_short, column=column, dataset=dataset
+        long_path,
+        dt,
+        short_path,
+        dt_short,
+        column=column,
+        dataset=dataset,
+        t_ref=t_ref,
+        time_unit=time_unit,
+        fill=fill,
+        max_gap=max_gap,
     )
     if len(observations) != 1:
         raise ValueError(
@@ -114,29 +136,45 @@ def read_observations(
     *,
     column: str | int | None = None,
     dataset: str | None = None,
+    t_ref: float | str | None = None,
+    time_unit: str | None = None,
+    fill: str | None = None,
+    max_gap: int = LONGEST_GAP,
 ) -> list[Observation]:
     """Reads all observations of a file: one, or one per row of its two-dimensional arrays.
 
     Args:
-        path: File of the long streams, as in :func:`read_observation`, with arrays of the shapes
-            (N,) or (n_signals, N) for the long and (M,) or (n_signals, M) for the short streams.
-        dt: Sampling step of the long streams in seconds, if the file does not tell.
+        path: File of the long streams, as in :func:`read_observation`, with arrays of the shapes (N,) or (n_signals, N)
+            for the long and (M,) or (n_signals, M) for the short streams.
+        dt: As in :func:`read_observation`, like all that follow.
         short_path: File of the short streams, if it is a file of its own.
-        dt_short: Sampling step of the short streams in seconds, if the file does not tell.
-        column: Column of the long stream in a text table.
-        dataset: Name of the long streams' array in an NPZ or HDF5 file.
+        dt_short: Sampling step of the short streams in seconds.
+        column: Column or channel of the long stream.
+        dataset: Name of the long streams' array.
+        t_ref: Instant that phases refer to.
+        time_unit: Unit of the time stamps.
+        fill: How to fill missing samples.
+        max_gap: Longest run of samples to fill.
     """
-    shorts: list[Stream] | None = None
+    choices = Choices(dt, column, dataset, time_unit, fill, max_gap)
     with open_table(path, untimed=dt is not None and column is not None) as table:
-        longs = _streams(table, "long", dt, column, dataset)
-        holds_both = not table.text and {"long", "short"} <= set(table.names)
-        if short_path is None and dataset in (None, "long") and holds_both:
-            shorts = _streams(table, "short", dt_short, dataset="short")
-    if short_path is not None:
-        with open_table(short_path) as table:
-            shorts = _streams(table, "short", dt_short)
-    if shorts is None:
-        return [Observation(long) for long in longs]
+        series = read_series(table, "long", choices)
+        reference = series.reference(t_ref)
+        longs = series.streams(choices, reference, t_ref is not None)
+        holds_both = not table.columns and {"long", "short"} <= set(table.names)
+        if short_path is None and not (holds_both and dataset in (None, "long")):
+            return [Observation(long) for long in longs]
+    choices = Choices(dt_short, None, None, time_unit, fill, max_gap)
+    if short_path is None:
+        short_path, choices = path, replace(choices, dataset="short")
+    with open_table(short_path) as table:
+        other = read_series(table, "short", choices)
+        if other.start is not None and series.start is not None and other.dated != series.dated:
+            raise ValueError(
+                "expected the time stamps of both streams on one clock, received dates in one file and numbers "
+                "in the other; write both alike."
+            )
+        shorts = other.streams(choices, reference, t_ref is not None)
     if len(longs) != len(shorts):
         raise ValueError(
             f"{path}: expected as many short streams as long ones, received {len(longs)} long and "
@@ -209,80 +247,3 @@ def _umask() -> int:
     mask = os.umask(0)
     os.umask(mask)
     return mask
-
-
-def _streams(
-    table: Table,
-    role: str,
-    dt: float | None,
-    column: str | int | None = None,
-    dataset: str | None = None,
-) -> list[Stream]:
-    """The series of a table: one, or one per row."""
-    if column is not None and not table.text:
-        raise ValueError("columns belong to text tables; name the array with dataset instead.")
-    if dataset is not None and table.text:
-        raise ValueError("a text table has no datasets; name the column with column instead.")
-    name = _series_name(table, role, column if table.text else dataset)
-    values = table.get(name)
-    rows = values if values.ndim == 2 and values.size else [values]
-    return [_stream(table, name, role, row, dt) for row in rows]
-
-
-def _series_name(table: Table, role: str, wanted: str | int | None) -> str:
-    """Chooses the series among the arrays of a file."""
-    if wanted in table.names:
-        return str(wanted)
-    if str(wanted).isdecimal() and 1 <= int(str(wanted)) <= len(table.names):
-        return table.names[int(str(wanted)) - 1]
-    series = [n for n in table.names if n != table.time]
-    if not table.text:
-        series = [n for n in series if not AUXILIARY.match(n.rpartition("/")[2])]
-    kind, option = ("column", "column") if table.text else ("array", "dataset")
-    listing = ", ".join(repr(n) for n in (series or table.names)[:12]) or "none"
-    if wanted is not None:
-        raise ValueError(f"expected one of the {kind}s {listing}, received {wanted!r}.")
-    for name in (role, "x", "values"):
-        if name in series:
-            return name
-    if len(series) != 1:
-        raise ValueError(
-            f"expected one series (named {role!r}, 'x' or 'values' if there are more), "
-            f"received the {kind}s {listing}; name the one to read with {option}."
-        )
-    return series[0]
-
-
-def _stream(table: Table, name: str, role: str, values: Array, dt: float | None) -> Stream:
-    """Joins a series (n,) with its step, and checks that all accounts of the step agree."""
-    steps = {} if dt is None else {"dt as given": float(dt)}
-    if found := table.find(name, role, "dt"):
-        steps[f"{found!r} in the file"] = table.number(found)
-    found = table.find(name, role, "t0")
-    t0 = table.number(found) if found else 0.0
-    time = table.time or table.find(name, role, "times", "time", "t")
-    if time is not None and time != name:
-        stream = Stream.from_times(_restore_grid(table.get(time), table.resolution), values)
-        steps[f"the time stamps {time!r}"], t0 = stream.dt, stream.t0
-    if not steps:
-        raise ValueError(
-            "expected a sampling step or time stamps, received neither; "
-            "give the step in seconds with dt (on the command line --dt)."
-        )
-    (first, chosen), *others = steps.items()
-    for source, step in others:
-        if not abs(step - chosen) * np.size(values) <= SLACK * abs(step):
-            raise ValueError(
-                f"expected one sampling step, received {chosen:.9g} s ({first}) and "
-                f"{step:.9g} s ({source}); correct or drop one of them."
-            )
-    return Stream(values, chosen, t0)
-
-
-def _restore_grid(times: Array, resolution: float) -> Array:
-    """Puts rounded time stamps (n,) back on the even grid that they were printed from."""
-    if resolution == 0 or times.size < 3 or not np.isfinite(times).all():
-        return times
-    grid = np.linspace(times[0], times[-1], times.size)
-    rounded = np.abs(times - grid).max() <= resolution <= SLACK * (grid[1] - grid[0])
-    return grid if rounded else times

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from slotflow.exact.refine import RefinedPosterior
     from slotflow.exact.verdict import Verdict
 
-__all__ = ["PARAMETERS", "JointSlots", "Posterior", "Slots", "log_permanent"]
+__all__ = ["PARAMETERS", "CentredSlots", "JointSlots", "Posterior", "Slots", "log_permanent"]
 
 
 class Slots(Protocol):
@@ -48,6 +48,14 @@ class Slots(Protocol):
 
     def constrained_fraction(self, k: int) -> float:
         """Share of raw draws outside the constraints."""
+
+
+@runtime_checkable
+class CentredSlots(Slots, Protocol):
+    """Densities that know their components' places without a draw."""
+
+    def centres(self, k: int) -> NDArray[np.float64]:
+        """Best estimate of k components, (k, 3)."""
 
 
 @runtime_checkable

@@ -10,18 +10,18 @@ without a fit. Neighbouring Hann bins correlate with (4/9, 1/36) in power, so M 
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from slotflow.config import Grid
+from slotflow.sampling import check_finite, even_step
 
 __all__ = ["Observation", "Stream", "as_list"]
-
-STEP_TOLERANCE = 1e-3
-"""Largest deviation of a time stamp from the even grid, as a share of the step."""
 
 GUARD_BINS = 12
 """Bins on either side of the band that are left out of the noise estimate."""
@@ -37,19 +37,36 @@ class Stream:
         t0: Time of the first sample in seconds; phases refer to t = 0.
         sigma: Noise standard deviation per sample, if known. The exact likelihood weights streams by it; the networks
             take the noise from the data.
+        t_ref: What t = 0 is on the clock of the file, in seconds: 0, or where that clock started long before the data
+            (an epoch) an instant to refer phases to. Nothing is computed from it.
+        unit: Unit of the values, if known.
+        filled: First and last index of each run of samples that were missing and have been filled.
+        notes: What a reader assumed and did, in words.
     """
 
     values: NDArray[np.float64]
     dt: float
     t0: float = 0.0
     sigma: float | None = None
+    t_ref: float = 0.0
+    unit: str = ""
+    filled: tuple[tuple[int, int], ...] = ()
+    notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "values", _series(self.values))
+        values = _series(self.values)
+        object.__setattr__(self, "values", values)
         if not (math.isfinite(self.dt) and self.dt > 0):
             raise ValueError(f"dt must be a positive number of seconds, received {self.dt}.")
-        if not math.isfinite(self.t0):
-            raise ValueError(f"t0 must be finite, received {self.t0}.")
+        for name in ("t0", "t_ref"):
+            if not math.isfinite(getattr(self, name)):
+                raise ValueError(f"{name} must be finite, received {getattr(self, name)}.")
+        if not (math.isfinite(self.t0 + values.size * self.dt) and self.dt > 1e-300):
+            raise ValueError(
+                f"t0 + n dt and 1 / dt must be finite, received dt = {self.dt} s for {values.size} samples; "
+                "check the unit of the time stamps."
+            )
+        check_finite(values, self.dt, self.t0)
         if self.sigma is not None and not (math.isfinite(self.sigma) and self.sigma > 0):
             raise ValueError(f"sigma must be a positive number or None, received {self.sigma}.")
 
@@ -63,30 +80,12 @@ class Stream:
             sigma: Noise standard deviation per sample, if known.
         """
         t, x = _series(times, "times"), _series(values)
+        check_finite(x)
         if t.shape != x.shape:
             raise ValueError(
                 f"times and values must have equal lengths, received {t.size} and {x.size}."
             )
-        if t.size < 2:
-            raise ValueError("a time column needs at least 2 samples; give dt for a single one.")
-        steps = np.diff(t)
-        if np.any(steps <= 0):
-            i = int(np.argmax(steps <= 0))
-            raise ValueError(
-                f"times must increase, but sample {i + 1} is at {t[i + 1]:.9g} s after {t[i]:.9g} s; "
-                "sort the series and remove repeated stamps."
-            )
-        dt = float((t[-1] - t[0]) / (t.size - 1))
-        jitter = np.abs(t - (t[0] + dt * np.arange(t.size))).max() / dt
-        # A time stamp carries rounding of its own: allow what its decimal digits cannot express.
-        rounding = 4 * np.spacing(np.abs(t).max()) / dt
-        if jitter > STEP_TOLERANCE + rounding:
-            raise ValueError(
-                f"times must be evenly spaced to {STEP_TOLERANCE:.1%} of the step, received steps from "
-                f"{steps.min():.6g} to {steps.max():.6g} s (largest deviation {jitter:.2%} of the mean "
-                f"step {dt:.6g} s); resample the series onto an even grid first."
-            )
-        return cls(x, dt, float(t[0]), sigma)
+        return cls(x, even_step(t), float(t[0]), sigma)
 
     @property
     def n(self) -> int:
@@ -126,6 +125,13 @@ class Observation:
     long: Stream
     short: Stream | None = None
 
+    def __post_init__(self) -> None:
+        if self.short is not None and self.short.t_ref != self.long.t_ref:
+            raise ValueError(
+                f"both streams must count time from one instant, received t_ref = {self.long.t_ref} s (long) and "
+                f"{self.short.t_ref} s (short); read them together, or give both the same t_ref."
+            )
+
     @classmethod
     def from_arrays(
         cls,
@@ -153,6 +159,27 @@ class Observation:
         return cls(
             Stream(_series(long), dt_long, t0_long), Stream(_series(short), dt_short, t0_short)
         )
+
+    @classmethod
+    def read(
+        cls, path: str | os.PathLike[str], dt: float | None = None, **options: Any
+    ) -> Observation:
+        """Reads a file: CSV, TSV, NPY, NPZ, HDF5, NetCDF, WAV, or a text table on standard input (``-``).
+
+        Args:
+            path: File of the long stream, or of both.
+            dt: Sampling step of the long stream in seconds, if the file does not tell.
+            **options: Further arguments of :func:`slotflow.io.read_observation`: ``short_path``, ``dt_short``,
+                ``column``, ``dataset``, ``t_ref``, ``time_unit``, ``fill``, ``max_gap``.
+        """
+        from slotflow.io import read_observation
+
+        return read_observation(path, dt, **options)
+
+    @property
+    def t_ref(self) -> float:
+        """The instant on the file's clock that phases refer to, in seconds."""
+        return self.long.t_ref
 
     @property
     def streams(self) -> tuple[Stream, ...]:
@@ -218,11 +245,4 @@ def _series(values: ArrayLike, name: str = "values") -> NDArray[np.float64]:
         raise ValueError(f"{name} must be one series of shape (n,), received shape {x.shape}.")
     if x.size == 0:
         raise ValueError(f"{name} must hold at least one sample, received none.")
-    x = x.astype(np.float64)
-    bad = ~np.isfinite(x)
-    if bad.any():
-        raise ValueError(
-            f"{name} must be finite, received {int(bad.sum())} NaN or infinite of {x.size}, the first at "
-            f"index {int(np.argmax(bad))}; fill or cut them first."
-        )
-    return x
+    return x.astype(np.float64)

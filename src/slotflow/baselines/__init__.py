@@ -1,5 +1,7 @@
 """Baselines: what an expert would use without a network."""
 
 from slotflow.baselines.classical import Classical, classical
+from slotflow.baselines.rjmcmc import rjmcmc
+from slotflow.baselines.sampled import SampledPosterior
 
-__all__ = ["Classical", "classical"]
+__all__ = ["Classical", "SampledPosterior", "classical", "rjmcmc"]

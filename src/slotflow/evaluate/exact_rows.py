@@ -15,6 +15,7 @@ from torch import Tensor
 from slotflow.evaluate.calibration import deviation_of_perfect
 from slotflow.evaluate.cardinality import ece, ece_of_perfect, top_label
 from slotflow.evaluate.exact_coverage import TARGETS, Records, coverage_rows, curves, target_row
+from slotflow.evaluate.exact_times import eryn_rows, time_rows
 from slotflow.evaluate.misfits import KINDS
 from slotflow.evaluate.report import Row, Target
 
@@ -28,13 +29,8 @@ PROMISED = 2000
 """Signals that the targets of exact-K are stated for."""
 
 
-def exact_rows(parts: Mapping[str, Records], eryn: bool = True) -> list[Row]:
-    """The rows that follow from the records; parts that were not run leave none.
-
-    Args:
-        parts: Records by part.
-        eryn: Whether the row of the comparison with Eryn is wanted.
-    """
+def exact_rows(parts: Mapping[str, Records]) -> list[Row]:
+    """The rows that follow from the records, by part; parts that were not run leave none."""
     parts = {name: records for name, records in parts.items() if records}
     rows: list[Row] = []
     for name in ("nominal", "stress"):
@@ -52,12 +48,9 @@ def exact_rows(parts: Mapping[str, Records], eryn: bool = True) -> list[Row]:
     if "correlation" in parts:
         rows.append(_correlation_row(parts["correlation"]))
     rows += _misfit_rows(parts)
-    rows += _time_rows(parts)
-    if eryn:
-        measure = "times faster than Eryn"
-        rows.append(
-            target_row(measure, math.nan, undecided=True, note="not measured yet", form=".0f")
-        )
+    rows += time_rows(parts)
+    if "eryn" in parts:
+        rows += eryn_rows(parts["eryn"])
     return rows
 
 
@@ -180,7 +173,7 @@ def _weak_rows(records: Records) -> list[Row]:
     return rows + coverage_rows("weak, exact", sure)
 
 
-# ---------------------------------------------------------------------- correlations, misfits, time
+# ---------------------------------------------------------------------- correlations, misfits
 
 
 def _correlation_row(records: Records) -> Row:
@@ -239,24 +232,6 @@ def _misfit_rows(parts: Mapping[str, Records]) -> list[Row]:
 def _caught(records: Records) -> float:
     """Share whose smallest p-value, times the number of tests, is below the rate of false alarms."""
     return float(np.mean([record["p"] < FALSE_ALARM for record in records]))
-
-
-def _time_rows(parts: Mapping[str, Records]) -> list[Row]:
-    """Time of one answer, and per signal of a batch."""
-    rows = []
-    if "time" in parts:
-        seconds = np.array([record["seconds"] for record in parts["time"]])
-        note = f"median of {len(seconds)}, one core, 2,000 draws; {1e3 * seconds.min():.0f}–{1e3 * seconds.max():.0f}"
-        rows.append(
-            target_row("time, K = 9, ms", 1e3 * float(np.median(seconds)), note=note, form=".0f")
-        )
-    for record in parts.get("batch", ()):
-        each, network = (
-            1e3 * record[key] / record["signals"] for key in ("seconds", "network_seconds")
-        )
-        note = f"{record['signals']} nominal signals, one core; the network {network:.1f}"
-        rows.append(target_row("time per signal of a batch, ms", each, note=note, form=".0f"))
-    return rows
 
 
 # ---------------------------------------------------------------------- words and details

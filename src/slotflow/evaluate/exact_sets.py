@@ -19,6 +19,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from slotflow.baselines.ensemble import Options
 from slotflow.evaluate.exact_work import Record
 from slotflow.evaluate.misfits import KINDS
 from slotflow.evaluate.sets import GRIDS, NOMINAL, SETS, suite_seed
@@ -41,6 +42,8 @@ LONG = Tempering(particles=4096, islands=16, sweeps=6, max_seconds=300.0)
 """The independent estimate."""
 LONGER = Tempering(particles=16_384, islands=8, sweeps=10, max_seconds=600.0)
 """The independent posterior of a pair, for its correlations."""
+CHAIN = Options(temperatures=2, hottest=2.3, effective=5000.0, max_seconds=120.0)
+"""Eryn's run: long enough for its rate of effective draws to be known."""
 PAIR = 1.2
 """Distance of the pair in bins 1/T."""
 
@@ -58,7 +61,7 @@ class Part:
     ks: tuple[int, ...] = ()
     """Numbers of tones in turn; none: drawn from p(K)."""
     kind: str = "posterior"
-    """What is asked: "posterior", "evidence", "correlation", "misfit", "time" or "batch"."""
+    """What is asked: "posterior", "evidence", "correlation", "misfit", "time", "batch" or "eryn"."""
 
 
 WEAK = Prior(
@@ -80,6 +83,7 @@ PARTS: dict[str, Part] = {
     **{kind: Part(24 + i, NOMINAL, 200, kind="misfit") for i, kind in enumerate(KINDS)},
     "time": Part(22, NOMINAL, 20, ks=(9,), kind="time"),
     "batch": Part(23, NOMINAL, 256, kind="batch"),
+    "eryn": Part(40, NOMINAL, 5, ks=(3,), kind="eryn"),
 }
 """The parts by name, in their order."""
 
@@ -102,6 +106,8 @@ class Settings:
     """The independent estimate of ln Z."""
     longer: Tempering = field(default_factory=lambda: LONGER)
     """The independent posterior of a pair."""
+    chain: Options = field(default_factory=lambda: CHAIN)
+    """How Eryn is run."""
 
 
 # ---------------------------------------------------------------------- signals and answers
@@ -136,10 +142,8 @@ def solve(
     model: SlotFlow, observation: Observation, prior: Prior, draws: int, seed: int, seconds: float
 ) -> tuple[Posterior, RefinedPosterior]:
     """The network's answer and the exact one."""
-    assumed = replace(prior, amplitude_law="uniform")
-    post = model.infer(observation, prior=assumed)
-    post.prior = prior
-    return post, post.refine(draws=draws, seed=seed, max_seconds=seconds)
+    exact = model.infer(observation, prior=prior, draws=draws, seed=seed, max_seconds=seconds)
+    return exact.amortized, exact
 
 
 def measure(post: RefinedPosterior, truth: NDArray[np.float64], sigma: float, seed: int) -> Record:

@@ -8,17 +8,20 @@ are taken at the end, in one process with nothing beside it.
 from __future__ import annotations
 
 import hashlib
+import math
 import platform
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from importlib import resources
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from slotflow.evaluate.exact_coverage import target_row
 from slotflow.evaluate.exact_rows import exact_details, exact_rows
 from slotflow.evaluate.exact_sets import PARTS, Settings
 from slotflow.evaluate.exact_tasks import worker
@@ -38,9 +41,11 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "correlation": ("correlation",),
     "misfit": KINDS,
     "time": ("time", "batch"),
-    "eryn": (),
+    "eryn": ("eryn",),
 }
 """What `only` can name, and the parts behind it."""
+TIMED = ("time", "batch", "eryn")
+"""Kinds of parts whose times are taken, with nothing beside them."""
 RECORDING = ("exact_reference.py", "exact_sets.py", "exact_tasks.py", "misfits.py")
 """Modules of the evaluation that decide what a record says."""
 
@@ -71,6 +76,7 @@ def run_exact_suite(
     if jobs < 0 or (n is not None and n < 1):
         raise ValueError(f"expected jobs >= 0 and n >= 1, received {jobs} and {n}.")
     wanted = sizes(chosen, n)
+    missing = find_spec("eryn") is None and wanted.pop("eryn", None) is not None
     if n is not None:
         settings = replace(settings, batch=min(settings.batch, n))
     ledgers = {
@@ -86,7 +92,7 @@ def run_exact_suite(
         for i in range(count)
         if i not in ledgers[name].records
     ]
-    timed = [task for task in tasks if PARTS[task[0]].kind in ("time", "batch")]
+    timed = [task for task in tasks if PARTS[task[0]].kind in TIMED]
     rest = [task for task in tasks if task not in timed]
     start = time.perf_counter()
     total = sum(wanted.values())
@@ -116,7 +122,11 @@ def run_exact_suite(
         "analysed": len(tasks),
         "seconds": round(seconds, 2),
     }
-    return Report(exact_rows(parts, "eryn" in chosen), [], exact_details(parts), facts)
+    rows = exact_rows(parts)
+    if missing:
+        note = "Eryn is not installed (extra baselines)"
+        rows.append(target_row("times faster than Eryn", math.nan, undecided=True, note=note))
+    return Report(rows, [], exact_details(parts), facts)
 
 
 def sizes(groups: Sequence[str], n: int | None) -> dict[str, int]:
@@ -134,14 +144,14 @@ def sizes(groups: Sequence[str], n: int | None) -> dict[str, int]:
     return wanted
 
 
-def fingerprint() -> str:
+def fingerprint(folders: Sequence[str] = ("exact", "evaluate")) -> str:
     """A few characters that change with the code that the records depend on."""
     digest = hashlib.sha256()
     package = resources.files("slotflow")
-    for folder in ("exact", "evaluate"):
+    for folder in folders:
         files = [f for f in (package / folder).iterdir() if f.name.endswith(".py")]
         for file in sorted(files, key=lambda f: f.name):
-            if folder == "exact" or file.name in RECORDING:
+            if folder != "evaluate" or file.name in RECORDING:
                 digest.update(file.read_bytes())
     return digest.hexdigest()[:12]
 
@@ -159,6 +169,8 @@ def _made(settings: Settings, name: str) -> Mapping[str, Any]:
     if kind in ("evidence", "correlation"):
         options = settings.long if kind == "evidence" else settings.longer
         made["reference"] = asdict(options)
+    if kind == "eryn":
+        made |= {"chain": asdict(settings.chain), "sampler": fingerprint(("baselines",))}
     return made
 
 

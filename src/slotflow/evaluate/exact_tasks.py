@@ -27,6 +27,8 @@ from slotflow.simulate import simulate
 
 __all__ = ["worker"]
 
+REPEATS = 5
+"""Timed answers of one signal; the median counts."""
 MANY = 20_000
 """Draws of a pair, for its correlations."""
 
@@ -41,6 +43,7 @@ def worker(settings: Settings) -> Worker:
         "misfit": lambda part, name, i: _misfit(model, settings, part, name, i),
         "time": lambda part, name, i: _time(model, settings, part, i),
         "batch": lambda part, name, i: _batch(model, settings, part),
+        "eryn": lambda part, name, i: _eryn(model, settings, part, i),
     }
     return lambda name, i: {"i": i} | tasks[PARTS[name].kind](PARTS[name], name, i)
 
@@ -129,9 +132,43 @@ def _batch(model: SlotFlow, settings: Settings, part: Part) -> Record:
     sim = simulate(part.prior, settings.batch, *GRIDS, mode="physical", seed=seed)
     observations = [sim.observation(i) for i in range(settings.batch)]
     began = time.perf_counter()
-    posteriors = model.infer(observations, prior=part.prior)
+    posteriors = model.infer(observations, prior=part.prior, refine=False)
     network = time.perf_counter() - began
     for i, post in enumerate(posteriors):
         post.refine(draws=DRAWS, seed=i, max_seconds=settings.max_seconds).sample(DRAWS, seed=i)
     seconds = time.perf_counter() - began
     return {"signals": settings.batch, "seconds": seconds, "network_seconds": network}
+
+
+def _eryn(model: SlotFlow, settings: Settings, part: Part, i: int) -> Record:
+    """Seconds until Eryn has as many effective draws of the true K as we have.
+
+    Its chain is run longer than that, and the time is that of its warm-up and of the steps that give so many effective
+    draws at the rate of the whole chain.
+    """
+    from slotflow.baselines.rjmcmc import rjmcmc
+
+    sim = draw_signal(part, i, settings.seed)
+    observation, k, seconds = sim.observation(0), int(sim.k), []
+    for repeat in range(REPEATS + 1):
+        began = time.perf_counter()
+        post = solve(model, observation, part.prior, DRAWS, i, settings.max_seconds)[1]
+        post.sample(DRAWS, k, seed=i)
+        seconds += [time.perf_counter() - began] if repeat else []
+    ours = {"seconds": float(np.median(seconds)), "effective": DRAWS * post.ess}
+    record: Record = {"k": k, "k_probs": post.k_probs.tolist()} | ours
+    for name, start in (("cold", None), ("truth", sim.components(0))):
+        chain = rjmcmc(observation, part.prior, settings.chain, start=start, seed=i)
+        run, steps = chain.sampling, chain.sampling.warm_up + chain.sampling.steps
+        each, wanted = run.seconds / steps, ours["effective"]
+        record[name] = {
+            "seconds": each * (run.warm_up + run.steps * wanted / run.effective),
+            "least_seconds": each * (run.warm_up + run.steps * wanted / run.least_effective),
+            "warm_up_seconds": each * run.warm_up,
+            "effective": run.effective,
+            "r_hat": run.r_hat,
+            "autocorrelation": run.autocorrelation,
+            "acceptance": dict(run.acceptance),
+            "k_probs": chain.k_probs.tolist(),
+        }
+    return record

@@ -133,8 +133,11 @@ class BirthTable:
             spread = 4 * np.sqrt(np.diag(covariance)[::3]) + self.width
             room = np.maximum(prior.min_separation - spread, 0.0)
             gain[(np.abs(f[:, None] - z[:, 0]) < room).any(-1)] = -np.inf
-        mass = np.exp(gain - gain.max()).sum(-1)  # the prior's mass is the same in every cell
-        mass = (1 - PRIOR_SHARE) * mass / mass.sum() + PRIOR_SHARE / cells
+        if np.isfinite(gain.max()):
+            mass = np.exp(gain - gain.max()).sum(-1)  # the prior's mass is the same in every cell
+            mass = (1 - PRIOR_SHARE) * mass / mass.sum() + PRIOR_SHARE / cells
+        else:  # the anchored tones leave no room
+            mass = np.full(cells, 1 / cells)
         self.cumulative = mass.cumsum()
         self.log_mass = np.log(mass / self.width)
         self.left = left

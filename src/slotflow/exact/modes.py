@@ -13,8 +13,9 @@ its maximum is bounded, and so is its covariance along what the data do not see.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -88,15 +89,25 @@ class Modes:
     Args:
         statistics: Of one signal.
         prior: Gives the band and the smallest separation.
-        extra: Frequencies in Hz where more tones may be.
+        extra: Frequencies in Hz where more tones may be; asked for once, and only if more are looked for.
     """
 
-    def __init__(self, statistics: Statistics, prior: Prior, extra: Sequence[float] = ()) -> None:
-        self.statistics, self.prior, self.extra = statistics, prior, list(extra)
+    def __init__(
+        self,
+        statistics: Statistics,
+        prior: Prior,
+        extra: Callable[[], Sequence[float]] | None = None,
+    ) -> None:
+        self.statistics, self.prior, self._extra = statistics, prior, extra
         self.bin = 1 / statistics.grids[0].duration
         none = Mode(np.zeros((0, 3)), float(statistics.energy), np.zeros((0, 0)))
         self.found: dict[int, list[Mode]] = {0: [none]}
         self.done: set[tuple[str, int]] = set()
+
+    @cached_property
+    def extra(self) -> list[float]:
+        """Frequencies in Hz where more tones may be."""
+        return [] if self._extra is None else list(self._extra())
 
     def best(self, k: int) -> Mode | None:
         """The maximum of order k with the smallest RSS so far."""

@@ -1,6 +1,6 @@
 r"""From an amortized answer to the exact one: the network proposes, the likelihood decides.
 
-The components of the amortized posterior are starting points. `orders.py` climbs from them to the maxima, samples p(Θ,
+The components of the amortized posterior are starting points. `search.py` climbs from them to the maxima, samples p(Θ,
 σ | x, K) for every K that matters with exact weights, and compares the evidences. The result (`refined.py`) is a
 posterior of the same kind with joint draws, in which the components are correlated as the data say, and with a verdict
 (`verdict.py`).
@@ -18,12 +18,13 @@ import numpy as np
 import torch
 
 from slotflow.exact.likelihood import Statistics
-from slotflow.exact.orders import NEGLIGIBLE, Orders, across_orders
+from slotflow.exact.orders import NEGLIGIBLE, Orders
 from slotflow.exact.refined import JointDraws, RefinedPosterior, WeightedDraws
+from slotflow.exact.search import across_orders
 from slotflow.exact.target import FLOOR, Array
 from slotflow.exact.tempering import Tempering
 from slotflow.exact.verdict import Verdict, check_residual, judge, unlikely_amplitude
-from slotflow.posterior import Posterior
+from slotflow.posterior import CentredSlots, Posterior
 from slotflow.priors import Prior
 from slotflow.streams import Observation
 
@@ -35,6 +36,8 @@ MEDIAN_DRAWS = 200
 """Draws behind a starting point."""
 FEWEST_DRAWS = 100
 """Fewer weighted draws cannot be judged: the tail of their weights is unknown."""
+EFFECTIVE = 0.1
+"""Effective draws of an exact answer for each draw that was asked for."""
 BEYOND = 0.1
 """Share by which the data's noise level may lie outside the prior's bounds, or five standard errors if that is more."""
 UNCHECKED = "the draws are the network's, not checked"
@@ -77,12 +80,15 @@ def refine(
     inside = np.arange(prior.k_min, prior.k_max + 1)
     ranked = inside[np.argsort(-post.k_probs[inside], kind="stable")]
     chosen = [int(k) for k in ranked[:STARTS] if k == ranked[0] or post.k_probs[k] > 1e-4]
-    starts = [_medians(post, k, seed) for k in chosen]
+    starts = [_centres(post, k, seed) for k in chosen]
     if contradiction := _noise_outside(post, prior):
         return _unsampled(post, prior, statistics, starts[0], "misfit", contradiction)
-    extra: list[float] = []
-    if chosen[0] < prior.k_max:
-        extra = _medians(post, chosen[0] + 1, seed)[:, 2].tolist()
+
+    def extra() -> list[float]:
+        if chosen[0] == prior.k_max:
+            return []
+        return [float(f) for f in _centres(post, chosen[0] + 1, seed)[:, 2]]
+
     try:
         orders = across_orders(
             statistics,
@@ -97,7 +103,7 @@ def refine(
     except SINGULAR as error:
         reason = f"the fit did not converge ({error})"
         return _unsampled(post, prior, statistics, starts[0], "approximate", reason)
-    verdict = _verdict(orders, statistics, prior, post.observation)
+    verdict = _verdict(orders, statistics, prior, post.observation, draws)
     slots = JointDraws(_padded(orders, post.k_max), statistics, prior, post.slots)
     return RefinedPosterior(post, slots, verdict)
 
@@ -114,8 +120,10 @@ def check_budget(draws: int, max_seconds: float) -> None:
         )
 
 
-def _medians(post: Posterior, k: int, seed: int) -> Array:
-    """(A, φ, f) at the medians of k components, (k, 3); phases by their circular mean."""
+def _centres(post: Posterior, k: int, seed: int) -> Array:
+    """(A, φ, f) where k components are, (k, 3): what the slots say or else medians, circular means of phases."""
+    if isinstance(post.slots, CentredSlots):
+        return post.slots.centres(k)
     draws = post.sample(MEDIAN_DRAWS, k, seed)
     middle: Array = np.median(draws, axis=0).reshape(k, 3)
     middle[:, 1] = np.mod(np.angle(np.exp(1j * draws[..., 1]).mean(0)), 2 * np.pi)
@@ -176,16 +184,18 @@ def _padded(orders: Orders, k_max: int) -> Orders:
 
 
 def _verdict(
-    orders: Orders, statistics: Statistics, prior: Prior, observation: Observation
+    orders: Orders, statistics: Statistics, prior: Prior, observation: Observation, draws: int
 ) -> Verdict:
     """Judges the result by its draws and by the residual of the largest K that is plausible."""
     fit = orders.fits.get(orders.largest, np.zeros((0, 3)))
     best = orders.results.get(orders.k_map)
-    weighted = best is not None and len(best.log_weights) > 0
+    taken = len(best.log_weights) if best is not None else 0
+    weighted = taken > 0
     verdict = judge(
         check_residual(statistics, fit, prior.frequency),
         refined=weighted,
         ess=best.ess if best is not None and weighted else 0.0,
+        smallest_ess=EFFECTIVE * min(draws / max(taken, 1), 1.0),
         pareto_k=best.pareto_k if best is not None and weighted else math.inf,
         k_error=orders.k_error,
         at_k_max=float(orders.k_probs[prior.k_max]),

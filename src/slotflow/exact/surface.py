@@ -192,7 +192,9 @@ class Surface:
             high = np.floor((f + self.separation - self.low) / self.width).astype(np.int64)
             for i, j in np.ndindex(*f.shape):  # cells that lie wholly within the separation
                 gain[i, max(low[i, j], 0) : max(high[i, j], 0)] = -np.inf
-        gain -= gain.max(-1, keepdims=True)
+        top = gain.max(-1, keepdims=True)
+        gain[~np.isfinite(top[:, 0])] = top[~np.isfinite(top)] = 0.0  # no room: anywhere will do
+        gain -= top
         mass: NDArray[np.float32] = np.exp(gain, out=gain)
         mass *= (1 - PRIOR_SHARE) / mass.sum(-1, keepdims=True)
         mass += np.float32(PRIOR_SHARE / self.cells)

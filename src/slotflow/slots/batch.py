@@ -86,6 +86,13 @@ class SlotBatch:
         return theta.reshape(n, *self.slots.mask.shape, 3)
 
     @torch.inference_mode()
+    def centres(self) -> Tensor:
+        """(A, φ, f) that the joint steps ended at, moved into the bounds, (B, K, 3), float64."""
+        low, high = self._bounds(None)
+        theta = self._theta(torch.zeros_like(low), None)
+        return theta.maximum(low).minimum(high).reshape(*self.slots.mask.shape, 3)
+
+    @torch.inference_mode()
     def log_prob(self, theta: Tensor) -> Tensor:
         """Log density per unit of (A, rad, Hz) of component j of signal b under its slot i.
 
@@ -187,6 +194,13 @@ class SlotDensities:
         points = torch.as_tensor(np.ascontiguousarray(theta)).to(batch.slots.y.device)
         result: NDArray[np.float64] = batch.log_prob(points[:, None])[:, 0].cpu().numpy()
         return result
+
+    def centres(self, k: int) -> NDArray[np.float64]:
+        """The slots' own estimates, (k, 3)."""
+        if k == 0:
+            return np.zeros((0, 3))
+        centres: NDArray[np.float64] = self.at(k).centres()[0].cpu().numpy()
+        return centres
 
     def constrained_fraction(self, k: int) -> float:
         """Share of raw draws outside the bounds."""

@@ -1,0 +1,298 @@
+r"""Eryn's sampler with our likelihood, prior and moves: the machinery behind `rjmcmc.py`.
+
+Eryn (Karnesis et al. 2023) runs walkers at several temperatures, at which the likelihood counts with a power β ≤ 1,
+lets neighbouring temperatures exchange states, and changes K by births and deaths. It is used as its documentation
+says (a vectorized likelihood, a prior of all tones together, moves of one's own). Its own births and deaths pick places
+in a Python loop over walkers; ours do so in one go.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from slotflow.baselines.births import Births
+from slotflow.baselines.chains import settled
+from slotflow.baselines.eryn_compat import load_eryn
+from slotflow.baselines.moves import Anew, FisherSteps, Jump, Mask, StatePrior
+from slotflow.baselines.tabulated import Tabulated
+from slotflow.exact.target import Array
+from slotflow.priors import Prior
+
+__all__ = ["Ensemble", "Options"]
+
+BRANCH = "all_models_together"
+"""Eryn's key for a prior of all tones together; its one branch has that name too, so that its files can be read."""
+BLOCK = 20
+"""Steps at a time."""
+WANTED = 0.3
+"""Rate of acceptance that steps are tuned to."""
+WEIGHTS = {"one": 0.45, "all": 0.45, "anew": 0.1}
+"""How often each move within the model is made,"""
+WARM_WEIGHTS = {"one": 0.3, "all": 0.3, "anew": 0.4}
+"""and while the step sizes are tuned."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """How the sampler is run."""
+
+    walkers: int = 128
+    """Walkers at each temperature."""
+    temperatures: int = 4
+    """Number of temperatures."""
+    hottest: float = 10.0
+    """The highest temperature."""
+    repeats: int = 4
+    """Moves within the model in each step."""
+    tune: int = 40
+    """Steps in which temperatures and step sizes adapt, at least; more where the likelihood has not settled yet."""
+    effective: float = 1000.0
+    """The run ends with so many effective draws of the most probable K,"""
+    max_steps: int = 20_000
+    """or after so many steps,"""
+    max_seconds: float = math.inf
+    """or after so much time."""
+
+    def __post_init__(self) -> None:
+        for name in ("walkers", "temperatures", "repeats", "tune", "max_steps"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"Options expects {name} >= 1, received {getattr(self, name)}.")
+        if self.temperatures > 1 and not self.hottest > 1:
+            raise ValueError(f"Options expects hottest > 1, received {self.hottest}.")
+
+
+class Ensemble:
+    """Walkers at several temperatures, and their chain.
+
+    Args:
+        table: The likelihood.
+        prior: The prior.
+        births: Density of tones that are born.
+        sigma: Rough noise level.
+        options: Sizes.
+        file: HDF file of the chain; None: it is kept in memory.
+    """
+
+    def __init__(
+        self,
+        table: Tabulated,
+        prior: Prior,
+        births: Births,
+        sigma: float,
+        options: Options,
+        file: Path | None = None,
+    ) -> None:
+        self.table, self.log_prior, self.options, self.file = (
+            table,
+            StatePrior(prior),
+            options,
+            file,
+        )
+        self.made = {
+            "energy": table.energy,
+            "prior": asdict(prior),
+            "births": type(births).__name__,
+        }
+        self.made |= {
+            name: getattr(options, name)
+            for name in ("walkers", "temperatures", "repeats", "hottest")
+        }
+        self.steps_of: dict[str, FisherSteps | Anew] = {
+            "one": FisherSteps(table, prior, sigma, every=False),
+            "all": FisherSteps(table, prior, sigma, every=True),
+            "anew": Anew(births),
+        }
+        self.jump = Jump(births, self.log_prior.k_min, self.log_prior.k_max)
+        for steps in self.steps_of.values():
+            steps.scale = np.ones(options.temperatures)
+        self.tuned = 0 if file is None else self._check(file)
+        """Step at which the tuning ended; 0 while it goes on."""
+        self.sampler, self.moves = self._build()
+        if self.tuned:
+            self._freeze()
+        elif file is not None:
+            self._remember(file)
+
+    @property
+    def steps(self) -> int:
+        """Length of the chain."""
+        return int(self.sampler.backend.iteration)
+
+    def state(self, z: Array, places: Mask) -> Any:
+        """Eryn's state of tones z, (T, W, L, 3), at places, (T, W, L)."""
+        return load_eryn().State({BRANCH: z}, inds={BRANCH: places})
+
+    def last(self) -> Any:
+        """The chain's last state."""
+        return self.sampler.get_last_sample()
+
+    def advance(self, state: Any) -> Any:
+        """Some more steps, the first ones tuned; the last state."""
+        tuning = self.tuned == 0
+        if tuning:
+            self._forget_acceptance()
+        for reached in self.sampler.sample(state, iterations=BLOCK // 4 if tuning else BLOCK):
+            state = reached
+        if tuning:
+            self._tune()
+        return state
+
+    def chain(self) -> tuple[Array, Mask, Array]:
+        """The cold walkers' tones, (n, W, L, 3), places, (n, W, L), and log-likelihood, (n, W)."""
+        z: Array = self.sampler.get_chain(temp_index=0)[BRANCH]
+        places: Mask = self.sampler.get_inds(temp_index=0)[BRANCH]
+        log_likelihood: Array = self.sampler.get_log_like(temp_index=0)
+        return z, places, log_likelihood
+
+    def acceptance(self) -> dict[str, float]:
+        """Share of each move's proposals that were accepted at temperature 1, since the tuning ended."""
+        return {
+            name: float(move.accepted[0].mean() / move.num_proposals)
+            if move.num_proposals
+            else math.nan
+            for name, move in self.moves.items()
+        }
+
+    def jumps(self) -> int:
+        """Births and deaths that were accepted at all temperatures, since the tuning ended."""
+        return int(self.moves["jump"].accepted.sum()) if "jump" in self.moves else 0
+
+    def swaps(self) -> tuple[float, ...]:
+        """Share of accepted exchanges between neighbouring temperatures, the coldest first."""
+        if self.options.temperatures == 1:
+            return ()
+        return tuple(self.sampler.swap_acceptance_fraction.tolist())
+
+    # ------------------------------------------------------------------ Eryn
+
+    def _build(self) -> tuple[Any, dict[str, Any]]:
+        """Eryn's sampler and its moves by name."""
+        eryn = load_eryn()
+
+        o, k_min, k_max = self.options, self.log_prior.k_min, self.log_prior.k_max
+        moves: dict[str, Any] = {}
+        for name in WEIGHTS:
+            moves[name] = eryn.MHMove()
+            moves[name].get_proposal = self._within(name)
+        if k_min < k_max:
+            moves["jump"] = eryn.ReversibleJumpMove(
+                nleaves_max={BRANCH: k_max}, nleaves_min={BRANCH: k_min}
+            )
+            moves["jump"].get_proposal = self._between
+        many = o.temperatures > 1
+        sampler = eryn.EnsembleSampler(
+            o.walkers,
+            {BRANCH: 3},
+            self.table,
+            {BRANCH: SimpleNamespace(logpdf=self._logpdf, key_order="z")},
+            provide_groups=True,
+            vectorize=True,
+            branch_names=[BRANCH],
+            nleaves_max={BRANCH: k_max},
+            nleaves_min={BRANCH: k_min},
+            moves=[(moves[name], weight) for name, weight in WARM_WEIGHTS.items()],
+            rj_moves=moves.get("jump"),
+            tempering_kwargs={
+                "betas": np.geomspace(1, 1 / o.hottest, o.temperatures) if many else np.ones(1),
+                "adaptive": o.temperatures > 2,
+                "adaptation_time": 20,
+                "adaptation_lag": 1000,
+            },
+            fill_zero_leaves_val=self.table.log_likelihood_of_none,
+            num_repeats_in_model=o.repeats,
+            track_moves=False,
+            backend=None if self.file is None else str(self.file),
+        )
+        return sampler, moves
+
+    def _logpdf(self, coords: dict[str, Array], inds: dict[str, Mask], **_: Any) -> Array:
+        return self.log_prior(coords[BRANCH], inds[BRANCH])
+
+    def _within(self, name: str) -> Any:
+        """A move within the model as Eryn asks for it."""
+
+        def propose(
+            coords: dict[str, Array], rng: Any, branches_inds: dict[str, Mask], **_: Any
+        ) -> tuple[dict[str, Array], Array]:
+            betas = self.sampler.temperature_control.betas
+            new, hastings = self.steps_of[name](coords[BRANCH], branches_inds[BRANCH], betas, rng)
+            return {BRANCH: new}, hastings
+
+        return propose
+
+    def _between(
+        self,
+        coords: dict[str, Array],
+        inds: dict[str, Mask],
+        low: Any,
+        high: Any,
+        rng: Any,
+        **_: Any,
+    ) -> tuple[dict[str, Array], dict[str, Mask], Array]:
+        """A birth or a death as Eryn asks for it."""
+        new, places, factors = self.jump(coords[BRANCH], inds[BRANCH], rng)
+        return {BRANCH: new}, {BRANCH: places}, factors
+
+    # ------------------------------------------------------------------ tuning and its memory
+
+    def _forget_acceptance(self) -> None:
+        for move in self.moves.values():
+            move.accepted, move.num_proposals = np.zeros_like(move.accepted), 0
+
+    def _tune(self) -> None:
+        """Adapts the step sizes to the acceptance since the last call, and ends the tuning when all has settled."""
+        sound = True
+        for name in ("one", "all"):
+            move, steps = self.moves[name], self.steps_of[name]
+            if move.num_proposals:
+                rate = move.accepted.mean(1) / move.num_proposals
+                sound &= bool(0.5 * WANTED < rate[0] < 2 * WANTED)
+                steps.scale = np.clip(steps.scale * np.exp(2.5 * (rate - WANTED)), 1e-3, 30.0)
+        if self.steps < self.options.tune or self.steps % (BLOCK // 2):
+            return
+        ready = sound and settled(self.chain()[2])
+        if ready or 2 * self.steps >= self.options.max_steps:
+            self.tuned = self.steps
+            self._freeze()
+
+    def _freeze(self) -> None:
+        """From here on nothing adapts, and acceptance is counted."""
+        self.sampler.temperature_control.adaptive = False
+        self.sampler.weights = np.array(list(WEIGHTS.values()))
+        self._forget_acceptance()
+        if self.file is not None:
+            self._remember(self.file)
+
+    def _remember(self, file: Path) -> None:
+        """Writes how the chain is made, and the tuned sizes of the steps, into its file."""
+        import h5py
+
+        with h5py.File(file, "a") as out:
+            out.attrs["slotflow"] = json.dumps(self.made)
+            out.attrs["tuned"] = self.tuned
+            for name in ("one", "all"):
+                out.attrs[f"scale_{name}"] = self.steps_of[name].scale
+
+    def _check(self, file: Path) -> int:
+        """Refuses a file of another chain, takes the step sizes of this one from it, and says when they were tuned."""
+        import h5py
+
+        if not file.exists():
+            return 0
+        with h5py.File(file, "r") as found:
+            before = found.attrs.get("slotflow", "nothing")
+            if before != json.dumps(self.made):
+                raise ValueError(
+                    f"expected a chain of these data, this prior and these options in {file}, received another; "
+                    f"choose another file. There: {before}; here: {json.dumps(self.made)}"
+                )
+            for name in ("one", "all"):
+                self.steps_of[name].scale = np.asarray(found.attrs[f"scale_{name}"])
+            return int(found.attrs["tuned"])

@@ -1,0 +1,254 @@
+r"""Parallel-tempered reversible-jump MCMC over the number of tones, by Eryn (extra ``baselines``).
+
+What makes it fast is a likelihood of about a microsecond (`tabulated.py`), births from the periodogram and steps at the
+scale of the Fisher information at each temperature (`moves.py`). σ is integrated out, and drawn afterwards; the minimum
+separation is part of the prior. One step of the chain is `repeats` moves within the model and one birth or death of
+every walker (`ensemble.py`).
+
+**Starts.** Cold, as a user must: every walker has a K from the prior and its tones from the births, which know nothing
+but the data. Or near given tones, scattered by the inverse of their Fisher matrix, as the paper starts its chains near
+the truth.
+
+**Warm-up.** The temperatures and the sizes of the steps adapt until the log-likelihood has settled; from then on all is
+fixed and detailed balance holds. What is kept begins there, or later if the likelihood settled later than it seemed.
+The run ends with a given number of effective draws (`chains.py`).
+"""
+
+from __future__ import annotations
+
+import math
+import time
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike
+
+from slotflow.baselines.births import BirthsOfTheta, PeriodogramBirths
+from slotflow.baselines.chains import effective_draws, r_hat, warm_up
+from slotflow.baselines.ensemble import BLOCK, Ensemble, Options
+from slotflow.baselines.eryn_compat import load_eryn, seeded
+from slotflow.baselines.moves import Mask, StatePrior
+from slotflow.baselines.sampled import Draws, SampledPosterior, Sampling
+from slotflow.baselines.tabulated import Tabulated
+from slotflow.exact.likelihood import Statistics
+from slotflow.exact.target import Array, to_theta, to_z
+from slotflow.priors import Prior
+from slotflow.progress import progress as progress_bar
+from slotflow.streams import Observation
+
+__all__ = ["Options", "rjmcmc"]
+
+ENOUGH = 20
+"""The chain must be so many autocorrelation times long before its effective draws are believed,"""
+TRIES = 10
+"""Births that are tried for a tone of a cold start."""
+FEWEST = 100
+"""so many steps,"""
+AGREED = 1.1
+"""and the walkers must agree to such an R-hat."""
+
+
+def rjmcmc(
+    observation: Observation,
+    prior: Prior,
+    options: Options | None = None,
+    *,
+    start: ArrayLike | None = None,
+    births: Any = None,
+    file: str | Path | None = None,
+    seed: int = 0,
+    progress: bool = False,
+) -> SampledPosterior:
+    """The posterior by reversible-jump MCMC.
+
+    Args:
+        observation: The data.
+        prior: The prior.
+        options: Sizes, and when to stop.
+        start: Tones (A, φ, f), (K, 3), that all walkers start near; None: a cold start from the prior.
+        births: Object with `rvs` and `logpdf` of single tones (A, φ, f), such as `Posterior.as_eryn_proposal()`; None:
+            from the periodogram.
+        file: HDF file of the chain, which Eryn writes at every step and takes longer for than the step; a run goes on
+            where an earlier one ended. None: the chain is kept in memory.
+        seed: Of everything random.
+        progress: Whether to show a bar on standard error.
+    """
+    load_eryn()  # an import takes its time once
+    began = time.perf_counter()
+    options = Options() if options is None else options
+    statistics = Statistics.from_observation(observation)
+    table, sigma = Tabulated(statistics, prior), _rough_noise(observation, prior)
+    source = (
+        PeriodogramBirths(table, prior, sigma)
+        if births is None
+        else BirthsOfTheta(births, statistics.reference)
+    )
+    path = None if file is None else Path(file)
+    with seeded(seed), warnings.catch_warnings():
+        # Proposals of a few walkers may all lie outside the prior, of which Eryn warns.
+        warnings.filterwarnings("ignore", message="All points input", category=UserWarning)
+        ensemble = Ensemble(table, prior, source, sigma, options, path)
+        state = ensemble.last() if ensemble.steps else _start(ensemble, start, seed)
+        with progress_bar(options.effective, "rjmcmc", quiet=not progress) as bar:
+            look = 0
+            while True:
+                done, seconds = ensemble.steps, time.perf_counter() - began
+                last = done >= options.max_steps or (done > 8 and seconds > options.max_seconds)
+                if last or (ensemble.tuned > 0 and done >= max(look, ensemble.tuned + FEWEST)):
+                    found = _sampling(ensemble, seconds)
+                    bar.update(
+                        min(found.effective, options.effective), steps=done, r_hat=found.r_hat
+                    )
+                    sure = found.steps >= max(ENOUGH * found.autocorrelation, FEWEST)
+                    sure &= found.r_hat < AGREED
+                    if last or (found.effective >= options.effective and sure):
+                        break
+                    look = done + max(BLOCK, done // 10)  # looks become rarer as the chain grows
+                state = ensemble.advance(state)
+    return _posterior(ensemble, found, observation, prior, seed)
+
+
+# ---------------------------------------------------------------------- start
+
+
+def _rough_noise(observation: Observation, prior: Prior) -> float:
+    """Noise level from outside the band, or the prior's middle where the data do not say."""
+    sigma = observation.noise_level(prior.frequency)[0]
+    low, high = prior.sigma
+    return float(
+        np.clip(sigma if math.isfinite(sigma) else 0.5 * (low + high), max(low, 1e-3 * high), high)
+    )
+
+
+def _start(ensemble: Ensemble, start: ArrayLike | None, seed: int) -> Any:
+    """Eryn's first state: from the prior, or near given tones."""
+    shape = ensemble.options.temperatures, ensemble.options.walkers
+    if start is None:
+        z, places = _cold(ensemble, math.prod(shape), seed)
+    else:
+        tones = np.asarray(start, dtype=np.float64)
+        z, places = near(
+            tones, ensemble.table.statistics, ensemble.log_prior, math.prod(shape), seed
+        )
+    return ensemble.state(z.reshape(*shape, *z.shape[1:]), places.reshape(*shape, -1))
+
+
+def _cold(ensemble: Ensemble, n: int, seed: int) -> tuple[Array, Mask]:
+    """States of the prior in which tones are replaced by births, one by one, where the prior allows it."""
+    prior, births = ensemble.log_prior, ensemble.jump.births
+    rng = np.random.default_rng(seed)
+    z, places = prior.sample(n, seed, ensemble.table.statistics.reference)
+    for j in range(prior.k_max):
+        left = np.flatnonzero(places[:, j])
+        for _ in range(TRIES):
+            trial = z[left].copy()
+            trial[:, j] = births.sample(len(left), rng)
+            good = np.isfinite(prior(trial, places[left]))
+            z[left[good]] = trial[good]
+            left = left[~good]
+    return z, places
+
+
+def near(
+    tones: Array, statistics: Statistics, prior: StatePrior, n: int, seed: int
+) -> tuple[Array, Mask]:
+    """States around given tones by the inverse of their Fisher matrix, inside the prior.
+
+    Args:
+        tones: (A, φ, f), (K, 3).
+        statistics: Of the data.
+        prior: Of states.
+        n: Number of states.
+        seed: Of the scatter.
+
+    Returns:
+        z, (n, L, 3), and which places are taken, (n, L).
+    """
+    k = len(tones)
+    if tones.ndim != 2 or tones.shape[1] != 3 or not prior.k_min <= k <= prior.k_max:
+        raise ValueError(
+            f"expected start as (A, φ, f) of {prior.k_min} to {prior.k_max} tones, (K, 3), received {tones.shape}."
+        )
+    z, rng = np.zeros((n, prior.k_max, 3)), np.random.default_rng(seed)
+    places = np.broadcast_to(np.arange(prior.k_max) < k, (n, prior.k_max)).copy()
+    if k == 0:
+        return z, places
+    centre = to_z(tones, statistics.reference)
+    c = torch.from_numpy(centre[None, :, 1] + 1j * centre[None, :, 2])
+    rss, _, matrix = statistics.normal_equations(torch.from_numpy(centre[None, :, 0]), c)
+    covariance = np.linalg.inv(matrix[0].numpy()) * float(rss) / statistics.n
+    scale = np.sqrt(np.diag(covariance))
+    factor = scale[:, None] * np.linalg.cholesky(covariance / np.outer(scale, scale))
+    left = np.arange(n)
+    for attempt in range(200):
+        # Tones on an edge of the prior are scattered less and less, until they stay inside.
+        step = rng.standard_normal((left.size, 3 * k)) @ factor.T * 0.5 ** (attempt // 20)
+        z[left, :k] = centre + step.reshape(-1, k, 3)
+        left = left[np.isinf(prior(z[left], places[left]))]
+        if left.size == 0:
+            return z, places
+    raise ValueError("expected start inside the prior's bounds, received tones outside of them.")
+
+
+# ---------------------------------------------------------------------- from the chain to a posterior
+
+
+def _kept(ensemble: Ensemble) -> tuple[Array, Mask, Array, int]:
+    """Sorted tones, (n, W, L, 3), places and log-likelihood after the warm-up, and its length."""
+    z, places, log_likelihood = ensemble.chain()
+    begin = min(max(warm_up(log_likelihood), ensemble.tuned), len(z) - 4)
+    z, places = z[begin:], places[begin:]
+    order = np.argsort(np.where(places, z[..., 0], np.inf), -1)
+    z = np.take_along_axis(z, order[..., None], -2)
+    return z, np.take_along_axis(places, order, -1), log_likelihood[begin:], begin
+
+
+def _sampling(ensemble: Ensemble, seconds: float) -> Sampling:
+    """How the run stands."""
+    z, places, log_likelihood, begin = _kept(ensemble)
+    counts = places.sum(-1)
+    k = int(np.bincount(counts.ravel()).argmax())
+    chosen = counts == k
+    found = [effective_draws(z[..., j, i], chosen) for j in range(k) for i in range(3)]
+    if not found:
+        found = [effective_draws(log_likelihood, chosen)]
+    effective, times = np.array(found).T
+    draws, _ = effective_draws(chosen.astype(float), np.ones_like(chosen))
+    # K is known no better than from so many independent walkers as changed it: some may be stuck.
+    draws = min(draws if math.isfinite(draws) else math.inf, max(ensemble.jumps(), 1))
+    share = float(chosen.mean())
+    return Sampling(
+        effective=float(np.median(effective)),
+        least_effective=float(effective.min()),
+        k_error=math.sqrt(share * (1 - share) / draws),
+        jumps=ensemble.jumps(),
+        r_hat=max(r_hat(log_likelihood), r_hat(counts.astype(float))),
+        autocorrelation=float(np.median(times)),
+        warm_up=begin,
+        steps=len(z),
+        seconds=seconds,
+        acceptance=ensemble.acceptance(),
+        swaps=ensemble.swaps(),
+    )
+
+
+def _posterior(
+    ensemble: Ensemble, found: Sampling, observation: Observation, prior: Prior, seed: int
+) -> SampledPosterior:
+    """The draws of all cold walkers after the warm-up, σ given each one's RSS."""
+    z, places, _, _ = _kept(ensemble)
+    counts, table, rng = places.sum(-1), ensemble.table, np.random.default_rng(seed)
+    k_probs = np.bincount(counts.ravel(), minlength=prior.k_max + 1) / counts.size
+    theta: dict[int, Array] = {}
+    sigma: dict[int, Array] = {}
+    for k in np.flatnonzero(k_probs).tolist():
+        chosen = z[counts == k][:, :k]
+        theta[k] = to_theta(chosen, table.statistics.reference)
+        rss = table.rss(chosen) if k else np.full(len(chosen), table.energy)
+        sigma[k] = table.noise.sample(rss, rng)
+    return SampledPosterior(
+        Draws(prior.k_max, theta, sigma), k_probs, observation, prior, "rjmcmc", found
+    )

@@ -1,0 +1,313 @@
+r"""p(K | x): the evidence of K tones for every K that matters, and joint draws of each.
+
+.. math:: p(K \mid x) \propto p(K)\, Z_K, \qquad Z_K = \int p(x \mid Θ, σ)\, p(Θ \mid K)\, p(σ)\, dΘ\, dσ .
+
+Orders are visited upwards and downwards from a first guess as long as p(K | x) exceeds `NEGLIGIBLE`. Z_0 needs no
+integral but that over σ. An order is only sampled if it can matter:
+
+- Z_K never exceeds the largest likelihood, nor, for resolved tones, Laplace's estimate by much: too few tones;
+- one tone more than the data ask for gains (K + 1) × the mean over its prior of its likelihood ratio (`births.py`): a
+  tone that the prior wants strong;
+- a further split in two that the data do not ask for gains no more than the one before.
+
+Orders that this excludes keep the bound or estimate as their evidence, with an infinite error. If no order could be
+sampled at all (the prior excludes whatever fits the data), BIC stands in for ln Z, again with infinite errors.
+
+The others are importance sampled from a proposal that suits the signal (`assembly.py`). Where two or more tones may be
+anywhere, the search starts from the tones beyond doubt, and each order grows out of the draws of the one below
+(`growth.py`), whose errors it takes over. If the weights cannot be
+trusted, or too few draws are effective for what the order contributes, tempered sampling starts from the same proposal.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import numpy as np
+from scipy.special import logsumexp
+
+from slotflow.exact.assembly import WEAK, Proposer, laplace_evidence
+from slotflow.exact.births import Births
+from slotflow.exact.growth import Growth
+from slotflow.exact.importance import Importance, importance_sample
+from slotflow.exact.likelihood import Statistics
+from slotflow.exact.modes import Mode, Modes
+from slotflow.exact.orders import NEGLIGIBLE, Orders
+from slotflow.exact.surface import Surface, room_for_cells
+from slotflow.exact.target import Array, Target, to_theta, to_z
+from slotflow.exact.tempering import Tempering, tempered
+from slotflow.priors import Prior
+
+__all__ = ["across_orders"]
+
+HOPELESS = 16.0
+"""Logarithm of the odds beyond which an order is not sampled."""
+MARGIN = 10.0
+"""By how much Laplace's estimate may be too small, for all that is known before sampling."""
+TOUCH = 0.1
+"""Bins by which a maximum may undercut the smallest separation."""
+SLICE = 0.2
+"""Share of the time budget that tempered sampling of an order gets at least."""
+FEW = 100.0
+"""Effective draws of an order below which none grow from it."""
+SMALL = 0.05
+"""p(K | x) below which an order need not be known as well."""
+
+
+def across_orders(
+    statistics: Statistics,
+    prior: Prior,
+    *,
+    starts: Sequence[Array] = (),
+    extra: Callable[[], Sequence[float]] | None = None,
+    draws: int = 2000,
+    rng: np.random.Generator | None = None,
+    tempering: Tempering | None = None,
+    max_seconds: float = 60.0,
+) -> Orders:
+    """Evidence and draws of every order that matters.
+
+    Args:
+        statistics: Of one signal.
+        prior: Prior of K, Θ and σ.
+        starts: Sets of tones (A, φ, f), (K, 3) each, to start from, the most probable first; without any, the
+            residual's spectrum is followed.
+        extra: Gives frequencies in Hz where more tones may be; asked only if more are looked for.
+        draws: Draws of each order.
+        rng: Source of randomness; seeded with 0 if None.
+        tempering: Sizes and budget of tempered sampling.
+        max_seconds: No order is begun after this time, and the sampling of the last one hurries.
+    """
+    search = _Search(statistics, prior, extra, draws, rng, tempering, max_seconds)
+    modes = search.modes
+    for tones in starts:
+        modes.add([np.sort(np.asarray(tones, dtype=np.float64)[:, 2])])
+    first = len(starts[0]) if len(starts) else modes.pursue(prior.k_max)
+    k = min(max(first, prior.k_min), prior.k_max)
+    for order in range(first + 1, k + 1):
+        modes.up(order)
+    for order in range(first - 1, k - 1, -1):
+        modes.down(order)
+    k = max(search.foothold(k), prior.k_min)
+    search.evaluate(k)
+    low = high = k
+    while search.left > 0:
+        if low > prior.k_min and search.matters(low):
+            low -= 1
+            search.evaluate(low)
+        elif high < prior.k_max and (search.matters(high) or high < first):
+            high += 1
+            search.evaluate(high)
+        else:
+            break
+    return search.result()
+
+
+class _Search:
+    """State of one call of `across_orders`."""
+
+    def __init__(
+        self,
+        statistics: Statistics,
+        prior: Prior,
+        extra: Callable[[], Sequence[float]] | None,
+        draws: int,
+        rng: np.random.Generator | None,
+        tempering: Tempering | None,
+        max_seconds: float,
+    ) -> None:
+        self.began, self.max_seconds = time.perf_counter(), max_seconds
+        self.statistics, self.prior, self.draws = statistics, prior, draws
+        self.rng = np.random.default_rng(0) if rng is None else rng
+        self.tempering = Tempering() if tempering is None else tempering
+        self.modes = Modes(statistics, prior, extra)
+        self.log_z = np.full(prior.k_max + 1, -np.inf)
+        self.error = np.full(prior.k_max + 1, np.inf)
+        with np.errstate(divide="ignore"):
+            self.log_prior = np.log(prior.k_probs_full)
+        self.results: dict[int, Importance] = {}
+        self.methods: dict[int, str] = {}
+        self.proposer = Proposer(statistics, prior, self.modes, self.rng)
+        self.close = self.proposer.close
+        self.surface: Surface | None = None
+
+    @property
+    def left(self) -> float:
+        """Seconds of the budget."""
+        return self.max_seconds - (time.perf_counter() - self.began)
+
+    def matters(self, k: int) -> bool:
+        """Whether a neighbour of order k is worth a look."""
+        score = self.log_z + self.log_prior
+        return bool(score[k] > score.max() + math.log(NEGLIGIBLE) or not np.isfinite(score).any())
+
+    def evaluate(self, k: int) -> None:
+        """Evidence and, if it matters, draws of order k."""
+        target = Target(self.statistics, self.prior, k)
+        if k == 0:
+            rss = np.array([float(self.statistics.energy)])
+            self.log_z[0], self.error[0] = float(target.log_likelihood(rss)[0]), 0.0
+            self.methods[0] = "analytic"
+            n = self.draws
+            self.results[0] = Importance(
+                np.zeros((n, 0, 3)), target.noise.sample(np.repeat(rss, n), self.rng),
+                np.full(n, -math.log(n)), self.log_z[0], 0.0, 1.0, 0.0, 1.0, 0.0, "analytic",
+            )  # fmt: skip
+            return
+        best = float((self.log_z + self.log_prior).max()) - self.log_prior[k]
+        above = k > 0 and np.isfinite(self.log_z[k - 1])
+        if above and not self.close:  # nothing but a free tone could be the k-th
+            base = self.modes.best(k - 1)
+            found = None if base is None else self.proposer.table(base)
+            if found is not None:
+                gain = self.log_z[k - 1] + math.log(k) + found[0].log_gain
+                if gain < best - HOPELESS:
+                    self.log_z[k], self.methods[k] = gain, "bound"
+                    return
+        if above and self.close and k > 1 and np.isfinite(self.log_z[k - 2]):
+            # A second pair that the data do not ask for gains at most what the first one gained.
+            gain = float(2 * self.log_z[k - 1] - self.log_z[k - 2])
+            if gain < best + math.log(NEGLIGIBLE) and self.log_z[k - 1] < self.log_z[k - 2] - 3:
+                self.log_z[k], self.methods[k] = gain, "bound"
+                return
+        if not self._undetected(k):
+            if above:
+                self.modes.up(k)
+            else:
+                self.modes.down(k)
+            if self.modes.best(k) is None:
+                self.modes.up(k)
+        mode = self.modes.best(k)
+        if mode is not None and not above:
+            largest = float(target.log_likelihood(np.array([mode.rss]))[0]) - math.lgamma(k + 1)
+            if largest >= best - HOPELESS and not self.close:
+                largest = min(largest, laplace_evidence(target, mode) + MARGIN)
+            if largest < best - HOPELESS:
+                self.log_z[k], self.methods[k] = largest, "bound"
+                return
+        parts = self.proposer.parts(target)
+        if not parts:
+            return
+        growth = self._growth(k)
+        if growth is not None:
+            parts = [p for p in parts if not isinstance(p, Births) or p.free <= 2]
+            parts.append(growth)
+        proposal = self.proposer.weigh(target, parts)
+        draws = self.draws
+        if growth is not None and self.log_z[k - 1] < best - 3:  # an order that matters little
+            draws //= 2
+        result = importance_sample(
+            target,
+            proposal,
+            self.rng,
+            draws=draws,
+            effective=0.25 * draws,
+            max_draws=4 * draws,
+            max_seconds=self.left,
+        )
+        if growth is not None:
+            result = growth.carried(result)
+            if not self._enough(result, best) and result.effective >= 0.1 * draws:
+                # A few draws say little about the tail of their weights.
+                result = growth.carried(
+                    importance_sample(target, proposal, self.rng, draws=4 * draws)
+                )
+        if not self._enough(result, best):
+            if growth is not None:
+                parts = self.proposer.parts(target)
+                proposal = self.proposer.weigh(target, parts)
+            table = next((p.table for p in parts if isinstance(p, Births)), None)
+            hurry = max(self.left, SLICE * self.max_seconds)
+            options = replace(self.tempering, max_seconds=min(self.tempering.max_seconds, hurry))
+            if result.log_evidence < best - 4:
+                options = replace(options, particles=options.particles // 2)
+            slow = tempered(target, proposal, self.rng, options, table)
+            if slow.pareto_k < 1 or not result.sound:
+                result = slow
+        self.results[k], self.methods[k] = result, result.method
+        self.log_z[k], self.error[k] = result.log_evidence, result.log_evidence_error
+
+    def _undetected(self, k: int) -> bool:
+        """Whether order k only adds to tones of k − 1 that may be anywhere: its maxima would be those of the noise."""
+        if self.close or self.modes.best(k) is not None or k - 1 not in self.results:
+            return False
+        return k - len(self.modes.sure(k - 1, WEAK).z) > 2
+
+    def foothold(self, k: int) -> int:
+        """The largest order ≤ k whose tones are all beyond doubt: those above it grow from its draws."""
+        if self.close or not room_for_cells(Target(self.statistics, self.prior, k)):
+            return k
+        return len(self.modes.sure(k, WEAK).z)
+
+    def _growth(self, k: int) -> Growth | None:
+        """One tone more than the draws of k − 1, if two or more tones of order k may be anywhere."""
+        lower, target = self.results.get(k - 1), Target(self.statistics, self.prior, k - 1)
+        if self.close or lower is None or not room_for_cells(target):
+            return None
+        if lower.effective < FEW or not math.isfinite(self.error[k - 1]):
+            return None
+        sure = self.modes.sure(k, WEAK)
+        if k - len(sure.z) < 2:
+            return None
+        if self.surface is None:
+            self.surface = Surface(target, target.noise.precision(sure.rss))
+        return Growth(self.surface, target, lower)
+
+    def _enough(self, result: Importance, best: float) -> bool:
+        """Whether importance sampling was good enough for what the order contributes."""
+        if not math.isfinite(result.log_evidence):
+            return False
+        odds = result.log_evidence - best
+        share = 1 / (1 + math.exp(-min(max(odds, -50.0), 50.0)))  # p(K | x) so far
+        if share < SMALL:  # its error is what it can do to p(K | x)
+            error = share * result.log_evidence_error
+            return result.effective >= 20 and result.pareto_k < 1 and error < 0.005
+        return (
+            result.pareto_k < 0.7
+            and result.effective >= 0.1 * self.draws
+            and result.log_evidence_error < 0.1
+        )
+
+    def _stand_in(self, k: int, mode: Mode) -> float:
+        """Minus half the BIC of a maximum."""
+        target = Target(self.statistics, self.prior, k)
+        log_likelihood = float(target.log_likelihood(np.array([mode.rss]))[0])
+        return log_likelihood - math.lgamma(k + 1) - 1.5 * k * math.log(self.statistics.n)
+
+    def _fit(self, k: int) -> Array:
+        """The largest likelihood that the prior allows: a maximum, the best draw, or else that of fewer tones."""
+        reference, prior = self.statistics.reference, self.prior
+        for mode in self.modes.plausible(k):
+            apart = mode.gap(1.0) > prior.min_separation - TOUCH * self.modes.bin
+            if apart and not mode.bounded:
+                return to_theta(mode.z, reference)
+        result = self.results.get(k)
+        if result is not None and len(result.log_weights):
+            rss = Target(self.statistics, prior, k).rss(to_z(result.theta, reference))
+            best: Array = result.theta[int(rss.argmin())]
+            return best
+        return self._fit(k - 1) if k > 0 else np.zeros((0, 3))
+
+    def result(self) -> Orders:
+        """What was found."""
+        score = self.log_z + self.log_prior
+        if not np.isfinite(score).any():
+            for k, modes in self.modes.found.items():
+                if k <= self.prior.k_max and modes:
+                    self.log_z[k], self.methods[k] = self._stand_in(k, modes[0]), "bound"
+            score = self.log_z + self.log_prior
+            if not np.isfinite(score).any():
+                score = self.log_prior
+        probs = np.exp(score - logsumexp(score))
+        fits = {
+            k: self._fit(k)
+            for k in range(self.prior.k_max + 1)
+            if k in self.methods or probs[k] > 0
+        }
+        return Orders(
+            self.log_z, self.error, probs, self.results, fits,
+            time.perf_counter() - self.began, self.methods,
+        )  # fmt: skip

@@ -1,0 +1,164 @@
+"""Even sampling: the step of time stamps, and samples that are missing: where they are, and how to fill them."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+__all__ = [
+    "LONGEST_GAP",
+    "check_finite",
+    "check_times",
+    "even_step",
+    "fill_gaps",
+    "missing_stamps",
+    "runs",
+]
+
+STEP_TOLERANCE = 1e-3
+"""Largest deviation of a time stamp from the even grid, as a share of the step."""
+FILLS = ("linear", "mean")
+LONGEST_GAP = 10
+"""Longest run of missing samples that is filled unless the caller says more."""
+LARGEST_SHARE = 0.1
+"""Largest share of a series that may be filled: an amplitude shrinks by about this share."""
+SHOWN = 5
+"""Places that an error names at most."""
+
+
+def even_step(t: NDArray[np.float64], resolution: float = 0.0) -> float:
+    """The step of time stamps (n,), which must increase and be even to 0.1 % of it.
+
+    Args:
+        t: Time stamps in seconds, (n,).
+        resolution: Worth in seconds of their last digit; tells missing stamps from uneven ones.
+    """
+    check_times(t)
+    steps = np.diff(t)
+    dt = float((t[-1] - t[0]) / (t.size - 1))
+    jitter = np.abs(t - (t[0] + dt * np.arange(t.size))).max() / dt
+    # A time stamp carries rounding of its own: allow what its decimal digits cannot express.
+    rounding = 4 * np.spacing(np.abs(t).max()) / dt
+    if jitter <= STEP_TOLERANCE + rounding:
+        return dt
+    found = (
+        f"times must be evenly spaced to {STEP_TOLERANCE:.1%} of the step, received steps from "
+        f"{steps.min():.6g} to {steps.max():.6g} s (largest deviation {jitter:.2%} of the mean step {dt:.6g} s)"
+    )
+    if (places := missing_stamps(t, resolution)) is None:
+        raise ValueError(f"{found}; resample the series onto an even grid first.")
+    gaps = np.flatnonzero(np.diff(places) > 1)
+    where = ", ".join(f"{i} (t = {t[i]:.9g} s)" for i in gaps[:SHOWN])
+    raise ValueError(
+        f"{found}: {int(places[-1]) + 1 - t.size} of {int(places[-1]) + 1} samples are missing, after sample "
+        f"{where}{f' and {len(gaps) - SHOWN} more' if len(gaps) > SHOWN else ''}; choose how to fill them when "
+        "reading: fill='linear' or 'mean' (on the command line --fill)."
+    )
+
+
+def missing_stamps(t: NDArray[np.float64], resolution: float = 0.0) -> NDArray[np.int64] | None:
+    """Places (n,) of time stamps on an even grid from which some are missing, or None if that is not so.
+
+    Args:
+        t: Time stamps in seconds, (n,), increasing.
+        resolution: Worth in seconds of their last digit: rounding moves a stamp by no more.
+    """
+    check_times(t)
+    steps = np.diff(t)
+    counts = np.rint(steps / np.median(steps))
+    if counts.min() < 1 or not 2 * t.size > counts.sum() + 1 > t.size:
+        return None  # even, or more than half of it absent
+    places = np.concatenate([[0], np.cumsum(counts).astype(np.int64)])
+    dt = (t[-1] - t[0]) / places[-1]
+    tolerance = STEP_TOLERANCE * dt + resolution + 4 * np.spacing(np.abs(t).max())
+    return places if np.abs(t - t[0] - dt * places).max() <= tolerance else None
+
+
+def check_times(t: NDArray[np.float64]) -> None:
+    """Refuses time stamps (n,) that are too few, missing or not in order."""
+    if t.size < 2:
+        raise ValueError("a time column needs at least 2 samples; give dt for a single one.")
+    if not np.isfinite(t).all():
+        raise ValueError(
+            f"times must be finite, received {int((~np.isfinite(t)).sum())} missing of {t.size}, the first at "
+            f"index {int(np.argmin(np.isfinite(t)))}; drop the time stamps and give dt, or cut these samples."
+        )
+    steps = np.diff(t)
+    if np.any(steps <= 0):
+        i = int(np.argmax(steps <= 0))
+        raise ValueError(
+            f"times must increase, but sample {i + 1} is at {t[i + 1]:.9g} s after {t[i]:.9g} s; "
+            "sort the series and remove repeated stamps."
+        )
+
+
+def check_finite(x: NDArray[np.float64], dt: float | None = None, t0: float = 0.0) -> None:
+    """Refuses samples (n,) that are not numbers, and says where they are and, on a known grid, when."""
+    bad = ~np.isfinite(x)
+    if not bad.any():
+        return
+    places = []
+    for first, last in runs(bad)[:SHOWN]:
+        place = f"{first}" if first == last else f"{first}–{last}"
+        places.append(place if dt is None else f"{place} (t = {t0 + dt * first:.6g} s)")
+    more = len(runs(bad)) - len(places)
+    raise ValueError(
+        f"values must be finite, received {int(bad.sum())} NaN or infinite of {x.size}, the first at "
+        f"index {int(np.argmax(bad))}: samples {', '.join(places)}{f' and {more} more runs' if more else ''}; cut "
+        "them, or choose how to fill them when reading: fill='linear' or 'mean' (on the command line --fill)."
+    )
+
+
+def fill_gaps(
+    values: ArrayLike, how: str = "linear", max_gap: int = LONGEST_GAP
+) -> tuple[NDArray[np.float64], tuple[tuple[int, int], ...]]:
+    """Fills samples that are not finite numbers.
+
+    A filled sample is no data. The likelihood does not know that: with a share q of the samples filled, amplitudes
+    shrink by up to about q, and each gap leaves a trace in the residual. Hence the limits here, and a warning beside
+    results.
+
+    Args:
+        values: Samples, (n,), NaN or infinite where missing.
+        how: ``linear`` joins the neighbours of a gap by a line (at the ends of the series the nearest sample is
+            repeated); ``mean`` takes the mean of all samples, which is zero once the mean has been removed.
+        max_gap: Longest run of samples to fill.
+
+    Returns:
+        The series, (n,), and the first and last index of each run that was filled.
+    """
+    x = np.array(values, dtype=np.float64)
+    if how not in FILLS:
+        raise ValueError(f"expected fill to be one of {', '.join(FILLS)}, received {how!r}.")
+    if x.ndim != 1:
+        raise ValueError(f"expected one series of shape (n,), received shape {x.shape}.")
+    bad = ~np.isfinite(x)
+    gaps = runs(bad)
+    if not gaps:
+        return x, ()
+    longest = max(gaps, key=lambda gap: gap[1] - gap[0])
+    length = longest[1] - longest[0] + 1
+    if length > max_gap:
+        raise ValueError(
+            f"expected gaps of at most {max_gap} samples, received one of {length} (samples {longest[0]}–"
+            f"{longest[1]}, {len(gaps)} gap(s) in all); analyse the pieces beside it, or raise max_gap (on the "
+            "command line --max-gap)."
+        )
+    if bad.sum() > LARGEST_SHARE * x.size:
+        raise ValueError(
+            f"expected at most {LARGEST_SHARE:.0%} of the samples to be missing, received {int(bad.sum())} of "
+            f"{x.size}; choose a better part of the series."
+        )
+    known = np.flatnonzero(~bad)
+    if how == "mean":
+        scale = float(np.abs(x[known]).max()) or 1.0
+        x[bad] = scale * np.mean(x[known] / scale)
+    else:
+        x[bad] = np.interp(np.flatnonzero(bad), known, x[known])
+    return x, gaps
+
+
+def runs(mask: NDArray[np.bool_]) -> tuple[tuple[int, int], ...]:
+    """First and last index of each run of true entries of a mask (n,)."""
+    edges = np.flatnonzero(np.diff(mask.astype(np.int8), prepend=0, append=0))
+    return tuple((int(a), int(b) - 1) for a, b in edges.reshape(-1, 2))

@@ -1,0 +1,396 @@
+"""What files hold beyond numbers: WAV, NetCDF, standard input, many files, units, dates, epochs and gaps."""
+
+from __future__ import annotations
+
+import io
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+
+import h5py
+import numpy as np
+import pytest
+import xarray as xr
+from scipy.io import wavfile
+
+from slotflow import Observation
+from slotflow.io import find_files, read_observations, read_stream
+from slotflow.timestamps import header_unit, parse_date, print_date, unit_seconds
+
+ROOT = Path(__file__).resolve().parents[1]
+X = np.array([0.5, -0.25, 0.125, 0.0, 0.75, -1.0])
+T = 0.25 * np.arange(6)
+
+Write = Callable[[str, str], Path]
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Write:
+    """Writes a text file and returns its path."""
+
+    def write_file(name: str, text: str) -> Path:
+        path = tmp_path / name
+        path.write_text(text, encoding="utf-8")
+        return path
+
+    return write_file
+
+
+def rows(times: object, delimiter: str = ",") -> str:
+    """X with some time stamps as text."""
+    return "".join(f"{t}{delimiter}{x}\n" for t, x in zip(times, X, strict=False))  # type: ignore[call-overload]
+
+
+# --- WAV ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("dtype", "full"), [("uint8", 128), ("int16", 2**15), ("int32", 2**31), ("float32", 1)]
+)
+def test_wav_full_scale_is_one(tmp_path: Path, dtype: str, full: float) -> None:
+    raw = X * full if dtype != "uint8" else X * full + 128
+    wavfile.write(tmp_path / "a.wav", 8000, raw.astype(dtype))
+    stream = read_stream(tmp_path / "a.wav")
+    np.testing.assert_array_equal(stream.values, X)
+    assert (stream.dt, stream.t0) == (1 / 8000, 0.0)
+    assert ("full scale is ±1" in " ".join(stream.notes)) == (dtype != "float32")
+
+
+def test_wav_of_24_bits(tmp_path: Path) -> None:
+    """Three bytes to a sample, which most recorders write."""
+    data = b"".join(int(x * (2**23 - 1)).to_bytes(3, "little", signed=True) for x in X)
+    fmt = (
+        b"fmt "
+        + (16).to_bytes(4, "little")
+        + bytes.fromhex("0100 0100 803e0000 80bb0000 0300 1800")
+    )
+    body = b"WAVE" + fmt + b"data" + len(data).to_bytes(4, "little") + data
+    (tmp_path / "a.wav").write_bytes(b"RIFF" + len(body).to_bytes(4, "little") + body)
+    stream = read_stream(tmp_path / "a.wav")
+    np.testing.assert_allclose(stream.values, X, atol=2**-22)
+    assert stream.dt == 1 / 16000
+
+
+def test_wav_channels_and_damage(tmp_path: Path) -> None:
+    path = tmp_path / "a.wav"
+    wavfile.write(path, 100, np.stack([X, -X], 1))
+    for column in (2, "2", "channel 2"):
+        np.testing.assert_array_equal(read_stream(path, column=column).values, -X)
+    with pytest.raises(ValueError, match="received the columns 'channel 1', 'channel 2'; name"):
+        read_stream(path)
+    with pytest.raises(ValueError, match=r"0\.5 s \(dt as given\) and 0\.01 s \(the sampling rate"):
+        read_stream(path, dt=0.5, column=1)
+    path.write_bytes(path.read_bytes()[:-8])
+    with pytest.raises(ValueError, match="cut short"):
+        read_stream(path, column=1)
+
+
+# --- NetCDF ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("engine", "suffix"), [("h5netcdf", "nc"), ("scipy", "cdf")])
+def test_netcdf(tmp_path: Path, engine: str, suffix: str) -> None:
+    path = tmp_path / f"a.{suffix}"
+    data = xr.Dataset(
+        {
+            "flux": (("time",), X, {"units": "mJy"}),
+            "both": (("time", "star"), np.stack([X, 2 * X], 1)),
+            "depth": (("x",), X),
+        },
+        coords={"time": ("time", 4 * T, {"units": "hours"}), "x": ("x", T, {"units": "m"})},
+    )
+    data.to_netcdf(path, engine=engine)  # type: ignore[call-overload]
+    stream = read_stream(path, dataset="flux")
+    np.testing.assert_array_equal(stream.values, X)
+    assert (stream.dt, stream.unit) == (3600.0, "mJy")
+    assert "time stamps 'time' in hours" in stream.notes
+    pair = read_observations(path, dataset="both")  # time is not its last dimension
+    np.testing.assert_array_equal(pair[1].long.values, 2 * X)
+    with pytest.raises(ValueError, match="a sampling step or time stamps"):  # metres are no time
+        read_stream(path, dataset="depth")
+    assert read_stream(path, dt=0.5, dataset="depth").dt == 0.5
+    with pytest.raises(
+        ValueError, match=r"received the arrays ('(flux|both|depth)'(, )?){3}; name"
+    ):
+        read_stream(path)
+
+
+def test_netcdf_packed_and_dated(tmp_path: Path) -> None:
+    path = tmp_path / "a.nc"
+    x = np.tile(X, 4)
+    x[3] = np.nan
+    time = xr.Variable("time", np.arange(24.0), {"units": "minutes since 2024-03-01 12:00:00"})
+    data = xr.Dataset({"x": ("time", x)}, coords={"time": time})
+    packed = {"dtype": "int16", "scale_factor": 0.125, "_FillValue": -999}
+    data.to_netcdf(path, engine="h5netcdf", encoding={"x": packed})
+    with pytest.raises(
+        ValueError, match=r"1 NaN or infinite of 24, the first at index 3: .*t = 180"
+    ):
+        read_stream(path)
+    stream = read_stream(path, fill="linear")
+    np.testing.assert_allclose(np.delete(stream.values, 3), np.delete(x, 3), atol=0.0625)
+    assert stream.filled == ((3, 3),)
+    assert (stream.dt, stream.t0, print_date(stream.t_ref)) == (
+        60.0,
+        0.0,
+        "2024-03-01T12:00:00 UTC",
+    )
+
+
+def test_numbers_in_other_files_are_refused(tmp_path: Path) -> None:
+    """A file may not choose what else is read."""
+    (tmp_path / "secret").write_bytes(bytes(80))
+    for name in ("a.h5", "a.nc"):
+        with h5py.File(tmp_path / name, "w") as file:
+            external = [(str(tmp_path / "secret"), 0, 80)]
+            file.create_dataset("x", (10,), "f8", external=external)
+        with pytest.raises(ValueError, match="'x' that refers to other files"):
+            read_stream(tmp_path / name, dt=1.0)
+    with h5py.File(tmp_path / "b.nc", "w") as file:
+        file["x"] = h5py.ExternalLink(str(tmp_path / "a.h5"), "x")
+    with pytest.raises(ValueError, match="'x' that refers to other files"):
+        read_stream(tmp_path / "b.nc", dt=1.0)
+
+
+def test_arrays_of_absurd_size_are_refused(tmp_path: Path) -> None:
+    for name in ("a.h5", "a.nc"):
+        with h5py.File(tmp_path / name, "w") as file:
+            file.create_dataset("x", (2**40,), "f8", chunks=(1024,))  # a few kilobytes on the disk
+        with pytest.raises(ValueError, match="at most 268,435,456 numbers in one array"):
+            read_stream(tmp_path / name, dt=1.0)
+
+
+# --- Many files and standard input ----------------------------------------------------------------
+
+
+def test_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
+    def pipe(text: str) -> None:
+        monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(text.encode())))
+
+    pipe(rows(T))
+    stream = read_stream("-")
+    np.testing.assert_array_equal(stream.values, X)
+    pipe("a,b\n1,x\n")
+    with pytest.raises(ValueError, match=r"^standard input: .*'x'"):
+        read_stream("-", dt=1.0, column="b")
+
+
+def test_find_files(tmp_path: Path, write: Write) -> None:
+    for name in ("b.csv", "a.npy", "c.md", ".hidden.csv"):
+        write(name, "1")
+    (tmp_path / "deep" / "er").mkdir(parents=True)
+    below = write("deep/er/d.csv", "1")
+    a, b = tmp_path / "a.npy", tmp_path / "b.csv"
+    assert find_files([tmp_path]) == [a, b]
+    assert find_files([str(tmp_path / "*.csv"), tmp_path]) == [b, a]  # each once
+    assert find_files([str(tmp_path / "**/*.csv")]) == [b, below]
+    assert find_files(["-", tmp_path / "c.md"]) == [Path("-"), tmp_path / "c.md"]  # named: taken
+    odd = write("run[1].csv", "1")
+    assert find_files([odd]) == [odd]
+    for pattern in (tmp_path / "deep", tmp_path / "*.wav", tmp_path / "absent.csv"):
+        with pytest.raises(ValueError, match=re.escape(str(pattern))):
+            find_files([pattern])
+
+
+def test_observation_read(tmp_path: Path, write: Write) -> None:
+    path = write(
+        "a.csv", "time [ms],voltage [mV],state\n" + "".join(f"{i},{i * i},ok\n" for i in range(9))
+    )
+    obs = Observation.read(path)  # words in a column that is no series do no harm
+    assert (obs.long.dt, obs.long.unit, obs.long.n, obs.t_ref) == (0.001, "mV", 9, 0.0)
+    np.save(tmp_path / "b.npy", X)
+    two = Observation.read(path, short_path=tmp_path / "b.npy", dt_short=1e-4)
+    assert two.short is not None and two.short.dt == 1e-4
+
+
+# --- Units of time and dates ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("header", "unit"),
+    [
+        ("time [ms]", "ms"),
+        ("t (s)", "s"),
+        ("Time/µs", "µs"),
+        ("time_ms", "ms"),
+        ("elapsed min", "min"),
+        ("days", "days"),
+        ("BJD", "BJD"),
+        ("time", None),
+        ("s", None),
+        ("t [m]", "m"),
+    ],
+)
+def test_units_in_headers(header: str, unit: str | None) -> None:
+    assert header_unit(header, of_time=True) == unit
+
+
+def test_units_of_time() -> None:
+    known = {"ms": 1e-3, "µs": 1e-6, "μs": 1e-6, "us": 1e-6, "Hours": 3600.0, "MJD": 86400.0}
+    assert {unit: unit_seconds(unit) for unit in known} == known
+    assert unit_seconds("m") is None and unit_seconds("V") is None
+
+
+def test_time_columns_with_units(write: Write) -> None:
+    for header, dt in (("time [ms],x", 1e-3), ("t/min,x", 60.0), ("hours,x", 3600.0), ("t,x", 1.0)):
+        stream = read_stream(write("a.csv", f"{header}\n" + rows(range(6))))
+        assert stream.dt == pytest.approx(dt, rel=1e-12), header
+    assert "time stamps 't' without a unit, taken as seconds" in stream.notes
+    second_line = read_stream(write("a.csv", "Time,Channel A\n(ms),(mV)\n" + rows(range(6))))
+    assert (second_line.dt, second_line.unit) == (pytest.approx(1e-3), "mV")
+    with pytest.raises(ValueError, match=r"received 'm'; state the unit with time_unit"):
+        read_stream(write("a.csv", "t [m],x\n" + rows(range(6))))
+    assert read_stream(write("a.csv", "t [m],x\n" + rows(range(6))), time_unit="min").dt == 60.0
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("1970-01-01", 0),
+        ("1970-01-02T00:00:00Z", 86400),
+        ("1970-01-01 01:00:00.25", 3600.25),
+        ("1970-01-01T01:00+01:00", 0),
+        ("1969-12-31T23:59:59", -1),
+        ("2024-02-30", None),
+        ("2024-13-01T00:00", None),
+        ("12:00:00", None),
+        ("1.5", None),
+    ],
+)
+def test_dates(text: str, seconds: float | None) -> None:
+    assert parse_date(text) == (None if seconds is None else seconds * 10**9)
+
+
+@pytest.mark.parametrize("delimiter", [",", "\t", " ", ";"])
+@pytest.mark.parametrize("between", ["T", " "])
+def test_dated_tables(write: Write, delimiter: str, between: str) -> None:
+    stamps = [f"2024-03-01{between}12:00:0{i // 4}.{250 * (i % 4):03d}" for i in range(6)]
+    stream = read_stream(write("a.txt", rows(stamps, delimiter)))
+    np.testing.assert_array_equal(stream.values, X)
+    assert (stream.dt, stream.t0) == (0.25, 0.0)
+    assert print_date(stream.t_ref) == "2024-03-01T12:00:00 UTC"
+    assert any("2024-03-01T12:00:00 UTC" in note for note in stream.notes)
+    other = read_stream(write("a.txt", rows(stamps, delimiter)), t_ref="2024-03-01T11:59:59")
+    assert (other.t0, other.t_ref) == (1.0, stream.t_ref - 1)
+    with pytest.raises(ValueError, match="expected t_ref as a date such as"):
+        read_stream(write("a.txt", rows(stamps, delimiter)), t_ref="noon")
+
+
+def test_nanoseconds_of_dates_count(write: Write) -> None:
+    stamps = [f"2024-03-01T12:00:00.{125 * i:09d}" for i in range(6)]
+    assert read_stream(write("a.csv", rows(stamps))).dt == pytest.approx(125e-9, rel=1e-9)
+
+
+def test_words_among_dates(write: Write) -> None:
+    with pytest.raises(ValueError, match=r"line 2: expected a date such as .* received 'noon'"):
+        read_stream(write("a.csv", "2024-03-01T12:00:00,1\nnoon,2\n"))
+
+
+# --- The phase's reference ------------------------------------------------------------------------
+
+
+def test_epochs_move_the_reference(write: Write) -> None:
+    path = write("a.csv", rows(1.7e9 + T))
+    stream = read_stream(path)
+    assert (stream.t0, stream.t_ref, stream.dt) == (0.0, 1.7e9, 0.25)
+    assert "phases refer to t_ref = 1700000000.0 s" in stream.notes
+    own = read_stream(path, t_ref=0)
+    assert (own.t0, own.t_ref) == (1.7e9, 0.0)
+    for t_ref in (1.7e9 - 2, "1699999998"):
+        assert read_stream(path, t_ref=t_ref).t0 == 2.0
+    near = read_stream(write("a.csv", rows(100 + T)))
+    assert (near.t0, near.t_ref) == (100.0, 0.0)
+    for wrong in (float("nan"), "soon"):
+        with pytest.raises(ValueError, match="t_ref"):
+            read_stream(path, t_ref=wrong)
+
+
+def test_both_streams_share_the_reference(tmp_path: Path, write: Write) -> None:
+    path = write("a.csv", rows(1.7e9 + T))
+    later = Observation.read(path, short_path=write("b.csv", rows(1.7e9 + 0.5 + 0.01 * T)))
+    assert later.short is not None and (later.short.t0, later.t_ref) == (0.5, 1.7e9)
+    np.save(tmp_path / "c.npy", X)
+    plain = Observation.read(path, short_path=tmp_path / "c.npy", dt_short=0.01)
+    assert plain.short is not None and (plain.short.t0, plain.short.t_ref) == (0.0, 1.7e9)
+    dates = write("d.csv", "2023-11-14T22:13:20,1\n2023-11-14T22:13:21,2\n")
+    with pytest.raises(ValueError, match=r"d\.csv: .*on one clock"):
+        Observation.read(path, short_path=dates)
+
+
+def test_phases_refer_to_t_ref(write: Write) -> None:
+    """The same samples, stamped from an epoch: the model sees the same times."""
+    obs = [Observation.read(write("a.csv", rows(start + T))) for start in (0.0, 1.7e9)]
+    np.testing.assert_array_equal(obs[0].long.times, obs[1].long.times)
+
+
+# --- Gaps -----------------------------------------------------------------------------------------
+
+
+def test_missing_values_are_counted_and_filled(write: Write) -> None:
+    values = [str(i) for i in range(100)]
+    for i, text in ((5, "nan"), (17, ""), (18, "n/a"), (19, "inf")):
+        values[i] = text
+    path = write("a.csv", "t,x\n" + "".join(f"{i},{x}\n" for i, x in enumerate(values)))
+    where = r"received 4 NaN or infinite of 100, the first at index 5: samples 5 \(t = 5 s\), 17–19 \(t = 17 s\)"
+    with pytest.raises(ValueError, match=where + ".*fill='linear' or 'mean'.*--fill"):
+        read_stream(path)
+    stream = read_stream(path, fill="linear")
+    np.testing.assert_allclose(stream.values, np.arange(100.0))
+    assert stream.filled == ((5, 5), (17, 19))
+    assert "4 of 100 samples missing, filled (linear)" in stream.notes
+    with pytest.raises(ValueError, match="gaps of at most 2 samples, received one of 3"):
+        read_stream(path, fill="linear", max_gap=2)
+
+
+def test_missing_stamps_are_counted_and_filled(write: Write) -> None:
+    kept = [i for i in range(100) if i not in (50, 51, 70)]
+    for scale, digits in ((1.0, 0), (0.01, 2), (1 / 512, 5)):
+        lines = "".join(f"{i * scale:.{digits}f} {i}\n" for i in kept)
+        path = write("a.txt", lines)
+        with pytest.raises(
+            ValueError, match=r"3 of 100 samples are missing, after sample 49 .*fill"
+        ):
+            read_stream(path)
+        stream = read_stream(path, fill="linear")
+        np.testing.assert_allclose(stream.values, np.arange(100.0))
+        assert stream.dt == pytest.approx(scale, rel=1e-4)
+        assert stream.filled == ((50, 51), (70, 70))
+
+
+def test_jitter_is_no_gap(write: Write, seed: int) -> None:
+    """Stamps that stray from the grid are refused with the measured jitter, also when filling is allowed."""
+    times = np.arange(100.0) + np.random.default_rng(seed).uniform(-0.3, 0.3, 100)
+    path = write("a.txt", "".join(f"{t} 1\n" for t in times))
+    for fill in (None, "linear"):
+        with pytest.raises(
+            ValueError, match=r"evenly spaced.*largest deviation \d+\.\d+% of the mean"
+        ):
+            read_stream(path, fill=fill)
+
+
+def test_one_bad_row_is_named(tmp_path: Path) -> None:
+    data = np.ones((3, 8))
+    data[1, 4] = np.nan
+    np.savez(tmp_path / "a.npz", x=data, dt=0.5)
+    with pytest.raises(ValueError, match=r"a\.npz: row 2 of 3: values must be finite.*index 4"):
+        read_observations(tmp_path / "a.npz")
+
+
+# --- The documentation ----------------------------------------------------------------------------
+
+
+def test_the_page_on_data_keeps_its_word(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = (ROOT / "docs" / "data-in.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    assert len(blocks) >= 3
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {}
+    for block in blocks:
+        exec(compile(block, "docs/data-in.md", "exec"), names)
+    expected = re.findall(r"# prints: (.*)", "\n".join(blocks))
+    shown = capsys.readouterr().out
+    assert expected and all(line in shown for line in expected), shown

@@ -9,6 +9,7 @@ A table stands between ``<!-- begin NAME -->`` and ``<!-- end NAME -->``; nothin
 from __future__ import annotations
 
 import argparse
+import json
 import re
 import sys
 from collections.abc import Iterator
@@ -19,11 +20,12 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "benchmarks"))
 
 from ablations import table as ablation_table  # noqa: E402
+from crowded import crowded  # noqa: E402
 from diagram import draw  # noqa: E402
 
 from slotflow.cards import Card, embedded_card  # noqa: E402
 
-PAGES = ("README.md", "docs/model.md")
+PAGES = ("README.md", "docs/model.md", "docs/exact.md")
 MODEL = "zoom"
 ENOUGH = 100
 """A comparison on fewer signals says nothing and is shown as not measured."""
@@ -171,6 +173,17 @@ def render_tables(card: Card) -> Iterator[tuple[str, str]]:
     )
     yield "training", table(("", ""), facts)
     yield "ablations", ablation_table(ROOT / "docs" / "data" / "ablations.json")
+    exact = json.loads((ROOT / "docs" / "data" / "exact.json").read_text(encoding="utf-8"))
+    yield (
+        "exact",
+        table(
+            ("measure", "value", "target", "met", "note"),
+            (
+                (row["measure"], value(row), target(row), verdict(row), row["note"])
+                for row in exact["rows"]
+            ),
+        ),
+    )
 
 
 def table(header: tuple[str, ...], rows: Any) -> str:
@@ -241,6 +254,7 @@ def draw_pictures() -> None:
     post = model.infer(sim.observation(0))
     figure = plot_posterior(post, sim.components(0), band=config.prior.frequency)
     save_figure(figure, images / "demo.png", dpi=110)
+    save_figure(crowded(), images / "crowded.png", dpi=110)
 
 
 if __name__ == "__main__":

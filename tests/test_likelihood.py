@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 import torch
 from tone_helpers import LONG, SHORT, model, reference_rss
@@ -13,6 +14,7 @@ from slotflow import Grid, Observation, Prior, Stream, simulate
 from slotflow.exact.kernels import dirichlet, energy, fold, gram, mid_time, moments
 from slotflow.exact.likelihood import Statistics, from_complex, to_complex
 from slotflow.exact.nonuniform import interpolated_moment
+from slotflow.simulate import coincident
 
 NOISY = Prior(sigma=(0.5, 1.5))
 GRIDS = [Grid(1, 0.1), Grid(2, 0.5), Grid(7, 0.3), LONG, SHORT, Grid(5121, 0.1, 40.0)]
@@ -328,3 +330,35 @@ def test_errors() -> None:
     a, b = (Observation.from_arrays(torch.ones(n).numpy(), 0.1) for n in (8, 9))
     with pytest.raises(ValueError, match="same grids"):
         Statistics.from_observation([a, b])
+
+
+def shared_noise_inflation(long: Grid, short: Grid, theta: np.ndarray) -> np.ndarray:
+    """True sd over claimed sd of a fit that counts the coincident samples of both streams as independent, (3K,)."""
+    rows = []
+    for grid in (long, short):
+        t = grid.times[:, None]
+        a, phi, f = theta.T
+        angle = 2 * np.pi * f * t + phi
+        parts = np.cos(angle), -a * np.sin(angle), -2 * np.pi * a * t * np.sin(angle)
+        rows.append(np.concatenate(parts, axis=1))
+    i, j = coincident(long, short)
+    jacobian = np.concatenate(rows)  # (N, 3K)
+    scale = np.sqrt((jacobian**2).sum(0))
+    jacobian /= scale
+    claimed = np.linalg.inv(jacobian.T @ jacobian)
+    cross = rows[0][i].T @ rows[1][j] / np.outer(scale, scale)
+    true = claimed + claimed @ (cross + cross.T) @ claimed
+    ratio: np.ndarray = np.sqrt(np.diag(true) / np.diag(claimed))
+    return ratio
+
+
+def test_coincident_samples_are_negligible(seed: int) -> None:
+    """Streams that share 20 instants and their noise are treated as independent: widths are right to 1 %."""
+    long, short = Grid(3000, 0.1), Grid(5120, 1 / 512)
+    assert len(coincident(long, short)[0]) == 20
+    for k in (1, 3, 10):
+        theta = simulate(Prior(), 1, long, short, seed=seed, k=k).components(0)
+        ratio = shared_noise_inflation(long, short, theta)
+        assert np.abs(ratio - 1).max() < 0.01
+        other = shared_noise_inflation(long, Grid(1500, 0.1), theta)  # the control: all shared
+        assert np.abs(other - 1).max() > 0.1

@@ -64,13 +64,16 @@ def own(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_own_data_in_their_own_units(voltage: Path) -> None:
     record = answer(voltage, *BAND, *AMPLITUDE, refine=True)
     (signal,), (assumed,) = record["signals"], record["assumed"]
-    assert signal["k_map"] == 2 and "warning" not in signal
+    assert signal["k_map"] == 2 and signal["warnings"] == []
     assert signal["verdict"]["status"] == "exact" and signal["ess"] > 0.5
     assert signal["log_evidence"][2]["error"] < 0.1
     for row, truth in zip(signal["components"], TONES, strict=True):
         for name, value in zip(("amplitude", "phase", "frequency"), truth, strict=True):
             assert abs(row[f"{name}_median"] - value) < 5 * row[f"{name}_sd"]
-    assert assumed["streams"] == [{"n": N, "dt": pytest.approx(DT), "t0": 0, "duration": 20.0}]
+    (stream,) = assumed["streams"]
+    assert (stream["n"], stream["t0"], stream["duration"]) == (N, 0, 20.0)
+    assert stream["dt"] == pytest.approx(DT) and stream["rate"] == pytest.approx(1 / DT)
+    assert (stream["t_ref"], stream["unit"], assumed["band_from"]) == (0, "", "stated")
     assert assumed["band_bins"] == pytest.approx(80)
     prior = assumed["prior"]
     assert prior["frequency"] == [48, 52] and prior["amplitude"] == [1e-3, 1e-2]
@@ -89,33 +92,58 @@ def test_what_was_assumed_is_shown(voltage: Path, tmp_path: Path) -> None:
     assert (tmp_path / "r" / "posterior.png").exists()
 
 
-def test_without_a_band_one_is_named_that_works(voltage: Path) -> None:
-    message = run("infer", voltage, *AMPLITUDE, code=2)
-    assert "expected --band" in message and "received 20,000 samples × 0.001 s" in message
-    found = re.search(r"--band ([\d.]+):([\d.]+)\.$", message)
-    assert found
-    low, high = map(float, found.groups())
-    assert low < TONES[0, 2] < high and (high - low) * 20 <= 150
-    record = answer(voltage, "--band", f"{low}:{high}", *AMPLITUDE)
-    assert record["signals"][0]["k_map"] == 2
+def test_without_a_band_one_is_proposed_and_named(voltage: Path) -> None:
+    record = answer(voltage, *AMPLITUDE)
+    (assumed,), (signal,) = record["assumed"], record["signals"]
+    assert assumed["band_from"] == "the data" and signal["k_map"] == 2
+    low, high = assumed["prior"]["frequency"]
+    assert low < TONES[0, 2] < TONES[1, 2] < high and (high - low) * 20 <= 150
+    name = assumed["proposed"]["name"]
+    assert name == f"{low!r}:{high!r}"
+    assert abs(assumed["proposed"]["peak"] - TONES[0, 2]) <= 0.1  # two bins
+    again = answer(voltage, "--band", name, *AMPLITUDE)
+    assert again["signals"] == record["signals"] and again["assumed"][0]["proposed"] is None
+    text = run("infer", voltage, *AMPLITUDE, "--no-refine")
+    assert (
+        f"proposed: --band {name}, with the strongest peak, at {assumed['proposed']['peak']:.6g} Hz"
+        in text
+    )
 
 
 @pytest.mark.parametrize("n", [24, 40, 400, 4000, 31_337])
 @pytest.mark.parametrize("dt", [1e-4, 0.3, 3600.0])
-def test_a_band_is_named_for_any_sampling(tmp_path: Path, n: int, dt: float) -> None:
-    """What the refusal names is accepted: below Nyquist, and not wider than the model's window."""
+def test_a_band_is_proposed_for_any_sampling(tmp_path: Path, n: int, dt: float) -> None:
+    """It is one that the model takes: below Nyquist, and not wider than the model's window."""
     rng = np.random.default_rng(n)
     path = tmp_path / "x.npy"
     tone = 0.45 * (n // 2)
     np.save(path, np.cos(2 * np.pi * tone * np.arange(n) / n) + 0.1 * rng.standard_normal(n))
-    message = run("infer", path, "--dt", dt, code=2)
-    found = re.search(r"--band ([\d.e-]+:[\d.e-]+)\.$", message)
+    flags = ("--dt", dt, "--min-separation", 0, "--samples", 10)
     if n == 24:  # not ten bins beside the offset
-        assert found is None
+        line = run("infer", path, *flags, code=2)
+        assert "at least 34 samples to find a band in, received 24" in line and "--band" in line
         return
-    assert found
-    flags = ("--min-separation", 0, "--samples", 10)
-    assert len(answer(path, "--dt", dt, "--band", found.group(1), *flags)["signals"]) == 1
+    (assumed,) = answer(path, *flags)["assumed"]
+    low, high = assumed["prior"]["frequency"]
+    assert low < tone / (n * dt) < high <= 0.5 / dt
+
+
+def test_the_own_band_is_left_for_a_stronger_peak(tmp_path: Path) -> None:
+    """Sampled so that the model's own band can be shown: a peak elsewhere moves the band, noise does not."""
+    t = 0.1 * np.arange(3000)
+    noise = np.random.default_rng(4).standard_normal(t.size)
+    found = {}
+    for f in (1.2, 2.7, 0.0):
+        path = tmp_path / f"{f}.npy"
+        np.save(path, noise + (np.cos(2 * np.pi * f * t) if f else 0.0))
+        (found[f],) = answer(path, "--dt", 0.1, "--samples", 10)["assumed"]
+    assert [facts["band_from"] for facts in found.values()] == [
+        "the data",
+        "the model",
+        "the model",
+    ]
+    low, high = found[1.2]["prior"]["frequency"]
+    assert low < 1.2 < high < 2.5
 
 
 def test_own_sampling_needs_no_flags(own: Path) -> None:
@@ -164,9 +192,9 @@ def test_refusals(voltage: Path, flags: tuple[object, ...], message: str) -> Non
 
 
 def test_amplitudes_that_cannot_be_are_named(voltage: Path) -> None:
-    low = answer(voltage, *BAND)["signals"][0]["warning"]
+    (low,) = answer(voltage, *BAND)["signals"][0]["warnings"]
     assert "below the assumed 0.5–1.5" in low and "--amplitude" in low
-    high = answer(voltage, *BAND, "--amplitude", "1e-5:5e-4")["signals"][0]["warning"]
+    (high,) = answer(voltage, *BAND, "--amplitude", "1e-5:5e-4")["signals"][0]["warnings"]
     assert "above the assumed 1e-05–0.0005" in high
     assert "warning:" in run("infer", voltage, *BAND, "--no-refine")
 

@@ -18,7 +18,6 @@ __all__ = ["PARAMETERS", "correlation", "dataset", "summarize", "unwrapped"]
 Array = NDArray[np.float64]
 
 PARAMETERS = ("amplitude", "phase", "frequency")
-UNITS = ("data units", "rad", "Hz")
 
 
 def unwrapped(draws: Array) -> tuple[Array, Array]:
@@ -73,25 +72,36 @@ def correlation(draws: Array) -> Array:
 
 
 def dataset(post: Posterior, n: int, seed: int) -> xr.Dataset:
-    """Equally weighted joint draws and p(K | x) with units; evidence and σ of each draw where they are known."""
+    """Equally weighted joint draws and p(K | x) with units; evidence and σ of each draw where they are known.
+
+    Among the attributes, `t_ref` is the instant on the file's clock that phases refer to, in seconds, `unit` that of
+    the data (empty if unknown), and `filled_samples` says how many samples were no measurements.
+    """
     import xarray as xr
 
     from slotflow import __version__
 
     theta, counts = post.sample_joint(n, seed)
+    unit = post.observation.long.unit or "data units"
     variables: dict[str, Any] = {
-        name: (("draw", "component"), theta[..., i], {"units": unit})
-        for i, (name, unit) in enumerate(zip(PARAMETERS, UNITS, strict=True))
+        name: (("draw", "component"), theta[..., i], {"units": units})
+        for i, (name, units) in enumerate(zip(PARAMETERS, (unit, "rad", "Hz"), strict=True))
     }
+    variables["phase"][2]["long_name"] = "phase at t_ref"
     variables["k"] = (("draw",), counts, {"long_name": "number of components of the draw"})
     variables["k_probs"] = (("k_value",), post.k_probs, {"long_name": "p(K | x)"})
-    variables["noise_std"] = ((), post.noise_std, {"units": "data units"})
+    variables["noise_std"] = ((), post.noise_std, {"units": unit})
     attributes = {
         "method": post.method,
         "seed": seed,
         "slotflow_version": __version__,
         "verdict": post.verdict.status,
         "verdict_reason": post.verdict.reason,
+        "unit": post.observation.long.unit,
+        "t_ref": post.observation.t_ref,
+        "filled_samples": sum(
+            last - first + 1 for s in post.observation.streams for first, last in s.filled
+        ),
         "description": "draws of p(K, Theta | x), equally weighted; NaN where a draw has no such component",
     }
     extra, facts = post.extra_variables(n, seed)

@@ -2,8 +2,8 @@
 
 The default model is dimensionless, so a prior carries over to other sampling in bins of 1/T. Of its own prior the
 command takes what is not stated: the number of components and the amplitudes as they are, the minimum separation in
-bins (3 of them), the noise level where the data do not lie outside its bounds, and the band only where the series can
-show it.
+bins (3 of them), the noise level where the data do not lie outside its bounds, and the band where the series can show
+it and has no stronger peak elsewhere; else the strongest part of the spectrum is proposed as the band, and named.
 """
 
 from __future__ import annotations
@@ -14,16 +14,26 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from rich.markup import escape
 
 from slotflow.cli import output
+from slotflow.cli.data import stream_record
 from slotflow.config import Config, preset_names
 from slotflow.exact.verdict import unlikely_amplitude
 from slotflow.model import SlotFlow
+from slotflow.preprocess import FALSE_ALARM, Band, strongest_band
 from slotflow.priors import Prior
-from slotflow.streams import Observation, Stream
+from slotflow.streams import Observation
 from slotflow.zoom import FEWEST_BINS, ZoomSlotFlow
 
-__all__ = ["assumed_prior", "assumed_record", "print_assumed", "unlikely", "untrained"]
+__all__ = [
+    "assumed_prior",
+    "assumed_record",
+    "print_assumed",
+    "proposed_band",
+    "unlikely",
+    "untrained",
+]
 
 SMALL = 1e-3
 """Noise below this share of the upper bound of σ asks for a bound of its own."""
@@ -52,8 +62,6 @@ def assumed_prior(
     given = {name: value for name, value in stated.items() if value is not None}
     obs = observations[0]
     if isinstance(network, ZoomSlotFlow):
-        if "frequency" not in given:
-            _check_own_band(network, obs.long)
         if "min_separation" not in given:
             ratio = network.config.long.duration / obs.long.duration
             alike = math.isclose(ratio, 1.0, rel_tol=1e-9)
@@ -83,45 +91,32 @@ def _with_noise(prior: Prior, observations: Sequence[Observation]) -> Prior:
     return dataclasses.replace(prior, sigma=(0.0, 3 * max(levels)))
 
 
-def _check_own_band(network: ZoomSlotFlow, stream: Stream) -> None:
-    """Refuses a series that cannot show the model's own band, and names one that it can show."""
-    own = network.config.prior
+def proposed_band(network: SlotFlow, observations: Sequence[Observation]) -> Band | None:
+    """The band to analyse if none is stated: the strongest one, or None for the model's own.
+
+    The model's own band is taken where the series shows it, if the strongest peak lies there or none stands out.
+
+    Args:
+        network: The model; one that is not dimensionless knows its own band alone.
+        observations: Those of the file, all sampled alike; the one with the highest peak decides.
+    """
+    if not isinstance(network, ZoomSlotFlow):
+        return None
+    own, stream = network.config.prior, observations[0].long
     low, high = own.frequency
     width, most = (high - low) * stream.duration, network.sizes.bins
     needed = own.k_max * own.min_separation * network.config.long.duration  # its own prior must fit
-    if high <= stream.nyquist and max(needed, FEWEST_BINS) <= width <= most * (1 + 1e-9):
-        return
-    found = (
-        f"received {stream.n:,} samples × {stream.dt:.6g} s, whose Nyquist frequency is {stream.nyquist:.6g} Hz and "
-        f"1/T = {1 / stream.duration:.4g} Hz: {low:g}–{high:g} Hz "
-    )
-    found += f"would be {width:.4g} bins" if high <= stream.nyquist else "lies beyond it"
-    advice = f"say where to look with --band F_LO:F_HI, {FEWEST_BINS} to {most} bins wide"
-    if (band := _strongest_band(stream, most)) is not None:
-        advice += f"; the strongest peak lies in --band {band}"
-    raise ValueError(
-        f"expected --band, or a series that shows the model's own band {low:g}–{high:g} Hz in {needed:.3g} to "
-        f"{most} bins of 1/T, {found}; {advice}."
-    )
-
-
-def _strongest_band(stream: Stream, most: int) -> str | None:
-    """A band around the strongest peak as LOW:HIGH, or None where the series is too short for any."""
-    power = np.abs(np.fft.rfft(stream.values - stream.values.mean()))
-    last = power.size - 1  # bins 0 .. last
-    first = 2  # below lie offset and trend
-    if last - first < FEWEST_BINS + 1:
-        return None
-    peak = first + int(power[first:].argmax())
-    width = min(most - 2, last - first)
-    low = min(max(peak - width // 2, first), last - width)
-    # Rounded to this digit, an edge moves by half a bin at most.
-    digits = max(0, -math.floor(math.log10(1 / stream.duration)))
-    edges = [bin_ / stream.duration for bin_ in (low, low + width)]
-    lower, upper = (f"{edge:.{digits}f}" for edge in edges)
-    if float(upper) > stream.nyquist:
-        upper = f"{math.floor(edges[1] * 10**digits) / 10**digits:.{digits}f}"
-    return f"{lower}:{upper}"
+    try:
+        bands = [strongest_band(obs.long, most) for obs in observations]
+    except ValueError as error:
+        advice = "or say where to look with --band F_LO:F_HI"
+        raise ValueError(f"{str(error).rstrip('.')}, {advice}.") from error
+    band = max(bands, key=lambda found: found.snr)
+    shown = high <= stream.nyquist and max(needed, FEWEST_BINS) <= width <= most * (1 + 1e-9)
+    margin = 1 / stream.duration  # the peak is known to about a bin
+    within = low - margin <= band.peak <= high + margin
+    faint = band.snr < math.log(len(bands) * stream.n / FALSE_ALARM)  # noise of some signal
+    return None if shown and (within or faint) else band
 
 
 def unlikely(obs: Observation, prior: Prior) -> str | None:
@@ -161,15 +156,25 @@ def untrained(network: SlotFlow, obs: Observation, prior: Prior) -> list[str]:
     return [f"the model was trained for {text}, or take the count with care." for text in found]
 
 
-def assumed_record(obs: Observation, prior: Prior) -> dict[str, Any]:
-    """Sampling, band and prior as plain values."""
+def assumed_record(
+    obs: Observation, prior: Prior, band: Band | None = None, stated: bool = False
+) -> dict[str, Any]:
+    """Sampling, band and prior as plain values.
+
+    Args:
+        obs: The data.
+        prior: The prior.
+        band: What `proposed_band` found, if that was taken.
+        stated: Whether the user stated the band.
+    """
     duration = obs.long.duration
+    found = None if band is None else {"name": band.name, **band._asdict()}
     return {
-        "streams": [
-            {"n": s.n, "dt": s.dt, "t0": s.t0, "duration": s.duration} for s in obs.streams
-        ],
+        "streams": [stream_record(stream) for stream in obs.streams],
         "bin": 1 / duration,
         "band_bins": (prior.frequency[1] - prior.frequency[0]) * duration,
+        "band_from": "stated" if stated else "the model" if band is None else "the data",
+        "proposed": found,
         "prior": dataclasses.asdict(prior),
     }
 
@@ -178,15 +183,28 @@ def print_assumed(record: dict[str, Any]) -> None:
     """Prints what `assumed_record` gives."""
     for name, stream in zip(("long", "short"), record["streams"], strict=False):
         start = f", from t = {stream['t0']:.6g} s" if stream["t0"] else ""
+        unit = f", in {stream['unit']}" if stream["unit"] else ""
         output.console.print(
             f"  {name:<6s} {stream['n']:,} samples × {stream['dt']:.6g} s = {stream['duration']:.6g} s, "
-            f"Nyquist {0.5 / stream['dt']:.6g} Hz{start}"
+            f"{stream['rate']:.6g} per second, Nyquist {0.5 / stream['dt']:.6g} Hz{start}{escape(unit)}"
         )
     prior = record["prior"]
     (low, high), (smallest, largest) = prior["frequency"], prior["amplitude"]
     separation, (quiet, noisy) = prior["min_separation"], prior["sigma"]
     output.console.print(
-        f"  band   {low:.9g}–{high:.9g} Hz, {record['band_bins']:.4g} bins of 1/T = {record['bin']:.4g} Hz\n"
+        f"  band   {low:.9g}–{high:.9g} Hz, {record['band_bins']:.4g} bins of 1/T = {record['bin']:.4g} Hz"
+        f"{_band_source(record)}\n"
         f"  prior  K = {prior['k_min']}..{prior['k_max']}, A in {smallest:g}–{largest:g}, separation >= "
         f"{separation:.4g} Hz ({separation / record['bin']:.3g} bins), σ in {quiet:.4g}–{noisy:.4g}"
     )
+
+
+def _band_source(record: dict[str, Any]) -> str:
+    """Where the band comes from, if the user did not state it."""
+    band = record["proposed"]
+    if band is None:
+        return "" if record["band_from"] == "stated" else ", the model's own"
+    found = f"with the strongest peak, at {band['peak']:.6g} Hz"
+    if not band["significant"]:
+        found = "although no peak stands out of the noise"
+    return f", proposed: --band {band['name']}, {found}"

@@ -29,6 +29,7 @@ __all__ = [
     "bounds",
     "help_text",
     "load_config",
+    "prior_over_k",
 ]
 
 
@@ -98,6 +99,23 @@ def bounds(option: str, text: str | None) -> tuple[float, float] | None:
             f"{option}: expected LOW:HIGH such as 0.5:1.5, received {text!r}."
         ) from None
     return low, high
+
+
+def prior_over_k(text: str) -> list[float] | dict[int, float]:
+    """Reads --k-prior: ``P0,P1,...`` or ``K:P,K:P,...``."""
+    parts = text.split(",")
+    try:
+        if ":" in text:
+            pairs = [part.split(":") for part in parts]
+            if len({int(k) for k, _ in pairs}) < len(pairs):
+                raise ValueError("a K is named twice")
+            return {int(k): float(p) for k, p in pairs}
+        return [float(part) for part in parts]
+    except ValueError:
+        raise ValueError(
+            f"--k-prior: expected numbers for K = 0, 1, ... such as 0,1,1,2 or pairs such as "
+            f"1:0.5,2:0.5, received {text!r}."
+        ) from None
 
 
 def load_config(

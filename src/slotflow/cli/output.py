@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from slotflow.cli.data import fill_warnings
 from slotflow.posterior import PARAMETERS
 
 if TYPE_CHECKING:
@@ -97,7 +98,11 @@ def posterior_record(post: Posterior, summary: pd.DataFrame) -> Record:
     evidence = getattr(post, "log_evidence", None)
     names = ("value", "error")
     return {
-        "verdict": {"status": post.verdict.status, "reason": post.verdict.reason},
+        "verdict": {
+            "status": post.verdict.status,
+            "reason": post.verdict.reason,
+            "warnings": fill_warnings(post.observation),
+        },
         "k_map": post.k_map,
         "k_probs": post.k_probs.tolist(),
         "log_evidence": (
@@ -109,6 +114,7 @@ def posterior_record(post: Posterior, summary: pd.DataFrame) -> Record:
         "components": components,
         "noise_std": post.noise_std,
         "noise_std_error": post.noise_std_error,
+        "unit": post.observation.long.unit,
         "constrained_fraction": post.constrained_fraction(),
     }
 
@@ -124,6 +130,7 @@ def print_posterior(record: Record, truth: Record | None = None) -> None:
     style = VERDICT_STYLES.get(verdict["status"], "")
     console.print(
         f"\n[bold]Verdict: [{style}]{verdict['status']}[/{style}][/bold]: {escape(verdict['reason'])}"
+        + "".join(f"; [red]but[/red] {escape(text)}" for text in verdict["warnings"])
     )
     evidence = record["log_evidence"]
     console.print("\nq(K | x)" if evidence is None else "\np(K | x)")
@@ -144,8 +151,9 @@ def print_posterior(record: Record, truth: Record | None = None) -> None:
     else:
         console.print("\nNo component: noise alone is the most probable.")
     sigma, error = record["noise_std"], record["noise_std_error"]
+    unit = f" {record['unit']}" if record["unit"] else ""
     console.print(
-        f"\nNoise level σ = {_measured(sigma, error) if error else f'{sigma:.4g}'}"
+        f"\nNoise level σ = {_measured(sigma, error) if error else f'{sigma:.4g}'}{escape(unit)}"
         + (f" (truth {_number(truth['noise_std'], error or sigma / 100)})" if truth else "")
     )
     if record["components"] and evidence is None:
@@ -167,7 +175,8 @@ def _component_table(record: Record, truth: Record | None) -> Table:
     """One row per component, with its true values beside it where they are known."""
     table = Table(box=SIMPLE_HEAD, header_style="bold", padding=(0, 1, 0, 0), show_edge=False)
     table.add_column("#", justify="right")
-    for name, unit in zip(PARAMETERS, ("", " [rad]", " [Hz]"), strict=True):
+    own = f" [{record['unit']}]" if record["unit"] else ""
+    for name, unit in zip(PARAMETERS, (own, " [rad]", " [Hz]"), strict=True):
         table.add_column(escape(name + unit), justify="right", no_wrap=True)
         if truth:
             table.add_column("truth", justify="right", style="cyan")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.markup import escape
@@ -13,7 +13,28 @@ from rich.markup import escape
 from slotflow.baselines.ensemble import Options
 from slotflow.baselines.rjmcmc import rjmcmc
 from slotflow.cli import output
-from slotflow.cli.assumed import assumed_prior, assumed_record, print_assumed
+from slotflow.cli.assumed import (
+    assumed_prior,
+    assumed_record,
+    print_assumed,
+    proposed_band,
+)
+from slotflow.cli.data import (
+    Column,
+    Dataset,
+    Detrend,
+    Fill,
+    MaxGap,
+    Reading,
+    Short,
+    Step,
+    StepShort,
+    TimeUnit,
+    TRef,
+    data_notes,
+    data_warnings,
+    shown_name,
+)
 from slotflow.cli.options import (
     Amplitude,
     Band,
@@ -26,8 +47,9 @@ from slotflow.cli.options import (
     bounds,
     help_text,
 )
-from slotflow.io import atomic_path, read_observations
+from slotflow.io import atomic_path
 from slotflow.model import SlotFlow
+from slotflow.sampling import LONGEST_GAP
 
 __all__ = ["HELP", "run"]
 
@@ -39,20 +61,22 @@ HELP = help_text(
     "is kept in an HDF file, and the same command goes on from it.",
     "slotflow rjmcmc data.npz --out result",
     "slotflow rjmcmc long.csv --short short.csv --k-max 4 --effective 5000 --chain chain.h5",
+    "slotflow rjmcmc gaps.csv --fill linear --detrend 0 --t-ref 0 --band 49:51 --amplitude 1e-3:1e-2",
 )
 
 
 def run(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="File of the long stream.")],
-    short: Annotated[
-        Path | None, typer.Option(help="File of the short stream, if it has its own.")
-    ] = None,
-    dt: Annotated[
-        float | None, typer.Option(help="Step of the long stream in seconds, if not in the file.")
-    ] = None,
-    dt_short: Annotated[
-        float | None, typer.Option(help="Step of the short stream in seconds, if not in the file.")
-    ] = None,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="File of the long stream, or -.")],
+    short: Short = None,
+    dt: Step = None,
+    dt_short: StepShort = None,
+    column: Column = None,
+    dataset: Dataset = None,
+    time_unit: TimeUnit = None,
+    t_ref: TRef = None,
+    fill: Fill = None,
+    max_gap: MaxGap = LONGEST_GAP,
+    detrend: Detrend = None,
     signal: Annotated[
         int, typer.Option(min=0, help="Which signal of a file that holds several.")
     ] = 0,
@@ -93,19 +117,29 @@ def run(
         "k_min": k_min,
         "k_max": k_max,
     }
-    observations = read_observations(file, dt, short, dt_short)
+    how = Reading(
+        dt, short, dt_short, column, dataset, t_ref, time_unit, fill, max_gap, detrend
+    )  # fmt: skip
+    observations = how.read(file)
     if signal >= len(observations):
         raise ValueError(
-            f"{file} holds {len(observations)} signal(s), received --signal {signal}; count from 0."
+            f"{shown_name(file)} holds {len(observations)} signal(s), received --signal {signal}; count from 0."
         )
     observation = observations[signal]
-    prior = assumed_prior(SlotFlow.from_pretrained(model), [observation], stated)
+    network = SlotFlow.from_pretrained(model)
+    proposed = proposed_band(network, [observation]) if band is None else None
+    if proposed is not None:
+        stated["frequency"] = proposed.edges
+    prior = assumed_prior(network, [observation], stated)
     options = Options(
         walkers, temperatures, hottest, effective=effective, max_seconds=max_seconds
     )  # fmt: skip
     post = rjmcmc(observation, prior, options, file=chain, seed=seed, progress=True)
     summary = post.summary(n=samples, seed=seed)
-    record = {"file": str(file), "signal": signal} | output.posterior_record(post, summary)
+    record: dict[str, Any] = {"file": str(file), "signal": signal}
+    record |= output.posterior_record(post, summary)
+    record["notes"] = data_notes(observation)
+    record["warnings"] = data_warnings(observation, prior)
     files: dict[str, str] = {}
     if out is not None:
         files = {"summary": str(out / "summary.csv"), "posterior": str(out / "posterior.nc")}
@@ -113,12 +147,16 @@ def run(
             summary.to_csv(temporary)
         post.save(files["posterior"], n=samples, seed=seed)
     run_facts = asdict(post.sampling)
-    assumed = assumed_record(observation, prior)
+    assumed = assumed_record(observation, prior, proposed, stated=band is not None)
     if as_json:
         output.print_json(record | {"assumed": assumed, "sampling": run_facts, "files": files})
         return
     print_assumed(assumed)
+    for note in record["notes"]:
+        output.console.print(f"  note   {escape(note)}")
     output.print_posterior(record)
+    for doubt in record["warnings"]:
+        output.complain("warning", f"{shown_name(file)}: {doubt}")
     s = post.sampling
     output.console.print(
         f"{s.effective:.0f} effective draws ({s.least_effective:.0f} of the worst parameter), R-hat {s.r_hat:.3f}, "

@@ -1,0 +1,189 @@
+"""The data of a command: which files, what the flags say about them, and what came of reading them."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from slotflow.formats import STANDARD_INPUT
+from slotflow.io import find_files, read_observations
+from slotflow.preprocess import describe, detrend
+from slotflow.priors import Prior
+from slotflow.sampling import LONGEST_GAP
+from slotflow.streams import Observation, Stream
+
+__all__ = [
+    "Column",
+    "Dataset",
+    "Detrend",
+    "Fill",
+    "MaxGap",
+    "Reading",
+    "Short",
+    "Step",
+    "StepShort",
+    "TRef",
+    "TimeUnit",
+    "data_notes",
+    "data_warnings",
+    "fill_warnings",
+    "read_files",
+    "shown_name",
+    "stream_record",
+]
+
+FEWEST_CYCLES = 10
+"""A short stream with fewer cycles of a tone cannot tell an offset from it."""
+
+Short = Annotated[
+    Path | None, typer.Option("--short", help="File of the short stream, if it has its own.")
+]
+Step = Annotated[
+    float | None,
+    typer.Option("--dt", help="Step of the long stream in seconds, if not in the file."),
+]
+StepShort = Annotated[
+    float | None,
+    typer.Option("--dt-short", help="Step of the short stream in seconds, if not in the file."),
+]
+Column = Annotated[
+    str | None,
+    typer.Option(
+        "--column", help="Column of a text table or channel of a WAV file: its name or number."
+    ),
+]
+Dataset = Annotated[
+    str | None,
+    typer.Option("--dataset", help="Name of the array in an NPZ, HDF5 or NetCDF file."),
+]
+TimeUnit = Annotated[
+    str | None,
+    typer.Option(
+        "--time-unit",
+        metavar="UNIT",
+        help="Unit of the time stamps, if not in the file: ns, us, ms, s, min, h or d.",
+    ),
+]
+TRef = Annotated[
+    str | None,
+    typer.Option(
+        "--t-ref",
+        metavar="SECONDS|DATE",
+        help="Instant on the file's clock that phases refer to; if not given, its zero, or the first sample where "
+        "the stamps are dates or start at an epoch.",
+    ),
+]
+Fill = Annotated[
+    str | None,
+    typer.Option(
+        "--fill", metavar="linear|mean", help="How to fill missing samples, which are refused else."
+    ),
+]
+MaxGap = Annotated[
+    int, typer.Option("--max-gap", min=1, help="Longest run of missing samples to fill.")
+]
+Detrend = Annotated[
+    int | None,
+    typer.Option(
+        "--detrend", min=0, max=1, help="Remove the offset (0), or offset and linear trend (1)."
+    ),
+]
+
+
+@dataclasses.dataclass(frozen=True)
+class Reading:
+    """What the flags say about the files, as `slotflow.io.read_observations` takes it, and the order of `detrend`."""
+
+    dt: float | None = None
+    short: Path | None = None
+    dt_short: float | None = None
+    column: str | None = None
+    dataset: str | None = None
+    t_ref: str | None = None
+    time_unit: str | None = None
+    fill: str | None = None
+    max_gap: int = LONGEST_GAP
+    detrend: int | None = None
+
+    def read(self, file: Path) -> list[Observation]:
+        """The signals of a file, without offset and trend if that was asked."""
+        observations = read_observations(
+            file,
+            self.dt,
+            self.short,
+            self.dt_short,
+            column=self.column,
+            dataset=self.dataset,
+            t_ref=self.t_ref,
+            time_unit=self.time_unit,
+            fill=self.fill,
+            max_gap=self.max_gap,
+        )
+        order = self.detrend
+        if order is None:
+            return observations
+        return [
+            Observation(*(detrend(stream, order) for stream in obs.streams)) for obs in observations
+        ]
+
+
+def read_files(patterns: Iterable[Path], how: Reading) -> dict[Path, list[Observation]]:
+    """The signals of the files that names, folders and patterns stand for, in their order."""
+    files = find_files(patterns)
+    if how.short is not None and len(files) > 1:
+        raise ValueError(f"--short goes with one file, received {len(files)}; run them one by one.")
+    return {file: how.read(file) for file in files}
+
+
+def shown_name(file: str | os.PathLike[str]) -> str:
+    """A file's name in words."""
+    return "standard input" if os.fspath(file) == STANDARD_INPUT else os.fspath(file)
+
+
+def stream_record(stream: Stream) -> dict[str, Any]:
+    """Length, step and unit of a series as plain values."""
+    return {
+        "n": stream.n,
+        "dt": stream.dt,
+        "rate": 1 / stream.dt,
+        "duration": stream.duration,
+        "t0": stream.t0,
+        "t_ref": stream.t_ref,
+        "unit": stream.unit,
+    }
+
+
+def data_notes(obs: Observation) -> list[str]:
+    """What the reader assumed and did, in words; of the short stream, what the long one's notes do not say."""
+    notes = list(obs.long.notes)
+    other = () if obs.short is None else obs.short.notes
+    return notes + [f"short stream: {note}" for note in other if note not in notes]
+
+
+def fill_warnings(obs: Observation) -> list[str]:
+    """What to say beside a result that rests on filled samples; of each stream that has some."""
+    return [
+        name + describe(stream).warnings[0]
+        for name, stream in zip(("", "short stream: "), obs.streams, strict=False)
+        if stream.filled
+    ]
+
+
+def data_warnings(obs: Observation, prior: Prior) -> list[str]:
+    """Offsets and trends that noise does not explain, with what to do about them.
+
+    Args:
+        obs: The data.
+        prior: Says where tones may lie.
+    """
+    found = []
+    for name, stream in zip(("", "short stream: "), obs.streams, strict=False):
+        if stream is obs.long or prior.frequency[0] * stream.duration >= FEWEST_CYCLES:
+            facts = dataclasses.replace(describe(stream), filled=())
+            found += [name + text for text in facts.warnings]
+    return found

@@ -1,4 +1,4 @@
-"""The command line: ``slotflow demo | simulate | train | infer | rjmcmc | evaluate | info``.
+"""The command line: ``slotflow demo | simulate | train | infer | rjmcmc | evaluate | reproduce | info``.
 
 Results go to standard output (as one JSON document with ``--json``), progress and errors to standard
 error. Exit codes: 0 done, 1 failed, 2 bad input, 130 stopped by Ctrl-C. A ValueError or an OSError
@@ -17,7 +17,7 @@ import typer
 from typer.core import TyperGroup
 
 from slotflow import __version__
-from slotflow.cli import demo, evaluate, infer, info, rjmcmc, simulate, train
+from slotflow.cli import demo, evaluate, infer, info, reproduce, rjmcmc, simulate, train
 from slotflow.cli.output import complain
 
 __all__ = ["app", "main"]
@@ -57,6 +57,7 @@ app.command("train", help=train.HELP)(train.run)
 app.command("infer", help=infer.HELP)(infer.run)
 app.command("rjmcmc", help=rjmcmc.HELP)(rjmcmc.run)
 app.command("evaluate", help=evaluate.HELP)(evaluate.run)
+app.command("reproduce", help=reproduce.HELP)(reproduce.run)
 app.command("info", help=info.HELP)(info.run)
 
 

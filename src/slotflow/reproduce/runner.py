@@ -1,0 +1,123 @@
+"""Runs results, keeps their numbers in files, and goes on from files that are there.
+
+Each result leaves NAME.json (how it was made, the table, all numbers) and NAME.png in one folder, and the folder's
+index.md shows every result that it holds. A file that was made in the same way is not made again; its table and picture
+are, since they cost little.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from slotflow import __version__
+from slotflow.evaluate.timing import device_label
+from slotflow.io import atomic_path
+from slotflow.plots.style import save_figure
+from slotflow.progress import progress as progress_bar
+from slotflow.reproduce.bench import Bench
+from slotflow.reproduce.entry import Data, Result
+from slotflow.reproduce.page import write_page
+from slotflow.reproduce.registry import RESULTS
+
+__all__ = ["INDEX", "made_by", "reproduce"]
+
+INDEX = "index.md"
+
+
+def reproduce(
+    bench: Bench,
+    results: Sequence[Result],
+    out: str | Path,
+    *,
+    model: dict[str, Any],
+    force: bool = False,
+    progress: bool = False,
+) -> list[Data]:
+    """Computes results, or reads them where they were computed before.
+
+    Args:
+        bench: The network and the settings.
+        results: What to compute.
+        out: Folder of the files; made if it is not there.
+        model: What tells the network from others, as plain values: ``name``, ``hash``.
+        force: Whether to compute what is there already.
+        progress: Whether to show a bar for each result on standard error.
+
+    Returns:
+        The content of each result's file, with ``reused`` beside it.
+    """
+    folder = Path(out)
+    records = []
+    for result in results:
+        path = folder / f"{result.name}.json"
+        made = made_by(result, bench, model)
+        old = None if force else _read(path, made)
+        data, facts = (None, {}) if old is None else (old["data"], old["facts"])
+        if data is None:
+            start = time.perf_counter()
+            data = json.loads(json.dumps(_run(result, bench, progress), allow_nan=False))
+            facts = {
+                "slotflow": __version__,
+                "torch": torch.__version__,
+                "device": device_label(bench.device),
+                "seconds": round(time.perf_counter() - start, 1),
+            }
+        record = {
+            "name": result.name,
+            "made": made,
+            "facts": facts,
+            "rows": [row.to_dict() for row in result.compare(data)],
+            "data": data,
+        }
+        text = json.dumps(record, indent=1, ensure_ascii=False, allow_nan=False)
+        with atomic_path(path) as temporary:
+            temporary.write_text(text + "\n", "utf-8")
+        save_figure(result.plot(data), folder / f"{result.name}.png", dpi=110)
+        write_page(folder / INDEX, _present(folder))
+        records.append(record | {"reused": old is not None})
+    return records
+
+
+def made_by(result: Result, bench: Bench, model: dict[str, Any]) -> Data:
+    """Everything that a result's numbers depend on, as plain values."""
+    made: Data = {key: value for key, value in asdict(bench.settings).items() if key in result.uses}
+    if "model" in result.uses:
+        made |= {"model": model, "device": bench.device.type}
+    return made | {"version": result.version}
+
+
+def _run(result: Result, bench: Bench, progress: bool) -> Data:
+    """The numbers of one result, under a bar of its own."""
+    total, done = result.work(bench.settings), 0
+    with progress_bar(total, result.name, quiet=not progress) as bar:
+
+        def advance(count: int) -> None:
+            nonlocal done
+            done += count
+            bar.update(done, signals=done)
+
+        bench.advance = advance
+        return result.run(bench)
+
+
+def _read(path: Path, made: Data | None = None) -> Data | None:
+    """A result's file, if it is whole and was made in this way (in any way if None)."""
+    try:
+        record = json.loads(path.read_text("utf-8"))
+        whole = isinstance(record, dict) and {"made", "facts", "rows", "data"} <= set(record)
+    except (FileNotFoundError, json.JSONDecodeError, UnicodeDecodeError):
+        return None
+    return record if whole and (made is None or record["made"] == made) else None
+
+
+def _present(folder: Path) -> list[tuple[Result, Data]]:
+    """The results that a folder holds, in the order of the page."""
+    found = [(result, _read(folder / f"{result.name}.json")) for result in RESULTS.values()]
+    return [(result, record) for result, record in found if record is not None]

@@ -39,7 +39,7 @@ from slotflow.priors import Prior
 from slotflow.progress import progress as progress_bar
 from slotflow.streams import Observation
 
-__all__ = ["Options", "rjmcmc"]
+__all__ = ["Options", "rjmcmc", "rough_noise"]
 
 ENOUGH = 20
 """The chain must be so many autocorrelation times long before its effective draws are believed,"""
@@ -80,7 +80,7 @@ def rjmcmc(
     began = time.perf_counter()
     options = Options() if options is None else options
     statistics = Statistics.from_observation(observation)
-    table, sigma = Tabulated(statistics, prior), _rough_noise(observation, prior)
+    table, sigma = Tabulated(statistics, prior), rough_noise(observation, prior)
     source = (
         PeriodogramBirths(table, prior, sigma)
         if births is None
@@ -114,7 +114,7 @@ def rjmcmc(
 # ---------------------------------------------------------------------- start
 
 
-def _rough_noise(observation: Observation, prior: Prior) -> float:
+def rough_noise(observation: Observation, prior: Prior) -> float:
     """Noise level from outside the band, or the prior's middle where the data do not say."""
     sigma = observation.noise_level(prior.frequency)[0]
     low, high = prior.sigma

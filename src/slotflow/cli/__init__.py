@@ -1,4 +1,4 @@
-"""The command line: ``slotflow demo | simulate | train | infer | rjmcmc | evaluate | reproduce | info``.
+"""The command line: ``slotflow demo | simulate | train | infer | evaluate | reproduce | info``, and the baselines.
 
 Results go to standard output (as one JSON document with ``--json``), progress and errors to standard
 error. Exit codes: 0 done, 1 failed, 2 bad input, 130 stopped by Ctrl-C. A ValueError or an OSError
@@ -17,7 +17,18 @@ import typer
 from typer.core import TyperGroup
 
 from slotflow import __version__
-from slotflow.cli import demo, evaluate, infer, info, reproduce, rjmcmc, simulate, train
+from slotflow.cli import (
+    classical,
+    demo,
+    evaluate,
+    infer,
+    info,
+    reproduce,
+    rjmcmc,
+    simulate,
+    smc,
+    train,
+)
 from slotflow.cli.output import complain
 
 __all__ = ["app", "main"]
@@ -55,7 +66,9 @@ app.command("demo", help=demo.HELP)(demo.run)
 app.command("simulate", help=simulate.HELP)(simulate.run)
 app.command("train", help=train.HELP)(train.run)
 app.command("infer", help=infer.HELP)(infer.run)
+app.command("classical", help=classical.HELP)(classical.run)
 app.command("rjmcmc", help=rjmcmc.HELP)(rjmcmc.run)
+app.command("smc", help=smc.HELP)(smc.run)
 app.command("evaluate", help=evaluate.HELP)(evaluate.run)
 app.command("reproduce", help=reproduce.HELP)(reproduce.run)
 app.command("info", help=info.HELP)(info.run)

@@ -1,0 +1,267 @@
+r"""Tempered sequential Monte Carlo over the number of tones, from a cold start.
+
+For each K from the prior's smallest upwards, particles go from the prior p(Θ | K) to the posterior and give the
+evidence Z_K on the way (`particles.py`); p(K | x) ∝ p(K) Z_K. Nothing but the prior and the data is used, in contrast
+to `exact/tempering.py`, which starts from a proposal.
+
+**Where it ends.** No larger K is looked at after `patience` orders in succession beyond the most probable one for which
+p(K) Z_K is below `negligible` times the largest, within three standard errors; p(K | x) of these further orders is
+taken for zero. Two tones that explain the data only together could escape that; the verdict's test of the residual then
+finds their power.
+
+**Effective draws.** Islands are independent, so that the variance of a parameter's mean is known from their scatter;
+the posterior's variance over it is the number of independent draws with the same error.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from slotflow.baselines.chains import r_hat
+from slotflow.baselines.particles import Options, Tempered, tempered
+from slotflow.baselines.redraw import Redraw
+from slotflow.baselines.rjmcmc import rough_noise
+from slotflow.baselines.sampled import CONVERGED, Draws, SampledPosterior, Sampling
+from slotflow.baselines.tabulated import Tabulated
+from slotflow.exact.importance import resample
+from slotflow.exact.likelihood import Statistics
+from slotflow.exact.target import Array, to_theta
+from slotflow.exact.verdict import Verdict
+from slotflow.priors import Prior
+from slotflow.progress import ProgressReporter
+from slotflow.progress import progress as progress_bar
+from slotflow.streams import Observation
+
+__all__ = ["Options", "SMCPosterior", "SMCSampling", "smc"]
+
+
+@dataclass(frozen=True)
+class SMCSampling(Sampling):
+    """How a run of tempered sampling went; steps are points of the path of the most probable K."""
+
+    temperatures: Mapping[int, int] = field(default_factory=dict)
+    """Points of the path of each K."""
+    evaluations: int = 0
+    """Likelihoods that were computed, of all K."""
+    given_up: int | None = None
+    """The K at which time ran out."""
+
+
+class SMCPosterior(SampledPosterior):
+    """The posterior as the particles of each K, with their evidences.
+
+    Args:
+        draws: Of each K.
+        k_probs: p(K | x), (K_max + 1,).
+        log_evidence: ln Z_K and its standard error, (K_max + 1, 2); −inf and inf where a K was not sampled.
+        observation: The data.
+        prior: The prior.
+        sampling: How the run went.
+    """
+
+    sampling: SMCSampling
+
+    def __init__(
+        self,
+        draws: Draws,
+        k_probs: Array,
+        log_evidence: Array,
+        observation: Observation,
+        prior: Prior,
+        sampling: SMCSampling,
+    ) -> None:
+        super().__init__(draws, k_probs, observation, prior, "smc", sampling)
+        self.log_evidence = log_evidence
+
+    def extra_variables(self, n: int, seed: int) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Evidences, and σ of each draw, for `to_dataset`."""
+        sigma = np.full(n, np.nan)
+        for k, rows, k_seed in self._plan(n, seed):
+            sigma[rows] = self.sample_sigma(rows.size, k, k_seed)
+        value, error = self.log_evidence.T
+        variables = {
+            "sigma": (("draw",), sigma, {"units": "data units", "long_name": "noise level"}),
+            "log_evidence": (("k_value",), value, {"long_name": "ln Z_K"}),
+            "log_evidence_error": (("k_value",), error, {"long_name": "standard error of ln Z_K"}),
+        }
+        return variables, {"ess": self.ess}
+
+    def _judge(self) -> Verdict:
+        verdict, s = super()._judge(), self.sampling
+        if s.given_up is not None:  # what is left of the data may be the next tone
+            reason = f"time ran out before K = {s.given_up} was sampled; allow more"
+            return Verdict("approximate", reason, verdict.checks)
+        if verdict.status != "misfit" and not s.r_hat < CONVERGED:
+            reason = f"the islands disagree (R-hat {s.r_hat:.2f}); take more particles or sweeps"
+            return Verdict("approximate", reason, verdict.checks)
+        return verdict
+
+
+def smc(
+    observation: Observation,
+    prior: Prior,
+    options: Options | None = None,
+    *,
+    seed: int = 0,
+    progress: bool = False,
+) -> SMCPosterior:
+    """The posterior by tempered sequential Monte Carlo.
+
+    Args:
+        observation: The data.
+        prior: The prior.
+        options: Sizes, and when to stop.
+        seed: Of everything random.
+        progress: Whether to show a bar on standard error.
+    """
+    began = time.perf_counter()
+    options = Options() if options is None else options
+    nyquist = observation.long.nyquist
+    if prior.frequency[1] > nyquist:
+        raise ValueError(
+            f"expected a band below the Nyquist frequency of {nyquist:g} Hz, received {prior.frequency} Hz; lower the "
+            "prior's frequency range."
+        )
+    table = Tabulated(Statistics.from_observation(observation), prior)
+    redraw = Redraw(table, prior, rough_noise(observation, prior))
+    possible = np.flatnonzero(prior.k_probs_full > 0).tolist()
+    found: dict[int, Tempered] = {}
+    given_up = None
+    with progress_bar(len(possible), "smc", quiet=not progress) as bar:
+        for done, k in enumerate(possible):
+            deadline = began + options.max_seconds
+            report = _Report(bar, done, k, redraw.sigma)
+            result = tempered(
+                table, prior, k, redraw, options, seed, deadline=deadline, report=report
+            )
+            if result is None:
+                given_up = k
+                break
+            found[k] = result
+            if _finished(found, prior, options):
+                break
+        bar.update(len(possible))
+    if not found:
+        raise ValueError(
+            f"max_seconds = {options.max_seconds:g} was not enough for a single K; allow more time or take fewer "
+            "particles."
+        )
+    return _posterior(found, table, observation, prior, seed, began, given_up)
+
+
+class _Report:
+    """Moves the bar while one K is under way."""
+
+    def __init__(self, bar: ProgressReporter, done: int, k: int, sigma: float) -> None:
+        self.bar, self.done, self.k, self.sigma = bar, done, k, sigma
+        self.first = 0.0
+
+    def __call__(self, level: float) -> None:
+        above = math.log(max(level / self.sigma, 1.0))
+        self.first = self.first or max(above, 1e-9)
+        share = min(max(1 - above / self.first, 0.0), 1.0)
+        self.bar.update(self.done + share, K=self.k, noise_level=level)
+
+
+def _log_odds(found: Mapping[int, Tempered], prior: Prior) -> dict[int, float]:
+    """Ln p(K) Z_K of each K."""
+    p = prior.k_probs_full
+    return {k: math.log(p[k]) + result.log_evidence for k, result in found.items()}
+
+
+def _finished(found: Mapping[int, Tempered], prior: Prior, options: Options) -> bool:
+    """Whether the last orders are negligible."""
+    odds = _log_odds(found, prior)
+    best = max(odds, key=lambda k: odds[k])
+    beyond = [k for k in odds if k > best][-options.patience :]
+    if len(beyond) < options.patience or options.negligible == 0:
+        return False
+    limit = odds[best] + math.log(options.negligible)
+    margins = [odds[k] + 3 * math.hypot(found[k].error, found[best].error) for k in beyond]
+    return all(margin < limit for margin in margins)
+
+
+# ---------------------------------------------------------------------- from particles to a posterior
+
+
+def _posterior(
+    found: Mapping[int, Tempered],
+    table: Tabulated,
+    observation: Observation,
+    prior: Prior,
+    seed: int,
+    began: float,
+    given_up: int | None,
+) -> SMCPosterior:
+    """Equally weighted draws of each K, σ given each one's RSS."""
+    odds = _log_odds(found, prior)
+    largest = max(odds.values())
+    k_probs = np.zeros(prior.k_max + 1)
+    evidence = np.tile([-math.inf, math.inf], (prior.k_max + 1, 1))
+    theta: dict[int, Array] = {}
+    sigma: dict[int, Array] = {}
+    for k, result in found.items():
+        rng = np.random.default_rng([seed, k, 1])
+        k_probs[k] = math.exp(odds[k] - largest)
+        evidence[k] = result.log_evidence, result.error
+        n = len(result.rss)
+        size = n // len(result.log_z)
+        chosen = resample(np.repeat(result.weights / size, size), n, rng)
+        theta[k] = to_theta(result.z[chosen], table.statistics.reference)
+        sigma[k] = table.noise.sample(result.rss[chosen], rng)
+    k_probs /= k_probs.sum()
+    best = int(k_probs.argmax())
+    result = found[best]
+    effective = effective_draws(result)
+    islands = result.log_likelihood.reshape(len(result.log_z), -1)
+    sampling = SMCSampling(
+        effective=float(np.median(effective)),
+        least_effective=float(effective.min()),
+        k_error=_k_error(k_probs, evidence[:, 1]),
+        jumps=0,
+        r_hat=r_hat(islands.T) if best else 1.0,
+        autocorrelation=math.nan,
+        warm_up=0,
+        steps=result.temperatures,
+        seconds=time.perf_counter() - began,
+        acceptance=result.acceptance,
+        temperatures={k: one.temperatures for k, one in found.items()},
+        evaluations=sum(one.evaluations for one in found.values()),
+        given_up=given_up,
+    )
+    draws = Draws(prior.k_max, theta, sigma)
+    return SMCPosterior(draws, k_probs, evidence, observation, prior, sampling)
+
+
+def effective_draws(result: Tempered) -> Array:
+    """Independent draws with the same error of the mean, of each parameter in z, (3K,); at most as many as particles.
+
+    Without tones every particle is independent, (1,).
+    """
+    n, k = result.z.shape[:2]
+    if k == 0:
+        return np.array([float(n)])
+    islands = len(result.log_z)
+    values = result.z.reshape(islands, -1, 3 * k)
+    weights = result.weights[:, None]
+    means = values.mean(1)  # (islands, 3K)
+    mean = (weights * means).sum(0)
+    variance = (weights * ((values - mean) ** 2).mean(1)).sum(0)
+    error = (weights**2 * (means - mean) ** 2).sum(0) * islands / (islands - 1)
+    most = n / (islands * float((weights**2).sum()))
+    effective: Array = np.minimum(variance / np.maximum(error, 1e-300), most)
+    return effective
+
+
+def _k_error(k_probs: Array, errors: Array) -> float:
+    """Standard error of the largest p(K | x), to first order in those of ln Z."""
+    best, sampled = int(k_probs.argmax()), np.isfinite(errors)
+    slope = -k_probs * k_probs[best]
+    slope[best] += k_probs[best]
+    return float(np.sqrt(((slope * np.where(sampled, errors, 0.0)) ** 2).sum()))

@@ -1,0 +1,111 @@
+"""What commands that analyse one signal by a baseline share: reading it, its prior, and what is printed and written."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.markup import escape
+
+from slotflow.cli import output
+from slotflow.cli.assumed import assumed_prior, assumed_record, print_assumed, proposed_band
+from slotflow.cli.data import Reading, data_notes, data_warnings, shown_name
+from slotflow.io import atomic_path
+from slotflow.model import SlotFlow
+from slotflow.posterior import Posterior
+from slotflow.priors import Prior
+from slotflow.streams import Observation
+
+__all__ = ["Question", "ask", "give"]
+
+
+@dataclass(frozen=True)
+class Question:
+    """One signal of a file, and the prior to answer under."""
+
+    file: Path
+    """Where it comes from."""
+    signal: int
+    """Which signal of the file."""
+    observation: Observation
+    """The data."""
+    prior: Prior
+    """The prior."""
+    assumed: dict[str, Any]
+    """Sampling, band and prior as plain values."""
+
+
+def ask(
+    file: Path, how: Reading, signal: int, stated: dict[str, Any], model: str | None
+) -> Question:
+    """Reads a signal and finds the prior, as `infer` does.
+
+    Args:
+        file: The file, or -.
+        how: How to read it.
+        signal: Which signal.
+        stated: Fields of the prior that the flags state; None where not.
+        model: The model whose prior fills the gaps.
+    """
+    observations = how.read(file)
+    if signal >= len(observations):
+        raise ValueError(
+            f"{shown_name(file)} holds {len(observations)} signal(s), received --signal {signal}; count from 0."
+        )
+    observation, by_user = observations[signal], stated["frequency"] is not None
+    network = SlotFlow.from_pretrained(model)
+    proposed = None if by_user else proposed_band(network, [observation])
+    if proposed is not None:
+        stated = stated | {"frequency": proposed.edges}
+    prior = assumed_prior(network, [observation], stated)
+    assumed = assumed_record(observation, prior, proposed, stated=by_user)
+    return Question(file, signal, observation, prior, assumed)
+
+
+def give(
+    question: Question,
+    post: Posterior,
+    samples: int,
+    seed: int,
+    out: Path | None,
+    as_json: bool,
+    facts: dict[str, Any],
+    *lines: str,
+) -> None:
+    """Writes summary and posterior to a folder and prints the answer.
+
+    Args:
+        question: What was asked.
+        post: The answer.
+        samples: Draws to summarize and to write.
+        seed: Of these draws.
+        out: The folder; None: nothing is written.
+        as_json: Whether to print one JSON document.
+        facts: Further entries of that document.
+        *lines: Printed below the table else.
+    """
+    summary = post.summary(n=samples, seed=seed)
+    record: dict[str, Any] = {"file": str(question.file), "signal": question.signal}
+    record |= output.posterior_record(post, summary)
+    record["notes"] = data_notes(question.observation)
+    record["warnings"] = data_warnings(question.observation, question.prior)
+    files: dict[str, str] = {}
+    if out is not None:
+        files = {"summary": str(out / "summary.csv"), "posterior": str(out / "posterior.nc")}
+        with atomic_path(files["summary"]) as temporary:
+            summary.to_csv(temporary)
+        post.save(files["posterior"], n=samples, seed=seed)
+    if as_json:
+        output.print_json(record | {"assumed": question.assumed} | facts | {"files": files})
+        return
+    print_assumed(question.assumed)
+    for note in record["notes"]:
+        output.console.print(f"  note   {escape(note)}")
+    output.print_posterior(record)
+    for doubt in record["warnings"]:
+        output.complain("warning", f"{shown_name(question.file)}: {doubt}")
+    for line in lines:
+        output.console.print(escape(line))
+    for path in files.values():
+        output.console.print(f"Written: {escape(path)}")

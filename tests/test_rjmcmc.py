@@ -262,7 +262,7 @@ def test_flat_likelihood_gives_back_the_prior(
         )
     # Births know of the data, which a flat likelihood does not: a broad noise level makes them broad too.
     module = sys.modules["slotflow.baselines.rjmcmc"]
-    monkeypatch.setattr(module, "_rough_noise", lambda *_: 30.0)
+    monkeypatch.setattr(module, "rough_noise", lambda *_: 30.0)
     options = Options(96, 1, repeats=1, tune=40, effective=math.inf, max_steps=350)
     post = rjmcmc(sim.observation(0), prior, options, seed=seed)
     found, top = post.k_probs, post.k_probs.max()

@@ -234,7 +234,8 @@ def test_shapes_types_and_seeds(mode: str, device: str, seed: int):
     assert a.sigma.shape == (8,) and a.sigma.dtype == torch.float64
     assert a.mask.shape == (8, 10) and torch.equal(a.mask.sum(1).cpu(), a.k)
     for name in ("k", "theta", "sigma", "long", "short"):
-        assert getattr(a, name).device.type == device
+        # Counts stay with the host, which decides by them.
+        assert getattr(a, name).device.type == ("cpu" if name == "k" else device)
         assert torch.equal(getattr(a, name), getattr(b, name)), name
         assert not torch.equal(getattr(a, name), getattr(c, name)), name
 

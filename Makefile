@@ -21,7 +21,7 @@ INSTALL = PIP_CONSTRAINT=constraints.txt PIP_BUILD_CONSTRAINT=constraints.txt \
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install demo test lint format typecheck clean distclean
+.PHONY: help install demo test lint format typecheck docs clean distclean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
@@ -45,8 +45,11 @@ format: $(DEVELOPED) ## ruff: repair what can be repaired, then format
 typecheck: $(DEVELOPED) ## mypy --strict on the package
 	$(BIN)/mypy --strict
 
+docs: $(DEVELOPED) ## build the documentation's site into site/
+	$(BIN)/mkdocs build --strict --quiet
+
 clean: ## remove builds and caches; keeps .venv, runs/ and results/
-	rm -rf build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis src/*.egg-info
+	rm -rf build dist site .mypy_cache .pytest_cache .ruff_cache .hypothesis src/*.egg-info
 	find src tests benchmarks -type d -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
 
 distclean: clean ## clean, and remove the environment too

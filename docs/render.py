@@ -1,9 +1,11 @@
 """Fills the tables of README.md and docs/ from the model's card and docs/data/, and draws the pictures beside them.
 
-    python docs/render.py            # tables, diagram, training curves and demo
-    python docs/render.py --check    # exit code 1 if a table is not what the card says
+    python docs/render.py                       # tables, docs/results.md, diagram, training curves and demo
+    python docs/render.py --results results/    # the same after taking over what `slotflow reproduce` wrote
+    python docs/render.py --check               # exit code 1 if a page is not what its numbers say
 
-A table stands between ``<!-- begin NAME -->`` and ``<!-- end NAME -->``; nothing else of a page is touched.
+A table stands between ``<!-- begin NAME -->`` and ``<!-- end NAME -->``; nothing else of a page is touched, but for
+docs/results.md, which comes from docs/results/ as a whole.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import re
+import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,8 +27,13 @@ from crowded import crowded  # noqa: E402
 from diagram import draw  # noqa: E402
 
 from slotflow.cards import Card, embedded_card  # noqa: E402
+from slotflow.reproduce.markdown_page import render_markdown  # noqa: E402
+from slotflow.reproduce.records import collect  # noqa: E402
+from slotflow.reproduce.registry import RESULTS  # noqa: E402
 
 PAGES = ("README.md", "docs/model.md", "docs/exact.md")
+RESULTS_PAGE = ROOT / "docs" / "results.md"
+RESULTS_FOLDER = ROOT / "docs" / "results"
 MODEL = "zoom"
 ENOUGH = 100
 """A comparison on fewer signals says nothing and is shown as not measured."""
@@ -92,21 +100,46 @@ def main() -> None:
         description="Renders tables and pictures of the documentation."
     )
     parser.add_argument("--check", action="store_true", help="compare only; exit code 1 if stale")
-    check = parser.parse_args().check
+    parser.add_argument("--results", type=Path, help="folder that `slotflow reproduce` wrote")
+    arguments = parser.parse_args()
+    check = arguments.check
+    if arguments.results is not None and not check:
+        take_over(arguments.results, RESULTS_FOLDER)
     tables = dict(render_tables(embedded_card(MODEL)))
-    stale = []
-    for page in PAGES:
-        path = ROOT / page
-        text = path.read_text(encoding="utf-8")
-        new = fill(text, tables)
-        if new != text:
-            stale.append(page)
-            if not check:
-                path.write_text(new, encoding="utf-8")
+    pages = {ROOT / page: (ROOT / page).read_text(encoding="utf-8") for page in PAGES}
+    wanted = {path: fill(text, tables) for path, text in pages.items()}
+    if groups := collect(RESULTS_FOLDER, list(RESULTS.values())):
+        pages[RESULTS_PAGE] = (
+            RESULTS_PAGE.read_text(encoding="utf-8") if RESULTS_PAGE.exists() else ""
+        )
+        wanted[RESULTS_PAGE] = render_markdown(groups, RESULTS_PAGE)
+    stale = [path for path, text in pages.items() if wanted[path] != text]
     if check:
-        print(f"stale: {', '.join(stale)}; run python docs/render.py" if stale else "up to date")
+        names = ", ".join(str(path.relative_to(ROOT)) for path in stale)
+        print(f"stale: {names}; run python docs/render.py" if stale else "up to date")
         sys.exit(bool(stale))
+    for path in stale:
+        path.write_text(wanted[path], encoding="utf-8")
     draw_pictures()
+
+
+def take_over(source: Path, folder: Path) -> None:
+    """Copies numbers and pictures of results, those of each network in a folder of its own, and drops old ones.
+
+    Args:
+        source: Folder that `slotflow reproduce` wrote.
+        folder: Where they go; what was there is removed.
+    """
+    groups = collect(source, list(RESULTS.values()))
+    if not groups:
+        sys.exit(f"{source}: expected results of `slotflow reproduce`, found none; check the path.")
+    if folder.exists():
+        shutil.rmtree(folder)
+    for record in (record for group in groups for record in group):
+        for file in (record.picture, record.picture.with_suffix(".json")):
+            target = folder / file.relative_to(source)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(file, target)
 
 
 def fill(text: str, tables: dict[str, str]) -> str:

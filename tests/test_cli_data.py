@@ -285,7 +285,7 @@ def test_patterns_and_folders(tmp_path: Path, tone: Series) -> None:
     record = answer(tmp_path / "runs" / "*.csv", *BAND, "--out", out)
     names = [signal["file"] for signal in record["signals"]]
     assert names == sorted(map(str, files))
-    assert sorted(p.name for p in out.iterdir()) == ["a", "b"]
+    assert sorted(p.name for p in out.iterdir() if p.is_dir()) == ["a", "b"]
     for signal in answer(tmp_path / "runs", files[0], *BAND)["signals"]:
         the_tone(signal)
     assert "--short goes with one file, received 2" in refuse(
@@ -302,8 +302,10 @@ def test_standard_input(tmp_path: Path, tone: Series) -> None:
     the_tone(record["signals"][0])
     assert (tmp_path / "out" / "summary.csv").exists()
     both = answer("-", path, *BAND, "--out", tmp_path / "both", stdin=path.read_bytes())
-    assert both["signals"][0]["components"] == both["signals"][1]["components"]
-    assert sorted(p.name for p in (tmp_path / "both").iterdir()) == ["a", "stdin"]
+    (first,), (second,) = (signal["components"] for signal in both["signals"])
+    assert first == pytest.approx(second, rel=1e-6)  # rows of a batch differ in their rounding
+    folders = [p.name for p in (tmp_path / "both").iterdir() if p.is_dir()]
+    assert sorted(folders) == ["a", "stdin"]
     text = run("-", *BAND, *FLAGS, stdin=path.read_bytes())
     assert text.startswith("standard input\n")
     line = run("-", *BAND, *FLAGS, code=2, stdin=b"")
@@ -425,4 +427,4 @@ def test_the_commands_of_the_page_run(
             assert signal["k_map"] == 1
             found = signal["components"][0]
             assert abs(found["frequency_median"] - TONE[2]) < 6 * found["frequency_sd"]
-    assert {p.name for p in Path("results").iterdir()} == {"000-a", "001-a"}
+    assert {p.name for p in Path("results").iterdir() if p.is_dir()} == {"000-a", "001-a"}

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from scipy.special import logsumexp
+from scipy.special import i0e, logsumexp
 from statistics_helpers import assert_within
 from test_importance import observe
 
@@ -111,6 +111,37 @@ def test_free_tones_know_of_each_other(seed: int) -> None:
     independent = importance_sample(target, Births(table, nothing, 3), rng, draws=8000)
     assert result.ess > 0.4
     assert result.ess > 1.5 * independent.ess
+
+
+@pytest.mark.parametrize(("amplitude", "sigma"), [((0.5, 1.5), 0.7), ((0.05, 1.5), 2.0)])
+def test_cells_that_are_left_out_add_nothing(
+    amplitude: tuple[float, float], sigma: float, seed: int
+) -> None:
+    prior = Prior(frequency=(2.3, 2.7), amplitude=amplitude, min_separation=0.01, sigma=(0.1, 3.0))
+    theta = np.array([[1.0, 0.3, 2.45], [0.9, 1.0, 2.5]])
+    statistics = observe(theta, sigma, seed, (Grid(1000, 0.1), Grid(640, 1 / 64)))
+    target = Target(statistics, prior, 2)
+    z = to_z(theta, statistics.reference)
+    gaussian = target.gaussian(z)
+    assert gaussian is not None
+    table = BirthTable(target, z, gaussian[1])
+    amplitudes, precision = table.amplitudes.middle, table.amplitudes.precision
+    x = precision * np.abs(table.filtered)[:, None] * amplitudes
+    gain = np.log(i0e(x)) + x - 0.5 * precision * table.left[:, None] * amplitudes**2
+    f = table.low + table.width * (np.arange(table.cells) + 0.5)
+    room = prior.min_separation - 4 * np.sqrt(np.diag(gaussian[1])[::3]) - table.width
+    gain[(np.abs(f[:, None] - z[:, 0]) < room).any(-1)] = -np.inf
+    assert table.log_gain == pytest.approx(logsumexp(gain) - math.log(gain.size), abs=1e-10)
+    mass = np.exp(gain - gain.max()).sum(-1)
+    mass = 0.9 * mass / mass.sum() + 0.1 / table.cells
+    np.testing.assert_allclose(table.log_mass, np.log(mass / table.width), atol=1e-10)
+    kept, _ = table._gains(
+        np.arange(table.cells), precision * np.abs(table.filtered), precision * table.left
+    )
+    if amplitude[0] == 0.5:
+        assert len(kept) < table.cells / 2
+    bessel = i0e(np.geomspace(1e-6, 1e6, 200))
+    assert (bessel >= 1 / np.sqrt(1 + 2 * np.pi * np.geomspace(1e-6, 1e6, 200))).all()
 
 
 def test_many_undetected_tones(seed: int) -> None:

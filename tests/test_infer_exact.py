@@ -282,5 +282,5 @@ def test_ctrl_c_keeps_what_is_done(
     assert result.exit_code == 130
     assert f"1 of 3 signals were done and kept in {out}" in " ".join(result.output.split())
     assert "signals.npz" in result.stdout and "Verdict" in result.stdout
-    assert [p.name for p in out.iterdir()] == ["signals-00000"]
+    assert [p.name for p in out.iterdir() if p.is_dir()] == ["signals-00000"]
     assert {p.name for p in (out / "signals-00000").iterdir()} == {"summary.csv", "posterior.nc"}

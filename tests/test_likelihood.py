@@ -13,7 +13,7 @@ from torch import Tensor
 from slotflow import Grid, Observation, Prior, Stream, simulate
 from slotflow.exact.kernels import dirichlet, energy, fold, gram, mid_time, moments
 from slotflow.exact.likelihood import Statistics, from_complex, to_complex
-from slotflow.exact.nonuniform import interpolated_moment
+from slotflow.exact.nonuniform import Interpolant, interpolated_moment
 from slotflow.simulate import coincident
 
 NOISY = Prior(sigma=(0.5, 1.5))
@@ -94,6 +94,9 @@ def test_moments(grid: Grid, seed: int) -> None:
         assert (value - reference).abs().max() < 1e-11 * scale
         if p == 0:
             assert (interpolated - reference).abs().max() < 1e-11 * scale
+            for row in range(3):
+                one = Interpolant(x[row].numpy(), grid)(f[row].numpy())
+                assert np.abs(one - reference[row].numpy()).max() < 1e-11 * scale
 
 
 def test_energy(seed: int) -> None:
@@ -267,6 +270,26 @@ def test_one_signal_equals_a_batch(k: int, seed: int) -> None:
         )
         assert_same(tuple(part[:3]), tuple(reference[:3]))
         assert (part.rest[0] - reference.rest[1]).abs().max() < 1e-12 * 30 * (norm + k * 30)
+
+
+@pytest.mark.parametrize("k", [1, 2, 10])
+def test_many_draws_of_one_signal(k: int, seed: int) -> None:
+    """NumPy's RSS of draws is that of the batch: unequal noise, an odd length, tones that coincide or add to 1/dt."""
+    grids = (Grid(801, 0.1, 3.0), Grid(512, 1 / 64, -1.0))
+    series = [
+        torch.randn(1, grid.n, generator=generator(seed), dtype=torch.float64) for grid in grids
+    ]
+    statistics = Statistics.from_arrays(series, grids, [1.0, 1.7])
+    theta = random_theta(seed + 1, 1, 60, k)
+    theta[0, :20, :, 2] = theta[0, :20, :1, 2]
+    theta[0, 20:30, :, 2] = 5.0  # twice that is the sampling rate
+    theta[0, 30:40, :, 2] += torch.arange(k) * 1e-9
+    f, c = (x[0].numpy() for x in to_complex(theta, statistics.reference))
+    rss = statistics.energy.numpy() + statistics.single.gains(f, c)
+    scale = float(statistics.energy) + k**2 * statistics.n
+    np.testing.assert_allclose(rss, statistics.rss(theta)[0].numpy(), atol=1e-11 * scale)
+    wrong = statistics.energy.numpy() + statistics.single.gains(f, 1.001 * c)
+    assert np.abs(wrong - rss).max() > 1e-6 * scale
 
 
 def test_one_signal_keeps_its_graph(seed: int) -> None:

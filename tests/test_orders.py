@@ -12,6 +12,7 @@ from test_importance import observe
 from tone_helpers import LONG, SHORT
 
 from slotflow import Grid, Prior
+from slotflow.exact.assembly import laplace_evidence, without_weakest
 from slotflow.exact.likelihood import Statistics
 from slotflow.exact.modes import Modes, peaks
 from slotflow.exact.search import across_orders
@@ -67,6 +68,44 @@ def test_a_wrong_start_is_left(seed: int) -> None:
         orders = across_orders(statistics, PRIOR, starts=[start], rng=np.random.default_rng(seed))
         assert orders.k_map == 3
         assert orders.fits[3][:, 2] == pytest.approx(theta[:, 2], abs=1e-3)
+
+
+@pytest.mark.parametrize(("separation", "sigma"), [(0.01, 1.5), (0.004, 2.0)])
+def test_what_the_weakest_tone_is_worth(separation: float, sigma: float, seed: int) -> None:
+    """The estimate of one tone less, made without a fit, lies above Laplace's around the best fit."""
+    prior = Prior(k_min=2, min_separation=separation, sigma=(0.5, sigma))
+    batch = simulate(prior, 12, LONG, SHORT, mode="physical", seed=seed)
+    statistics = Statistics.from_simulation(batch)
+    for i in range(12):
+        one, k = statistics.take(torch.tensor([i])), int(batch.k[i])
+        modes = Modes(one, prior)
+        modes.add([batch.components(i)[:, 2]])
+        modes.down(k - 1)
+        best, lower = modes.best(k), modes.best(k - 1)
+        assert best is not None and lower is not None
+        upper, below = Target(one, prior, k), Target(one, prior, k - 1)
+        estimate = without_weakest(upper, best, laplace_evidence(upper, best))
+        fitted = laplace_evidence(below, lower)
+        assert estimate > fitted
+        # It is generous, not blind: what it leaves out is at most what it halves.
+        whole = upper.log_likelihood(np.array([best.rss]))[0] - math.log(k)
+        loss = whole - below.log_likelihood(np.array([lower.rss]))[0]
+        assert estimate < fitted + 0.7 * loss + 20
+
+
+def test_one_tone_less_is_fitted_where_it_may_matter(seed: int) -> None:
+    """A strong tone excludes its absence without a fit; a faint one does not."""
+    prior = Prior(
+        k_min=0, k_max=3, frequency=(2.4, 2.6), amplitude=(0.05, 1.5), min_separation=0.02
+    )
+    for faint, fitted in ((1.0, False), (0.22, True)):
+        theta = np.array([[1.0, 0.3, 2.45], [faint, 1.0, 2.52]])
+        statistics = observe(theta, 1.0, seed, (MEDIUM,))
+        orders = across_orders(statistics, prior, starts=[theta], rng=np.random.default_rng(seed))
+        assert (1 in orders.fits) == fitted
+        assert 1 in orders.methods
+        if not fitted:
+            assert orders.methods[1] == "bound" and orders.k_probs[1] < 1e-6
 
 
 def test_extra_frequencies_start_tones(seed: int) -> None:

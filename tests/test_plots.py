@@ -10,38 +10,24 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
+from posterior_helpers import PRIOR, TONES, gaussian_posterior, shuffled
 
-from slotflow import Prior
-from slotflow.exact.verdict import Verdict
-from slotflow.plots import plot_posterior, plot_training, save_figure
-from slotflow.streams import Observation, Stream
+from slotflow import Posterior
+from slotflow.baselines.sampled import Draws
+from slotflow.plots import plot_corner, plot_posterior, plot_training, save_figure
+from slotflow.plots.family import KINDS
 
-TRUTH = np.array([[0.7, 0.1, 2.55], [1.3, 4.0, 2.72], [0.9, 2.0, 2.91]])
-WIDTHS = np.array([0.05, 0.1, 0.002])
+TRUTH = TONES
 
 
-class Gaussian:
-    """A posterior of independent Gaussians around the truth, with what the plots ask of one."""
-
-    def __init__(self, truth: NDArray[np.float64], k: int, short: bool, prior: bool) -> None:
-        t = 0.1 * np.arange(512)
-        a, phi, f = truth.T[..., None]
-        x = (a * np.cos(2 * np.pi * f * t + phi)).sum(0)
-        x += 0.3 * np.random.default_rng(0).standard_normal(t.size)
-        self.observation = Observation(Stream(x, 0.1), Stream(x[:128], 1 / 128) if short else None)
-        self.truth = truth
-        self.k_map = k
-        self.k_probs = np.eye(4)[k]
-        self.noise_std = 0.3 if short else float("nan")
-        self.prior = Prior() if prior else None
-        self.verdict = Verdict("approximate", "drawn from Gaussians")
-
-    def sample(self, n: int, k: int | None = None, seed: int = 0) -> NDArray[np.float64]:
-        noise = np.random.default_rng(seed).standard_normal((n, self.k_map, 3))
-        theta = self.truth[: self.k_map][::-1] + WIDTHS * noise  # slots in no particular order
-        theta[..., 1] %= 2 * np.pi
-        return np.asarray(theta)
+def gaussian(k: int, short: bool = True, prior: bool = True) -> Posterior:
+    """A posterior of K Gaussians, beside data with three tones; its noise level is known with a short stream."""
+    post = gaussian_posterior(
+        np.eye(4)[k].tolist(), present=3, short=short, prior=PRIOR if prior else None
+    )
+    if not short:
+        post.noise_std = float("nan")
+    return post
 
 
 def texts(figure: Any) -> str:
@@ -56,7 +42,7 @@ def texts(figure: Any) -> str:
     [(0, True, True), (0, False, False), (1, False, True), (3, True, True), (3, False, False)],
 )
 def test_posterior(tmp_path: Path, k: int, with_truth: bool, prior: bool) -> None:
-    post: Any = Gaussian(TRUTH, k, short=with_truth, prior=prior)
+    post = gaussian(k, short=with_truth, prior=prior)
     figure = plot_posterior(post, TRUTH if with_truth else None)
     assert len(figure.axes) == 6
     text = texts(figure)
@@ -64,13 +50,13 @@ def test_posterior(tmp_path: Path, k: int, with_truth: bool, prior: bool) -> Non
     assert ("true K" in text) == with_truth
     assert ("noise σ = 0.3" in text) == with_truth
     assert ("no component to show" in text) == (k == 0)
-    assert "approximate: drawn from Gaussians" in text and "q(K | x), not exact" in text
+    assert "approximate: amortized only" in text and "q(K | x), not exact" in text
     save_figure(figure, tmp_path / "a.png", dpi=40)
     assert [p.name for p in tmp_path.iterdir()] == ["a.png"]
 
 
 def test_components_are_sorted_and_marked_with_their_truth() -> None:
-    figure = plot_posterior(Gaussian(TRUTH, 3, short=True, prior=True), TRUTH)  # type: ignore[arg-type]
+    figure = plot_posterior(gaussian(3), TRUTH)
     amplitude, phase, frequency = figure.axes[3:]
     labels = [label.get_text() for label in amplitude.get_yticklabels()]
     assert [label.split()[0] for label in labels] == ["1", "2", "3"]
@@ -99,7 +85,7 @@ def unit_of(ax: Any) -> float:
 
 
 def test_fewer_components_than_the_truth() -> None:
-    figure = plot_posterior(Gaussian(TRUTH, 1, short=True, prior=True), TRUTH)  # type: ignore[arg-type]
+    figure = plot_posterior(gaussian(1), TRUTH)
     spectrum, amplitude = figure.axes[1], figure.axes[3]
     assert sum(line.get_marker() == "x" for line in amplitude.get_lines()) == 1
     marks = [line for line in spectrum.get_lines() if line.get_marker() == "x"]
@@ -109,7 +95,7 @@ def test_fewer_components_than_the_truth() -> None:
 @pytest.mark.parametrize("suffix", ["png", "svg", "pdf"])
 def test_files_are_reproducible(tmp_path: Path, suffix: str) -> None:
     for name in "ab":
-        post: Any = Gaussian(TRUTH[:1], 1, short=False, prior=True)
+        post = gaussian(1, short=False)
         save_figure(plot_posterior(post), tmp_path / f"{name}.{suffix}", dpi=40)
     a, b = ((tmp_path / f"{name}.{suffix}").read_bytes() for name in "ab")
     assert a[:4] in (b"\x89PNG", b"<?xm", b"%PDF")
@@ -123,10 +109,139 @@ def test_pyplot_and_global_style_are_left_alone(tmp_path: Path) -> None:
 
     before = dict(matplotlib.rcParams)
     had_pyplot = "matplotlib.pyplot" in sys.modules
-    post: Any = Gaussian(TRUTH[:1], 1, short=False, prior=True)
+    post = gaussian(1, short=False)
     save_figure(plot_posterior(post), tmp_path / "a.png", dpi=40)
     assert dict(matplotlib.rcParams) == before
     assert ("matplotlib.pyplot" in sys.modules) == had_pyplot
+
+
+# --- the family ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", list(KINDS))
+@pytest.mark.parametrize("k", [0, 2])
+def test_every_picture(tmp_path: Path, kind: str, k: int) -> None:
+    figure = gaussian(k).plot(kind, tmp_path / "a.svg")
+    assert (tmp_path / "a.svg").read_bytes().startswith(b"<?xml")
+    assert len(figure.axes) == 36 or (kind, k) != ("corner", 2)
+    empty = "no component to show" in texts(figure)
+    assert empty == (k == 0 and kind in ("overview", "components", "corner", "correlation"))
+
+
+def test_unknown_pictures_and_options_are_refused() -> None:
+    post = gaussian(1)
+    with pytest.raises(ValueError, match=r"overview, data, spectrum, .* received 'pie'"):
+        post.plot("pie")
+    for bad in (0, 2, 1.5):
+        with pytest.raises(ValueError, match=r"a component from 1 to 1, .* received"):
+            post.plot("corner", component=bad)
+    with pytest.raises(ValueError, match="amplitude, phase, frequency, received"):
+        post.plot("corner", parameters=["colour"])
+
+
+def test_upper_limit_in_the_spectrum() -> None:
+    """Where K = 0 is likely, and only there."""
+    quiet = gaussian_posterior([0.9, 0.1, 0.0, 0.0], present=0)
+    ax = quiet.plot("spectrum").axes[0]
+    lines = {str(line.get_label()): line for line in ax.get_lines()}
+    (name,) = [label for label in lines if "upper limit" in label]
+    assert name == "95 % upper limit of a tone, both streams"
+    limit = quiet.upper_limit()
+    assert limit is not None
+    np.testing.assert_array_equal(lines[name].get_ydata(), limit.amplitude)
+    assert "upper limit" not in texts(gaussian(1).plot("spectrum"))
+
+
+def test_existence_is_told_where_it_is_in_doubt() -> None:
+    post = gaussian_posterior([0.0, 0.1, 0.25, 0.65])
+    labels = [t.get_text() for t in post.plot("components").axes[0].get_yticklabels()]
+    assert "probability" not in labels[0]
+    assert "probability 0.90" in labels[1] and "probability 0.65" in labels[2]
+
+
+def corner_means(figure: Any) -> list[float]:
+    """Mean of each histogram on the diagonal of a corner plot of one posterior."""
+    size = int(np.sqrt(len(figure.axes)))
+    means = []
+    for i in range(size):
+        x, y = figure.axes[i * size + i].patches[0].get_xy()[:-1].T
+        means.append(float(np.average(x, weights=y + 1e-12)))
+    return means
+
+
+def test_corner_shows_the_parameters(seed: int) -> None:
+    post = gaussian(3)
+    figure = plot_corner(post, 2, truth=TRUTH)
+    assert len(figure.axes) == 9 and "truth" in texts(figure)
+    means = corner_means(figure)
+    assert means[0] == pytest.approx(TRUTH[1, 0], abs=0.02)
+    assert means[1] == pytest.approx(TRUTH[1, 1] - 2 * np.pi, abs=0.05)
+    assert "Hz" in texts(figure) and "$f_{2}$" in texts(figure)
+    assert len(plot_corner(post, parameters=["frequency"]).axes) == 9
+    assert len(plot_corner(post, k=2, parameters=["amplitude"]).axes) == 4
+
+
+def test_corner_of_two_methods_matches_their_components(seed: int) -> None:
+    """The second lists its components in another order; drawn over each other they agree."""
+    one = gaussian(3)
+    other = gaussian_posterior([0.0, 0.0, 0.0, 1.0], method="a sampler")
+    other.slots = Draws(3, {3: shuffled(one.sample(2000, 3, seed), seed)}, {3: np.ones(2000)})
+    figure = plot_corner(one, other=other, parameters=["amplitude"])
+    assert {"gaussian", "a sampler"} <= set(texts(figure).splitlines())
+    for i in range(3):
+        patches = figure.axes[4 * i].patches
+        assert len(patches) == 2
+        peaks = [p.get_xy()[:-1][p.get_xy()[:-1, 1].argmax(), 0] for p in patches]
+        assert abs(peaks[0] - peaks[1]) < 0.1
+    with pytest.raises(ValueError, match="was visited, one of 3, received 1"):
+        plot_corner(gaussian(1), other=other)
+
+
+def test_corner_of_many_components_shows_frequencies() -> None:
+    tones = np.stack([np.ones(5), np.zeros(5), np.linspace(2.55, 2.95, 5)], -1)
+    post = gaussian_posterior([0.0] * 5 + [1.0], tones=tones, widths=[0.05, 0.1, 1e-4], prior=None)
+    figure = plot_corner(post)
+    assert len(figure.axes) == 25 and r"\phi" not in texts(figure)
+
+
+def test_residual_of_a_good_and_a_bad_fit() -> None:
+    """Three tones explain the data; one leaves peaks above the line that noise hardly reaches."""
+    heights = []
+    for k in (3, 1):
+        figure = gaussian_posterior(
+            np.eye(4)[k].tolist(), present=3, widths=[0.005, 0.005, 1e-4]
+        ).plot("residual")
+        assert len(figure.axes) == 3 and "95 % of white noise" in texts(figure)
+        lines = {str(line.get_label()): line for line in figure.axes[-1].get_lines()}
+        line = next(v for name, v in lines.items() if "highest peak" in name)
+        heights.append(np.max(lines["residual"].get_ydata()) / line.get_ydata()[0])
+    assert heights[0] < 1 < heights[1]
+
+
+def test_residual_of_a_long_series_is_drawn_in_pieces() -> None:
+    from slotflow import Observation, Stream
+
+    post = gaussian_posterior([1.0, 0.0, 0.0, 0.0])
+    values = 0.3 * np.random.default_rng(0).standard_normal(20_000)
+    post.observation = Observation(Stream(values, 0.1))
+    figure = post.plot("residual")
+    assert len(figure.axes) == 2 and len(figure.axes[0].collections) == 1
+    assert "rms 1.0" in texts(figure) or "rms 0.99" in texts(figure)
+
+
+def test_correlation_matrix() -> None:
+    post = gaussian(3)
+    figure = post.plot("correlation")
+    np.testing.assert_array_equal(figure.axes[0].get_images()[0].get_array(), post.correlation())
+    labels = [t.get_text() for t in figure.axes[0].get_xticklabels()]
+    assert labels[:4] == ["$A_{1}$", r"$\phi_{1}$", "$f_{1}$", "$A_{2}$"]
+
+
+def test_many_values_of_k_are_cut_to_those_that_matter() -> None:
+    tones = np.tile(TRUTH[:1], (60, 1))
+    post = gaussian_posterior(np.eye(61)[30].tolist(), tones=tones, present=0)
+    ax = post.plot("k").axes[0]
+    assert len(ax.patches) == 7 and ax.get_xlim()[0] > 20
 
 
 def test_unknown_suffix_is_refused(tmp_path: Path) -> None:

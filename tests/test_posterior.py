@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -434,7 +433,7 @@ def test_sample_joint_of_different_k_is_independent() -> None:
 # ---------------------------------------------------------------- summary
 
 COLUMNS = (
-    ["slot"]
+    ["slot", "existence"]
     + [
         f"{name}_{what}"
         for name in ("amplitude", "phase", "frequency")
@@ -467,6 +466,8 @@ def test_summary_of_known_laws(seed: int) -> None:
     assert list(frame.columns) == COLUMNS
     assert frame.index.tolist() == [1, 2, 3] and frame.index.name == "component"
     assert frame["slot"].tolist() == [1, 2, 0]  # by frequency
+    # K = 1 holds the third of them, K = 2 the first and the third, K = 3 all.
+    np.testing.assert_allclose(frame["existence"], [0.5, 0.2, 1.0])
     centre, spread = FakeSlots.centre[[1, 2, 0]], FakeSlots.spread[[1, 2, 0]]
     wrapped = lambda x: (x + np.pi) % (2 * np.pi) - np.pi  # noqa: E731
     tail = stats.norm.ppf(0.95)
@@ -499,59 +500,11 @@ def test_summary_defaults_and_empty() -> None:
     post = posterior(FakeSlots(), [0, 0.1, 0.8, 0.1])
     assert len(post.summary()) == 2
     assert post.summary().equals(post.summary(k=2, n=2000, seed=0))
+    assert "upper_limit" not in post.summary().attrs
     empty = post.summary(k=0)
     assert len(empty) == 0 and list(empty.columns) == COLUMNS
     with pytest.raises(ValueError, match="n >= 1 draws, received 0"):
         post.summary(n=0)
-
-
-# ---------------------------------------------------------------- files
-
-
-def test_to_dataset(seed: int) -> None:
-    post = posterior(FakeSlots())
-    dataset = post.to_dataset(n=200, seed=seed)
-    theta, k = post.sample_joint(200, seed)
-    for i, (name, units) in enumerate((("amplitude", None), ("phase", "rad"), ("frequency", "Hz"))):
-        assert dataset[name].dims == ("draw", "component")
-        np.testing.assert_array_equal(dataset[name].values, theta[..., i])
-        if units:
-            assert dataset[name].attrs["units"] == units
-    np.testing.assert_array_equal(dataset["k"].values, k)
-    np.testing.assert_array_equal(dataset["k_probs"].values, post.k_probs)
-    assert dataset["k_value"].values.tolist() == [0, 1, 2, 3]
-    assert float(dataset["noise_std"]) == 0.1
-    assert dataset.attrs["method"] == "test" and dataset.attrs["seed"] == seed
-
-
-def test_save_writes_netcdf(tmp_path: Path, seed: int) -> None:
-    import xarray as xr
-
-    post, path = posterior(FakeSlots()), tmp_path / "posterior.nc"
-    post.save(path, n=100, seed=seed)
-    with xr.open_dataset(path, engine="h5netcdf") as read:
-        xr.testing.assert_identical(read.load(), post.to_dataset(n=100, seed=seed))
-    post.save(path, n=5, seed=seed)  # replaces
-    with xr.open_dataset(path, engine="h5netcdf") as read:
-        assert read.sizes["draw"] == 5
-    assert [p.name for p in tmp_path.iterdir()] == ["posterior.nc"]
-
-
-def test_failed_save_keeps_the_old_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
-) -> None:
-    post, path = posterior(FakeSlots()), tmp_path / "posterior.nc"
-    post.save(path, n=5)
-    before = path.read_bytes()
-
-    def fail(*args: object, **kwargs: object) -> None:
-        raise OSError("disk full")
-
-    monkeypatch.setattr("xarray.Dataset.to_netcdf", fail)
-    with pytest.raises(OSError, match="disk full"):
-        post.save(path, n=50)
-    assert path.read_bytes() == before
-    assert [p.name for p in tmp_path.iterdir()] == ["posterior.nc"]
 
 
 # ---------------------------------------------------------------- the rest

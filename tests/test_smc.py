@@ -13,6 +13,7 @@ import pytest
 import torch
 import typer
 import xarray as xr
+from scipy.stats import f as f_law
 from statistics_helpers import assert_mean, assert_same_law, assert_within
 from typer.testing import CliRunner
 
@@ -20,8 +21,9 @@ from slotflow import Prior, SlotFlow
 from slotflow.baselines.annealing import Annealing
 from slotflow.baselines.laplace_posterior import classical_posterior
 from slotflow.baselines.moves import StatePrior
-from slotflow.baselines.particles import Options, Tempered
+from slotflow.baselines.particles import Options, Tempered, tempered
 from slotflow.baselines.redraw import Redraw
+from slotflow.baselines.rjmcmc import rough_noise
 from slotflow.baselines.smc import _finished, effective_draws, smc
 from slotflow.baselines.tabulated import Tabulated
 from slotflow.cli import classical as classical_command
@@ -114,9 +116,43 @@ def test_effective_draws(seed: int) -> None:
     numbers = np.arange(1.0, 9.0)
     uneven = replace(one, log_z=np.log(numbers))
     assert uneven.log_evidence == pytest.approx(math.log(4.5))
-    assert uneven.error == pytest.approx(np.log(numbers).std(ddof=1) / math.sqrt(8))
+    spread = np.log(numbers).var(ddof=1)
+    assert uneven.error == pytest.approx(math.sqrt(math.log1p(math.expm1(spread) / 8)))
     upper = replace(one, log_z=np.log(np.array([1.0] * 7 + [3.0])))
     assert upper.error == pytest.approx(2 / 8 / 1.25)
+
+
+@pytest.mark.parametrize("spread", [0.2, 1.5])
+def test_the_error_of_the_evidence_is_its_scatter(spread: float, seed: int) -> None:
+    """Of islands whose ln Z is Gaussian; √(variance/n), which ignores how skew Z is, falls short of a wide one."""
+    rng = np.random.default_rng(seed)
+    none = np.zeros((8, 0, 3)), np.ones(8), np.zeros(8)
+    runs = [Tempered(*none, log_z) for log_z in spread * rng.standard_normal((4000, 8))]
+    scatter = float(np.std([run.log_evidence for run in runs]))
+    stated = math.sqrt(np.mean([run.error**2 for run in runs]))
+    plain = math.sqrt(np.mean([run.log_z.var(ddof=1) / 8 for run in runs]))
+    if spread < 1:
+        assert_within(stated, scatter, scatter / math.sqrt(8000) + 0.01 * stated)
+    else:  # rather too large, since exponentials of large variances dominate the mean square
+        assert plain < 0.8 * scatter < scatter < stated < 2 * scatter
+
+
+def test_evidences_of_repeated_runs_scatter_as_stated(seed: int) -> None:
+    """Over independent runs on three signals; a quarter of the stated error would be told from it."""
+    squares, stated = [], []
+    for i in range(3):
+        sim, statistics = signal(seed + i, 1)
+        table = Tabulated(statistics, Prior())
+        redraw = Redraw(table, Prior(), rough_noise(sim.observation(0), Prior()))
+        runs = [tempered(table, Prior(), 1, redraw, SMALL, j) for j in range(8)]
+        values = np.array([run.log_evidence for run in runs if run is not None])
+        squares += list((values - values.mean()) ** 2 * 8 / 7)
+        stated += [run.error**2 for run in runs if run is not None]
+    # 21 degrees of freedom above and 168 below.
+    ratio = float(np.mean(squares) / np.mean(stated))
+    low, high = f_law.isf([1 - 1e-5, 1e-5], 21, 168)
+    assert low < ratio < high
+    assert not low < 16 * ratio < high
 
 
 def test_where_it_ends() -> None:

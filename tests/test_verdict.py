@@ -11,6 +11,7 @@ from scipy import stats
 from tone_helpers import LONG, SHORT, model
 
 from slotflow import Prior
+from slotflow.exact import whiteness
 from slotflow.exact.laplace import fit
 from slotflow.exact.likelihood import Statistics
 from slotflow.exact.search import across_orders
@@ -70,6 +71,28 @@ def test_peaks_follow_their_law(seed: int) -> None:
     assert stats.kstest(p[p < 0.5] / 0.5, "uniform").pvalue > 1e-5
     wrong = -np.expm1(bins * np.log1p(-np.exp(-np.array(top))))  # as if the bins were all there is
     assert stats.kstest(wrong[wrong < 0.5] / 0.5, "uniform").pvalue < 1e-5
+
+
+@pytest.mark.parametrize("n", [200, 3001])
+def test_laws_are_those_of_scipy(n: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    for x in (rng.standard_normal(n), rng.exponential(size=n), rng.uniform(size=n)):
+        kurtosis, skewness = (check.p_value for check in whiteness._shape(x, "long"))
+        assert kurtosis == pytest.approx(stats.kurtosistest(x).pvalue, rel=1e-9, abs=1e-300)
+        assert skewness == pytest.approx(stats.skewtest(x).pvalue, rel=1e-9, abs=1e-300)
+        for check, pieces in zip(whiteness._steadiness(x, "long"), whiteness.PIECES, strict=False):
+            parts = np.array_split(x**2, pieces)
+            share, half = [p.sum() / (x**2).sum() for p in parts], [len(p) / 2 for p in parts]
+            law = stats.beta(np.array(half), n / 2 - np.array(half))
+            p = 2 * np.minimum(law.cdf(share), law.sf(share)).min()
+            assert check.p_value == pytest.approx(1 - (1 - p) ** pieces, rel=1e-6, abs=1e-12)
+    for ratio in (0.5, 1.1, 2.0):
+        law = stats.f(30, 4000)
+        p = 2 * min(law.cdf(ratio), law.sf(ratio))
+        assert whiteness._f_test(ratio, 30, 4000) == pytest.approx(p, rel=1e-9)
+    power = np.abs(np.fft.rfft(x)) ** 2 / n
+    fine = np.abs(np.fft.rfft(x, 4 * n)) ** 2 / n
+    np.testing.assert_allclose(fine[::4][: n // 2 + 1], power, atol=1e-9)
 
 
 def test_what_the_model_explains_is_no_misfit(seed: int) -> None:

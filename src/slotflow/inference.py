@@ -99,12 +99,14 @@ def _amortized(
 ) -> list[Posterior]:
     """The network's answers; the model's mode is left as it was."""
     was_training = model.training
-    model.eval()
+    if was_training:  # a walk through all modules, which takes its time
+        model.eval()
     try:
         with _threads(threads), torch.inference_mode():
             return model._infer_batch(chunk, prior, k_prior)
     finally:
-        model.train(was_training)
+        if was_training:
+            model.train()
 
 
 @contextmanager

@@ -13,7 +13,6 @@ import os
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +21,7 @@ import numpy as np
 from slotflow.formats import find_files, open_table
 from slotflow.sampling import LONGEST_GAP
 from slotflow.series import Choices, read_series
+from slotflow.signals import open_signals
 from slotflow.streams import Observation, Stream
 
 if TYPE_CHECKING:
@@ -156,31 +156,19 @@ def read_observations(
         fill: How to fill missing samples.
         max_gap: Longest run of samples to fill.
     """
-    choices = Choices(dt, column, dataset, time_unit, fill, max_gap)
-    with open_table(path, untimed=dt is not None and column is not None) as table:
-        series = read_series(table, "long", choices)
-        reference = series.reference(t_ref)
-        longs = series.streams(choices, reference, t_ref is not None)
-        holds_both = not table.columns and {"long", "short"} <= set(table.names)
-        if short_path is None and not (holds_both and dataset in (None, "long")):
-            return [Observation(long) for long in longs]
-    choices = Choices(dt_short, None, None, time_unit, fill, max_gap)
-    if short_path is None:
-        short_path, choices = path, replace(choices, dataset="short")
-    with open_table(short_path) as table:
-        other = read_series(table, "short", choices)
-        if other.start is not None and series.start is not None and other.dated != series.dated:
-            raise ValueError(
-                "expected the time stamps of both streams on one clock, received dates in one file and numbers "
-                "in the other; write both alike."
-            )
-        shorts = other.streams(choices, reference, t_ref is not None)
-    if len(longs) != len(shorts):
-        raise ValueError(
-            f"{path}: expected as many short streams as long ones, received {len(longs)} long and "
-            f"{len(shorts)} short; check the rows of both arrays."
-        )
-    return [Observation(*pair) for pair in zip(longs, shorts, strict=True)]
+    with open_signals(
+        path,
+        dt,
+        short_path,
+        dt_short,
+        column=column,
+        dataset=dataset,
+        t_ref=t_ref,
+        time_unit=time_unit,
+        fill=fill,
+        max_gap=max_gap,
+    ) as signals:
+        return signals.all()
 
 
 def write_simulation(path: PathLike, simulation: Simulation) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Unpack, overload
+from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
 import torch
 from torch import nn
@@ -18,6 +18,7 @@ from slotflow.priors import Prior
 from slotflow.streams import Observation, as_list
 
 if TYPE_CHECKING:
+    from slotflow.band_posterior import BandPosterior
     from slotflow.exact.refine import RefinedPosterior
 
 __all__ = ["DEFAULT", "SlotFlow", "pretrained_names"]
@@ -223,6 +224,26 @@ class SlotFlow(nn.Module):
             **options: The other keywords of `infer`.
         """
         return posteriors(self, as_list(observations), refine=refine, **options)
+
+    def infer_band(
+        self,
+        observation: Observation,
+        prior: Prior,
+        *,
+        refine: bool = True,
+        **options: Any,
+    ) -> BandPosterior:
+        """Posterior of a band of any width, analysed in overlapping windows (docs/wide-bands.md).
+
+        Args:
+            observation: What was measured.
+            prior: The prior; its band may have any width, and its p(K) is that of each window, K = 0 among them.
+            refine: As in `infer`.
+            **options: The other keywords of `infer`; a time budget is that of one window.
+        """
+        from slotflow.windows import infer_band
+
+        return infer_band(self, observation, prior, refine=refine, **options)
 
     def _start(self, prior: Prior, refine: bool) -> Prior:
         """The prior under which the network answers, given the stated one; refuses one that it cannot start from.

@@ -1,69 +1,36 @@
-r"""The posterior p(K, Θ | x): probabilities of K, draws, densities, summaries, files.
+"""The posterior p(K, Θ | x): probabilities of K, draws, densities, tables, files and pictures.
 
-Given K, slot k has a density q_k(θ) of its own and the draws of different slots are independent (paper, eq. 9). As a
-statement about labelled tuples it is symmetrized over the K! ways to assign components to slots (theorem 4.1):
-
-.. math::
-    q(\theta_1, \dots, \theta_K, K \mid x)
-    = q(K \mid x) \, \frac{1}{K!} \sum_{\pi \in S_K} \prod_k q_{\pi(k)}(\theta_k) ,
-
-a matrix permanent. All its terms are positive, so the recursion over subsets, P(S ∪ {i}) += P(S) q_i(θ_{|S|+1}), is
-stable in logarithms and costs K 2^K instead of K!.
+The class is a front: densities of tuples are in `tuples`, labels of components in `alignment`, tables in `summaries`
+and `export`, upper limits in `limits`, files in `posterior_file` and `loaded`, pictures in `plots/`.
 """
 
 from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from slotflow.priors import Prior
 from slotflow.streams import Observation
-from slotflow.summaries import PARAMETERS, correlation, dataset, summarize
+from slotflow.summaries import PARAMETERS, correlation, summary
+from slotflow.tuples import CentredSlots, JointSlots, Slots, log_permanent
 
 if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
+    from matplotlib.figure import Figure
 
+    from slotflow.alignment import Alignment
     from slotflow.exact.birth import BirthProposal
     from slotflow.exact.refine import RefinedPosterior
     from slotflow.exact.verdict import Verdict
+    from slotflow.limits import UpperLimit
+    from slotflow.loaded import LoadedPosterior
 
 __all__ = ["PARAMETERS", "CentredSlots", "JointSlots", "Posterior", "Slots", "log_permanent"]
-
-
-class Slots(Protocol):
-    """The per-slot densities behind a Posterior."""
-
-    k_max: int
-
-    def sample(self, n: int, k: int, seed: int) -> NDArray[np.float64]:
-        """Draws, (n, k, 3)."""
-
-    def log_prob(self, theta: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Log density of component j under slot i, (n, k, 3) to (n, k, k), index (draw, i, j)."""
-
-    def constrained_fraction(self, k: int) -> float:
-        """Share of raw draws outside the constraints."""
-
-
-@runtime_checkable
-class CentredSlots(Slots, Protocol):
-    """Densities that know their components' places without a draw."""
-
-    def centres(self, k: int) -> NDArray[np.float64]:
-        """Best estimate of k components, (k, 3)."""
-
-
-@runtime_checkable
-class JointSlots(Slots, Protocol):
-    """Densities of components that are not independent of each other."""
-
-    def joint_log_prob(self, theta: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Log density of labelled tuples given K, (n, k, 3) to (n,)."""
 
 
 class Posterior:
@@ -109,6 +76,31 @@ class Posterior:
     def k_map(self) -> int:
         """Most probable K."""
         return int(self.k_probs.argmax())
+
+    @property
+    def has_data(self) -> bool:
+        """Whether `observation` is there; it may be missing from a file."""
+        return True
+
+    @property
+    def unit(self) -> str:
+        """Unit of the data, empty if unknown."""
+        return self.observation.long.unit
+
+    @property
+    def t_ref(self) -> float:
+        """The instant on the data's clock that phases refer to, in seconds."""
+        return self.observation.t_ref
+
+    @property
+    def resolution(self) -> float:
+        """1/T of the long stream in Hz; 0 if it is not known."""
+        return 1 / self.observation.long.duration
+
+    @property
+    def filled_samples(self) -> int:
+        """How many samples of the data were no measurements."""
+        return sum(b - a + 1 for s in self.observation.streams for a, b in s.filled)
 
     @property
     def verdict(self) -> Verdict:
@@ -220,10 +212,12 @@ class Posterior:
         return self.slots.constrained_fraction(self._k(k))
 
     def summary(self, k: int | None = None, n: int = 2000, seed: int = 0) -> pd.DataFrame:
-        """One row per component: median, sd, 5 % and 95 % of each parameter, and the verdict.
+        """One row per component given K: existence, median, sd, 5 % and 95 % of each parameter, and the verdict.
 
-        The verdict's word is a column, its reason is in the table's `attrs["verdict"]`. Phases are summarized around
-        their circular mean; their 5 % point may exceed the 95 % one where the interval crosses 0.
+        `existence` is the probability that the component is there, whatever K is (`alignment.py`). The verdict's word
+        is a column, its reason is in `attrs["verdict"]`; `attrs["upper_limit"]` has the limits on amplitude where
+        K = 0 is likely. Phases are summarized around their circular mean; their 5 % point may exceed the 95 % one
+        where the interval crosses 0.
 
         Args:
             k: Number of components; k_map if None.
@@ -232,7 +226,32 @@ class Posterior:
         """
         if n < 1:
             raise ValueError(f"summary expects n >= 1 draws, received {n}.")
-        return summarize(self.sample(n, k, seed), str(self.verdict))
+        return summary(self, self._k(k), n, seed)
+
+    def aligned(self, n: int = 2000, seed: int = 0) -> Alignment:
+        """Joint draws over all K whose columns are components, the same in all draws, with their existence."""
+        from slotflow.alignment import align
+
+        return align(*self.sample_joint(n, seed), self.k_probs, self.resolution)
+
+    def upper_limit(
+        self, frequency: ArrayLike | None = None, credibility: float = 0.95
+    ) -> UpperLimit | None:
+        """The largest credible amplitude of a lone tone at each frequency; None unless p(K = 0 | x) > 0.1.
+
+        Args:
+            frequency: In Hz, (m,); by default four per bin over the prior's band.
+            credibility: Probability of a smaller amplitude.
+        """
+        from slotflow.limits import upper_limit
+
+        return upper_limit(self, frequency, credibility)
+
+    def residual(self) -> list[NDArray[np.float64]]:
+        """Each stream's data minus the best draw of the most probable K, over the stream's noise ratio, (N_s,)."""
+        from slotflow.residual import best_draw, residual
+
+        return residual(self, best_draw(self))
 
     def correlation(
         self, k: int | None = None, n: int = 4000, seed: int = 0
@@ -251,10 +270,52 @@ class Posterior:
         """
         if n < 2:
             raise ValueError(f"correlation expects n >= 2 draws, received {n}.")
-        return correlation(self.sample(n, k, seed))
+        return correlation(self.sample(n, k, seed), self.resolution)
+
+    def plot(
+        self, kind: str = "overview", path: str | Path | None = None, **options: Any
+    ) -> Figure:
+        """A picture: overview, data, spectrum, k, components, corner, residual or correlation.
+
+        Args:
+            kind: Which one.
+            path: File to write it to as well: .png, .svg or .pdf.
+            **options: Of that picture (`plots/`), such as `truth=`, `band=`, `component=` or `other=`.
+        """
+        from slotflow.plots.family import plot
+
+        return plot(self, kind, path, **options)
+
+    def to_dataframe(self, n: int = 1000, seed: int = 0) -> pd.DataFrame:
+        """One row per draw and component of joint draws, with the component's label and existence."""
+        from slotflow.export import to_dataframe
+
+        return to_dataframe(self, n, seed)
+
+    def to_catalogue(
+        self, path: str | Path | None = None, n: int = 4000, seed: int = 0
+    ) -> pd.DataFrame:
+        """One row per component over all K: existence, medians, intervals, covariance; to .csv or .parquet as well."""
+        from slotflow.export import to_catalogue
+
+        return to_catalogue(self, path, n, seed)
+
+    def to_arviz(self, n: int = 1000, seed: int = 0) -> Any:
+        """ArviZ's InferenceData (before 1.0) or DataTree of joint draws, NaN where a draw lacks a component."""
+        from slotflow.export import to_arviz
+
+        return to_arviz(self, n, seed)
+
+    def to_eryn(self, n: int = 1000, seed: int = 0) -> dict[str, NDArray[Any]]:
+        """Joint draws as Eryn keeps them: coords (n, K_max, 3), inds (n, K_max), nleaves (n,)."""
+        from slotflow.export import to_eryn
+
+        return to_eryn(self, n, seed)
 
     def to_dataset(self, n: int = 1000, seed: int = 0) -> xr.Dataset:
-        """Equally weighted joint draws, p(K | x) and the verdict as an xarray Dataset with units."""
+        """Equally weighted joint draws, p(K | x), data and verdict as an xarray Dataset with units."""
+        from slotflow.posterior_file import dataset
+
         return dataset(self, n, seed)
 
     def extra_variables(self, n: int, seed: int) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -262,11 +323,17 @@ class Posterior:
         return {}, {}
 
     def save(self, path: str | Path, n: int = 1000, seed: int = 0) -> None:
-        """Writes `to_dataset` to a NetCDF file, atomically."""
-        from slotflow.io import atomic_path
+        """Writes `to_dataset` to a NetCDF file, whole or not at all."""
+        from slotflow.posterior_file import write
 
-        with atomic_path(path) as temporary:
-            self.to_dataset(n, seed).to_netcdf(temporary, engine="h5netcdf")
+        write(self, path, n, seed)
+
+    @staticmethod
+    def load(path: str | Path) -> LoadedPosterior:
+        """Reads what `save` wrote, of any method and version; no weights are needed, nothing is executed."""
+        from slotflow.loaded import load
+
+        return load(path)
 
     def _k(self, k: int | None) -> int:
         if k is None:
@@ -276,27 +343,3 @@ class Posterior:
                 f"expected a whole number of components in 0..{self.k_max}, received {k!r}."
             )
         return int(k)
-
-
-def log_permanent(log_matrix: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Logarithm of Σ_π Π_j exp(M[π(j), j]) for matrices of log entries.
-
-    Args:
-        log_matrix: (n, k, k), −inf allowed.
-
-    Returns:
-        (n,).
-    """
-    n, k = log_matrix.shape[:2]
-    subsets = np.arange(2**k)
-    sizes = np.array([bin(s).count("1") for s in subsets])
-    total = np.full((2**k, n), -np.inf)
-    total[0] = 0.0
-    for j in range(k):
-        before = subsets[sizes == j]
-        for i in range(k):
-            free = before[(before >> i) & 1 == 0]
-            after = free | (1 << i)
-            total[after] = np.logaddexp(total[after], total[free] + log_matrix[:, i, j])
-    result: NDArray[np.float64] = total[-1]
-    return result

@@ -25,11 +25,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slotflow.sampling import fill_gaps
-from slotflow.streams import Stream
+from slotflow.streams import Observation, Stream
 
 __all__ = [
     "Band",
     "Description",
+    "check_scale",
     "describe",
     "detrend",
     "fill_gaps",
@@ -48,6 +49,11 @@ LEAKAGE = 1e-6
 """Share of a peak's power below which other bins are its leakage."""
 FALSE_ALARM = 1e-3
 """Chance that noise alone passes for a peak somewhere."""
+
+LARGEST, SMALLEST = 1e10, 1e-12
+"""Largest and smallest size of data in units of the largest amplitude that the prior allows."""
+EXTREME = 1e140
+"""Numbers beyond it, or below its inverse, have no square."""
 
 Array = NDArray[np.float64]
 
@@ -242,6 +248,24 @@ def strongest_band(stream: Stream, bins: int = 150) -> Band:
     edges = [round(place / stream.duration, digits) for place in (low, low + width)]
     found = float(power[peak]) / level
     return Band(edges[0], edges[1], peak / stream.duration, found, significant)
+
+
+def check_scale(observation: Observation, amplitude: tuple[float, float]) -> None:
+    """Refuses data that are not of the size that a prior speaks of: their squares would be no numbers.
+
+    Args:
+        observation: The data.
+        amplitude: The prior's bounds of A.
+    """
+    for stream in observation.streams:
+        size = float(np.abs(stream.values).max())
+        within = 1 / EXTREME < size < EXTREME and 1 / EXTREME < amplitude[1] < EXTREME
+        if size > 0 and not (within and SMALLEST < size / amplitude[1] < LARGEST):
+            raise ValueError(
+                f"expected data of about the size of the prior's amplitudes, which reach up to {amplitude[1]:.4g}, "
+                f"received samples of up to {size:.4g}; state the amplitudes in the data's units (Prior.amplitude, on "
+                "the command line --amplitude), or scale the data."
+            )
 
 
 def _scaled(stream: Stream) -> tuple[float, Array]:

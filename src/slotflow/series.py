@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from slotflow.sampling import LONGEST_GAP, even_step, fill_gaps, missing_stamps
 from slotflow.streams import Stream
-from slotflow.tables import Array, Table
+from slotflow.tables import Array, Rows, Table
 from slotflow.timestamps import AUXILIARY, Stamps, parse_date, print_date, to_seconds
 
 __all__ = ["Choices", "Series", "read_series"]
@@ -51,7 +51,7 @@ class Choices:
 class Series:
     """An array of a file and its sampling instants, before its times are referred to anything."""
 
-    rows: list[Array]
+    rows: Rows
     """The signals, (n,) each."""
     dt: float
     """Step in seconds."""
@@ -75,7 +75,7 @@ class Series:
         """
         start = self.start or 0.0
         if t_ref is None:
-            far = abs(start) > EPOCH * self.rows[0].size * self.dt
+            far = abs(start) > EPOCH * self.rows.size * self.dt
             return start if self.dated or far else 0.0
         ticks = parse_date(t_ref) if isinstance(t_ref, str) and self.dated else None
         try:
@@ -88,12 +88,25 @@ class Series:
         return found
 
     def streams(self, choices: Choices, t_ref: float, stated: bool) -> list[Stream]:
-        """The signals as streams whose times count from t_ref, missing samples filled if the caller says how.
+        """All signals as streams; the first one that cannot be used is refused.
 
         Args:
             choices: What the caller says.
             t_ref: The instant that phases refer to.
             stated: Whether the caller chose it; else signals without a clock begin at t = 0.
+        """
+        found = self.each(0, self.rows.count, choices, t_ref, stated)
+        for stream in found:
+            if isinstance(stream, ValueError):
+                raise stream
+        return [stream for stream in found if isinstance(stream, Stream)]
+
+    def each(
+        self, first: int, last: int, choices: Choices, t_ref: float, stated: bool
+    ) -> list[Stream | ValueError]:
+        """The signals first, …, last − 1 as streams whose times count from t_ref, or why one cannot be used.
+
+        Missing samples are filled if the caller says how.
         """
         unclocked = -t_ref if stated and t_ref else 0.0
         t0 = unclocked if self.start is None else self.start - t_ref
@@ -101,8 +114,8 @@ class Series:
         if t_ref:
             date = f" ({print_date(t_ref)})" if self.dated and abs(t_ref) < 2**33 else ""
             notes += (f"phases refer to t_ref = {t_ref!r} s{date}",)
-        found = []
-        for i, row in enumerate(self.rows):
+        found: list[Stream | ValueError] = []
+        for i, row in enumerate(self.rows.read(first, last), first):
             try:
                 values, filled = self._filled(row, choices)
                 own = notes
@@ -111,8 +124,9 @@ class Series:
                     own += (f"{count} of {values.size} samples missing, filled ({choices.fill})",)
                 found.append(Stream(values, self.dt, t0, None, t_ref, self.unit, filled, own))
             except ValueError as error:
-                row_name = f"row {i + 1} of {len(self.rows)}: " if len(self.rows) > 1 else ""
-                raise ValueError(f"{row_name}{error}") from error
+                several = self.rows.count > 1
+                row_name = f"row {i + 1} of {self.rows.count}: " if several else ""
+                found.append(ValueError(f"{row_name}{error}"))
         return found
 
     def _filled(self, row: Array, choices: Choices) -> tuple[Array, tuple[tuple[int, int], ...]]:
@@ -143,10 +157,8 @@ def read_series(table: Table, role: str, choices: Choices) -> Series:
             "a text table or WAV file has no datasets; name the column with column instead."
         )
     name = _series_name(table, role, choices.column if table.columns else choices.dataset)
-    values = table.get(name)
-    rows = list(values) if values.ndim == 2 and values.size else [values]
     with np.errstate(all="ignore"):  # what overflows is refused as not finite
-        return _on_grid(table, name, role, rows, choices)
+        return _on_grid(table, name, role, table.rows(name), choices)
 
 
 def _series_name(table: Table, role: str, wanted: str | int | None) -> str:
@@ -176,9 +188,9 @@ def _series_name(table: Table, role: str, wanted: str | int | None) -> str:
     return series[0]
 
 
-def _on_grid(table: Table, name: str, role: str, rows: list[Array], choices: Choices) -> Series:
+def _on_grid(table: Table, name: str, role: str, rows: Rows, choices: Choices) -> Series:
     """Joins rows of n samples with their grid, after a check that all accounts of its step agree."""
-    n = rows[0].size
+    n = rows.size
     steps = {} if choices.dt is None else {"dt as given": float(choices.dt)}
     if table.step is not None:
         steps["the sampling rate in the file"] = table.step

@@ -15,12 +15,34 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Array", "Table", "as_text", "check_size", "foreign"]
+__all__ = ["Array", "Rows", "Table", "as_text", "check_size", "foreign"]
 
 Array = NDArray[Any]
 
 LARGEST = 2**28
 """Most numbers in one array: a small damaged file may promise any number of them."""
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The rows of an array, read when they are asked for.
+
+    Args:
+        count: How many there are.
+        size: Numbers in each.
+        read: Gives the rows first, …, last − 1.
+    """
+
+    count: int
+    size: int
+    read: Callable[[int, int], list[Array]]
+
+    @classmethod
+    def of(cls, values: Array) -> Rows:
+        """Those of an array in memory: its rows if it has two dimensions, else itself."""
+        if values.ndim == 2 and values.size:
+            return cls(len(values), values.shape[1], lambda first, last: list(values[first:last]))
+        return cls(1, values.size, lambda first, last: [values][first:last])
 
 
 @dataclass(frozen=True)
@@ -38,6 +60,7 @@ class Table:
         units: Units by name, as they are written in the file.
         resolution: Worth of the last printed digit of the time stamps, in their unit.
         notes: What the reader did to the numbers, in words.
+        slices: Gives the rows of a two-dimensional array without reading all of it; None where it cannot.
     """
 
     names: list[str]
@@ -50,6 +73,12 @@ class Table:
     units: Mapping[str, str] = field(default_factory=dict)
     resolution: float = 0.0
     notes: tuple[str, ...] = ()
+    slices: Callable[[str], Rows | None] | None = None
+
+    def rows(self, name: str) -> Rows:
+        """The rows of an array; one row if it has one dimension."""
+        found = None if self.slices is None else self.slices(name)
+        return Rows.of(self.get(name)) if found is None else found
 
     def find(self, name: str, role: str, *bases: str) -> str | None:
         """Finds what belongs to a series: ``dt`` in its attributes, beside it or at the root."""

@@ -24,6 +24,7 @@ from slotflow.encoders.window import Spectrum, spectrum
 from slotflow.exact.likelihood import Statistics
 from slotflow.model import SlotFlow
 from slotflow.posterior import Posterior
+from slotflow.preprocess import check_scale
 from slotflow.priors import Prior
 from slotflow.recount import Recount
 from slotflow.simulate import Simulation
@@ -198,6 +199,7 @@ class ZoomSlotFlow(SlotFlow):
     def _check(self, obs: Observation, prior: Prior) -> None:
         """Refuses what the network cannot analyse."""
         self._check_band(obs.long.grid, prior)
+        check_scale(obs, prior.amplitude)
 
     def _check_band(self, grid: Grid, prior: Prior) -> None:
         low, high = prior.frequency
@@ -217,7 +219,7 @@ class ZoomSlotFlow(SlotFlow):
             raise ValueError(
                 f"expected a band of at most {self.sizes.bins} bins of 1/T, received {low:g}–{high:g} Hz over T = "
                 f"{grid.duration:g} s, which is {width:.1f}; narrow the prior's frequency range to "
-                f"{self.sizes.bins / grid.duration:g} Hz or analyse it in pieces."
+                f"{self.sizes.bins / grid.duration:g} Hz or call infer_band, which analyses it in windows."
             )
         if prior.k_max > self.k_max:
             raise ValueError(
@@ -244,5 +246,5 @@ def _median_level(view: Spectrum, grid: Grid) -> Tensor:
     """A first σ from the median power of the window, (B,): tones fill a small share of it."""
     power = (view.z[:, :, ::2].double() ** 2).sum(1)  # (B, bins)
     valid = power > 0
-    middle = torch.where(valid, power, math.nan).nanmedian(-1).values
+    middle = torch.where(valid, power, math.nan).nanmedian(-1).values.nan_to_num()  # zeros alone: 0
     return (middle / (2 * math.log(2))).sqrt() * view.largest * math.sqrt(grid.n / 2)

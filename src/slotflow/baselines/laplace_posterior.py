@@ -16,10 +16,11 @@ import torch
 from slotflow.baselines.classical import Classical, classical
 from slotflow.exact.evidence import gaussian_draws
 from slotflow.exact.likelihood import Statistics
-from slotflow.exact.target import Array, residuals, to_z
+from slotflow.exact.target import Array
 from slotflow.exact.verdict import Verdict, check_residual, judge
 from slotflow.posterior import Posterior
 from slotflow.priors import Prior
+from slotflow.residual import residual
 from slotflow.streams import Observation
 
 __all__ = ["LaplaceDraws", "LaplacePosterior", "classical_posterior"]
@@ -130,8 +131,7 @@ class LaplacePosterior(Posterior):
 
     def residual(self) -> list[Array]:
         """Each stream's data minus the best fit of the most probable K, over the stream's noise ratio, (N_s,)."""
-        statistics = Statistics.from_observation(self.observation)
-        return residuals(statistics, to_z(self._best, statistics.reference))
+        return residual(self, self._best)
 
     def extra_variables(self, n: int, seed: int) -> tuple[dict[str, Any], dict[str, Any]]:
         """Evidences, BIC, and σ of each draw, for `to_dataset`."""
@@ -139,7 +139,11 @@ class LaplacePosterior(Posterior):
         for k, rows, k_seed in self._plan(n, seed):
             sigma[rows] = self.sample_sigma(rows.size, k, k_seed)
         variables = {
-            "sigma": (("draw",), sigma, {"units": "data units", "long_name": "noise level"}),
+            "sigma": (
+                ("draw",),
+                sigma,
+                {"units": self.unit or "data units", "long_name": "noise level"},
+            ),
             "log_evidence": (("k_value",), self.log_z, {"long_name": "ln Z_K by Laplace"}),
             "bic": (("k_value",), self.bic, {"long_name": "Bayesian information criterion"}),
         }

@@ -52,6 +52,8 @@ RATE = 0.25
 """Share of the steps to be accepted, which their size adapts to."""
 FEWEST = 8
 """Particles that an island needs: four in each half."""
+LARGEST = 700.0
+"""Variance of ln Z beyond which its exponential overflows; such a Z says nothing."""
 
 
 @dataclass(frozen=True)
@@ -122,13 +124,16 @@ class Tempered:
 
     @property
     def error(self) -> float:
-        """Standard error of ln Z from the islands' scatter: that of Z over Z or that of ln Z, whichever is larger.
+        """Standard error of ln Z from the islands' scatter, the larger of two.
 
-        The law of Z_i is skew: few islands seldom show its upper tail, and the first of the two is then too small.
+        One is the standard error of Z over Z. The law of Z_i is skew, though: few islands seldom show its upper tail,
+        and that error is then too small. The other takes ln Z_i for Gaussian of the variance v that is seen: the mean
+        of n such Z_i has the relative variance (e^v − 1)/n, and its logarithm about ln(1 + (e^v − 1)/n).
         """
         islands = len(self.log_z)
         scatter = max(islands * float((self.weights**2).sum()) - 1, 0.0) / (islands - 1)
-        return math.sqrt(max(scatter, float(self.log_z.var(ddof=1)) / islands))
+        variance = min(float(self.log_z.var(ddof=1)), LARGEST)
+        return math.sqrt(max(scatter, math.log1p(math.expm1(variance) / islands)))
 
 
 def tempered(

@@ -9,15 +9,17 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from slotflow.exact.likelihood import Statistics
-from slotflow.exact.target import Array, residuals, to_z
+from slotflow.exact.target import Array
 from slotflow.exact.verdict import Verdict, check_residual, judge
 from slotflow.posterior import Posterior
 from slotflow.priors import Prior
+from slotflow.residual import best_draw
 from slotflow.streams import Observation
 
 __all__ = ["Draws", "SampledPosterior", "Sampling"]
@@ -38,14 +40,17 @@ class Draws:
     """Noise level of the same draws, (n_K,)."""
 
     def rows(self, n: int, k: int, seed: int) -> NDArray[np.int64]:
-        """Which draws to hand out, (n,): none twice while there are enough."""
+        """Which draws to hand out, (n,): none a second time before all were there once."""
         size = len(self.theta.get(k, ()))
         if size == 0:
             visited = ", ".join(str(j) for j in sorted(self.theta))
             raise ValueError(
-                f"expected a K that the sampler visited ({visited}), received {k}; run it longer or choose another."
+                f"expected a K that was visited, one of {visited or 'none'}, received {k}: there are no draws of it; "
+                "sample or save more draws, or choose another."
             )
-        return np.random.default_rng(seed).choice(size, n, replace=n > size)
+        rng = np.random.default_rng(seed)
+        again = [rng.permutation(size) for _ in range(n // size)]
+        return np.concatenate([*again, rng.choice(size, n % size, replace=False)])
 
     def sample(self, n: int, k: int, seed: int) -> Array:
         """Draws, (n, k, 3)."""
@@ -141,26 +146,19 @@ class SampledPosterior(Posterior):
         rows = self.slots.rows(n, chosen, seed)
         return self.slots.sigma[chosen][rows]
 
-    def residual(self) -> list[Array]:
-        """Each stream's data minus the best draw of the most probable K, over the stream's noise ratio, (N_s,)."""
-        statistics = Statistics.from_observation(self.observation)
-        return residuals(statistics, to_z(self._best(statistics), statistics.reference))
-
-    def _best(self, statistics: Statistics) -> Array:
-        """The draw of the most probable K with the smallest RSS, (K, 3)."""
-        import torch
-
-        theta = self.slots.theta[self.k_map]
-        some: Array = theta[:: max(1, len(theta) // 2000)]
-        best = int(statistics.rss(torch.from_numpy(some)[None])[0].argmin()) if self.k_map else 0
-        chosen: Array = some[best]
-        return chosen
+    def extra_variables(self, n: int, seed: int) -> tuple[dict[str, Any], dict[str, Any]]:
+        """σ of each draw and the effective share of draws, for `to_dataset`."""
+        sigma = np.full(n, np.nan)
+        for k, rows, k_seed in self._plan(n, seed):
+            sigma[rows] = self.sample_sigma(rows.size, k, k_seed)
+        words = {"units": self.unit or "data units", "long_name": "noise level"}
+        return {"sigma": (("draw",), sigma, words)}, {"ess": self.ess}
 
     def _judge(self) -> Verdict:
         assert self.prior is not None
         statistics, s = Statistics.from_observation(self.observation), self.sampling
         verdict = judge(
-            check_residual(statistics, self._best(statistics), self.prior.frequency),
+            check_residual(statistics, best_draw(self), self.prior.frequency),
             refined=True,
             ess=1.0,
             pareto_k=0.0,

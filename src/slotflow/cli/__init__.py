@@ -1,4 +1,4 @@
-"""The command line: ``slotflow demo | simulate | train | infer | evaluate | reproduce | info``, and the baselines.
+"""The command line: ``slotflow demo | simulate | train | infer | evaluate | reproduce | info | doctor``, and baselines.
 
 Results go to standard output (as one JSON document with ``--json``), progress and errors to standard
 error. Exit codes: 0 done, 1 failed, 2 bad input, 130 stopped by Ctrl-C. A ValueError or an OSError
@@ -20,6 +20,7 @@ from slotflow import __version__
 from slotflow.cli import (
     classical,
     demo,
+    doctor,
     evaluate,
     infer,
     info,
@@ -56,7 +57,9 @@ class Commands(TyperGroup):
 app = typer.Typer(
     cls=Commands,
     name="slotflow",
-    help="How many sinusoids are in a time series, and the posterior of each one.",
+    help="How many sinusoids are in a time series, and the posterior of each one.\n\n"
+    "Every command has --help with examples. To complete commands and options with the Tab key: "
+    "slotflow --install-completion (bash, zsh, fish, PowerShell).",
     no_args_is_help=True,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
@@ -72,6 +75,7 @@ app.command("smc", help=smc.HELP)(smc.run)
 app.command("evaluate", help=evaluate.HELP)(evaluate.run)
 app.command("reproduce", help=reproduce.HELP)(reproduce.run)
 app.command("info", help=info.HELP)(info.run)
+app.command("doctor", help=doctor.HELP)(doctor.run)
 
 
 def main() -> None:

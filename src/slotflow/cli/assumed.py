@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -31,6 +31,7 @@ __all__ = [
     "assumed_record",
     "print_assumed",
     "proposed_band",
+    "start_band",
     "unlikely",
     "untrained",
 ]
@@ -43,7 +44,7 @@ Stated = dict[str, Any]
 
 def assumed_prior(
     network: SlotFlow,
-    observations: Sequence[Observation],
+    observations: Iterable[Observation],
     stated: Stated,
     k_prior: list[float] | dict[int, float] | None = None,
 ) -> Prior:
@@ -51,8 +52,8 @@ def assumed_prior(
 
     Args:
         network: The model, whose own prior fills the gaps.
-        observations: Those of the file, all sampled alike.
-        stated: What the flags say.
+        observations: Those of the file, all sampled alike, at least one.
+        stated: What flags and prior file say.
         k_prior: p(K) if it is given: no more components than it allows need room in the band.
 
     Returns:
@@ -60,7 +61,7 @@ def assumed_prior(
     """
     own = network.config.prior
     given = {name: value for name, value in stated.items() if value is not None}
-    obs = observations[0]
+    obs = next(iter(observations))
     if isinstance(network, ZoomSlotFlow):
         if "min_separation" not in given:
             ratio = network.config.long.duration / obs.long.duration
@@ -73,50 +74,66 @@ def assumed_prior(
     if "k_min" in given or "k_max" in given:
         given["k_probs"] = None
     prior = dataclasses.replace(own, **given)
-    return prior if "sigma" in given else _with_noise(prior, observations)
+    if "sigma" in given or not isinstance(network, ZoomSlotFlow):
+        return prior  # a model that knows its own prior alone is not asked under another
+    return _with_noise(prior, observations)
 
 
-def _with_noise(prior: Prior, observations: Sequence[Observation]) -> Prior:
+def _with_noise(prior: Prior, observations: Iterable[Observation]) -> Prior:
     """The prior; where a signal's noise lies outside its σ or far below, one from 0 to three times the largest."""
     low, high = prior.sigma
-    levels = []
+    smallest, largest = math.inf, 0.0
     for obs in observations:
         level, rms = (
             obs.noise_level(prior.frequency)[0],
             float(np.sqrt(np.mean(obs.long.values**2))),
         )
-        levels.append(rms if math.isnan(level) else min(level, rms))
-    if max(levels) == 0 or all(max(low, SMALL * high) <= level <= high for level in levels):
+        level = rms if math.isnan(level) else min(level, rms)
+        smallest, largest = min(smallest, level), max(largest, level)
+    if largest == 0 or (max(low, SMALL * high) <= smallest and largest <= high):
         return prior
-    return dataclasses.replace(prior, sigma=(0.0, 3 * max(levels)))
+    return dataclasses.replace(prior, sigma=(0.0, 3 * largest))
 
 
-def proposed_band(network: SlotFlow, observations: Sequence[Observation]) -> Band | None:
+def proposed_band(network: SlotFlow, observations: Iterable[Observation]) -> Band | None:
     """The band to analyse if none is stated: the strongest one, or None for the model's own.
 
     The model's own band is taken where the series shows it, if the strongest peak lies there or none stands out.
 
     Args:
         network: The model; one that is not dimensionless knows its own band alone.
-        observations: Those of the file, all sampled alike; the one with the highest peak decides.
+        observations: Those of the file, all sampled alike, at least one; that with the highest peak decides.
     """
     if not isinstance(network, ZoomSlotFlow):
         return None
-    own, stream = network.config.prior, observations[0].long
+    own, stream = network.config.prior, next(iter(observations)).long
     low, high = own.frequency
     width, most = (high - low) * stream.duration, network.sizes.bins
     needed = own.k_max * own.min_separation * network.config.long.duration  # its own prior must fit
+    band, count = None, 0
     try:
-        bands = [strongest_band(obs.long, most) for obs in observations]
+        for obs in observations:
+            found = strongest_band(obs.long, most)
+            band = found if band is None or found.snr > band.snr else band
+            count += 1
     except ValueError as error:
         advice = "or say where to look with --band F_LO:F_HI"
         raise ValueError(f"{str(error).rstrip('.')}, {advice}.") from error
-    band = max(bands, key=lambda found: found.snr)
+    assert band is not None
     shown = high <= stream.nyquist and max(needed, FEWEST_BINS) <= width <= most * (1 + 1e-9)
     margin = 1 / stream.duration  # the peak is known to about a bin
     within = low - margin <= band.peak <= high + margin
-    faint = band.snr < math.log(len(bands) * stream.n / FALSE_ALARM)  # noise of some signal
+    faint = band.snr < math.log(count * stream.n / FALSE_ALARM)  # noise of some signal
     return None if shown and (within or faint) else band
+
+
+def start_band(network: SlotFlow, obs: Observation, low: float) -> tuple[float, float]:
+    """The band that begins at a frequency in Hz (--f-lo) and is as wide as the model's own: 150 bins for `zoom`."""
+    own = network.config.prior.frequency
+    width = own[1] - own[0]
+    if isinstance(network, ZoomSlotFlow):
+        width = network.sizes.bins / obs.long.duration
+    return low, low + width
 
 
 def unlikely(obs: Observation, prior: Prior) -> str | None:

@@ -29,9 +29,12 @@ from slotflow.cli.options import (
     KMin,
     MinSeparation,
     ModelName,
+    PriorFile,
+    Quiet,
     Seed,
     bounds,
     help_text,
+    stated_prior,
 )
 from slotflow.cli.single import ask, give
 from slotflow.sampling import LONGEST_GAP
@@ -62,6 +65,7 @@ def run(
     signal: Annotated[
         int, typer.Option(min=0, help="Which signal of a file that holds several.")
     ] = 0,
+    prior: PriorFile = None,
     band: Band = None,
     amplitude: Amplitude = None,
     min_separation: MinSeparation = None,
@@ -72,19 +76,21 @@ def run(
     seed: Seed = 0,
     out: Annotated[Path | None, typer.Option(help="Folder for the results.")] = None,
     as_json: Json = False,
+    quiet: Quiet = False,
 ) -> None:
     """Infers the components of one signal by matching pursuit and Laplace's approximation."""
-    stated = {
+    flags = {
         "frequency": bounds("--band", band),
         "amplitude": bounds("--amplitude", amplitude),
         "min_separation": min_separation,
         "k_min": k_min,
         "k_max": k_max,
     }
+    stated, k_prior = stated_prior(prior, flags)
     how = Reading(
         dt, short, dt_short, column, dataset, t_ref, time_unit, fill, max_gap, detrend
     )  # fmt: skip
-    question = ask(file, how, signal, stated, model)
+    question = ask(file, how, signal, stated, model, k_prior)
     post = classical_posterior(question.observation, question.prior)
     facts = {"bic": post.bic.tolist(), "laplace_log_evidence": post.log_z.tolist()}
     order = int(post.bic.argmin())
@@ -97,4 +103,5 @@ def run(
         as_json,
         {"classical": facts},
         f"Smallest BIC: K = {order}",
+        quiet=quiet,
     )

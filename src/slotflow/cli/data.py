@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Iterable
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from slotflow.formats import STANDARD_INPUT
-from slotflow.io import find_files, read_observations
+from slotflow.formats import STANDARD_INPUT, TEXT, WAV
+from slotflow.formats import file_name as shown_name
 from slotflow.preprocess import describe, detrend
 from slotflow.priors import Prior
 from slotflow.sampling import LONGEST_GAP
+from slotflow.signals import Signals, open_signals
 from slotflow.streams import Observation, Stream
 
 __all__ = [
@@ -25,6 +27,7 @@ __all__ = [
     "MaxGap",
     "Reading",
     "Short",
+    "Source",
     "Step",
     "StepShort",
     "TRef",
@@ -32,7 +35,6 @@ __all__ = [
     "data_notes",
     "data_warnings",
     "fill_warnings",
-    "read_files",
     "shown_name",
     "stream_record",
 ]
@@ -110,9 +112,10 @@ class Reading:
     max_gap: int = LONGEST_GAP
     detrend: int | None = None
 
-    def read(self, file: Path) -> list[Observation]:
-        """The signals of a file, without offset and trend if that was asked."""
-        observations = read_observations(
+    @contextmanager
+    def open(self, file: Path) -> Iterator[Source]:
+        """The signals of a file, to be read a few at a time."""
+        with open_signals(
             file,
             self.dt,
             self.short,
@@ -123,26 +126,52 @@ class Reading:
             time_unit=self.time_unit,
             fill=self.fill,
             max_gap=self.max_gap,
-        )
-        order = self.detrend
+        ) as signals:
+            yield Source(signals, self.detrend)
+
+    def read(self, file: Path) -> list[Observation]:
+        """The signals of a file, without offset and trend if that was asked; a bad one is refused."""
+        with self.open(file) as source:
+            found = source.read(0, source.count)
+            for one in found:
+                if isinstance(one, ValueError):
+                    raise one
+        return [one for one in found if isinstance(one, Observation)]
+
+    def count(self, file: Path) -> int:
+        """How many signals a file holds; one if it cannot be read."""
+        if os.fspath(file) == STANDARD_INPUT or file.suffix.lower() in TEXT + WAV:
+            return 1
+        try:
+            with self.open(file) as source:
+                return source.count
+        except (ValueError, OSError):
+            return 1
+
+
+@dataclasses.dataclass(frozen=True)
+class Source:
+    """The signals of an open file."""
+
+    signals: Signals
+    detrend: int | None
+
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        return self.signals.count
+
+    def read(self, first: int, last: int) -> list[Observation | ValueError]:
+        """The signals first, …, last − 1, without offset and trend if that was asked, or why one cannot be used."""
+        found, order = self.signals.read(first, last), self.detrend
         if order is None:
-            return observations
+            return found
         return [
-            Observation(*(detrend(stream, order) for stream in obs.streams)) for obs in observations
+            one
+            if isinstance(one, ValueError)
+            else Observation(*(detrend(stream, order) for stream in one.streams))
+            for one in found
         ]
-
-
-def read_files(patterns: Iterable[Path], how: Reading) -> dict[Path, list[Observation]]:
-    """The signals of the files that names, folders and patterns stand for, in their order."""
-    files = find_files(patterns)
-    if how.short is not None and len(files) > 1:
-        raise ValueError(f"--short goes with one file, received {len(files)}; run them one by one.")
-    return {file: how.read(file) for file in files}
-
-
-def shown_name(file: str | os.PathLike[str]) -> str:
-    """A file's name in words."""
-    return "standard input" if os.fspath(file) == STANDARD_INPUT else os.fspath(file)
 
 
 def stream_record(stream: Stream) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from rich.markup import escape
 
 from slotflow.cli import output
 from slotflow.cli.assumed import assumed_record, print_assumed
-from slotflow.cli.options import Device, Json, ModelName, Seed, help_text
+from slotflow.cli.options import Device, Json, ModelName, Quiet, Seed, help_text
 from slotflow.model import SlotFlow
 from slotflow.plots import plot_posterior, save_figure
 from slotflow.posterior import PARAMETERS
@@ -41,6 +41,7 @@ def run(
     model: ModelName = None,
     device: Device = None,
     as_json: Json = False,
+    quiet: Quiet = False,
 ) -> None:
     """Simulates one mixture from the model's prior, infers it and compares with the truth."""
     network = SlotFlow.from_pretrained(model, device=device)
@@ -68,6 +69,8 @@ def run(
     }
     if as_json:
         output.print_json(record)
+        return
+    if quiet:
         return
     output.console.print(
         f"One mixture from the prior of [bold]{config.name}[/bold], seed {seed}, SNR {float(sim.snr_db()[0]):.1f} dB"

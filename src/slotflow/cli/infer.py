@@ -3,23 +3,14 @@
 from __future__ import annotations
 
 import time
-import warnings
-from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
-from rich.markup import escape
 
+from slotflow.cards import content_hash
 from slotflow.cli import output
-from slotflow.cli.assumed import (
-    assumed_prior,
-    assumed_record,
-    print_assumed,
-    proposed_band,
-    unlikely,
-    untrained,
-)
 from slotflow.cli.data import (
     Column,
     Dataset,
@@ -32,55 +23,61 @@ from slotflow.cli.data import (
     StepShort,
     TimeUnit,
     TRef,
-    data_notes,
-    data_warnings,
-    read_files,
-    shown_name,
 )
+from slotflow.cli.display import FEW, Display
+from slotflow.cli.many import Job, answers
 from slotflow.cli.options import (
     Amplitude,
     Band,
     Device,
+    FLow,
     Json,
     KMax,
     KMin,
     MinSeparation,
     ModelName,
+    PriorFile,
+    Quiet,
     Seed,
     bounds,
     help_text,
-    prior_over_k,
+    stated_prior,
 )
-from slotflow.formats import STANDARD_INPUT
-from slotflow.io import atomic_path
+from slotflow.cli.results import Writer, result_record, stems
+from slotflow.io import find_files
+from slotflow.ledger import Ledger, write_table
 from slotflow.model import SlotFlow
-from slotflow.plots import plot_posterior, save_figure
 from slotflow.progress import progress
 from slotflow.sampling import LONGEST_GAP
 
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from slotflow.posterior import Posterior
-    from slotflow.priors import Prior
-
 __all__ = ["HELP", "run"]
+
+SAVED = 100
+"""Signals whose posteriors are written unless the user says otherwise; of more, the catalogue alone."""
+LEDGER = "ledger.sqlite"
 
 HELP = help_text(
     "Infers the components of the signals in files.\n\n"
     "Reads CSV, TSV, NPY, NPZ, HDF5, NetCDF and WAV: files, folders, patterns in quotes, and - for a text table on "
     "standard input. With --out, writes summary.csv (one row per component) and "
-    "posterior.nc (draws over K and all parameters); several signals get a folder each, as soon as they are done.\n\n"
+    "posterior.nc (draws over K and all parameters).\n\n"
+    "Several signals give catalogue.csv (one row per component), signals.csv (one row per signal) and a folder of "
+    f"their own each (--save; beyond {SAVED} signals only if asked for). The same command again goes on where it was "
+    "stopped (--force: from the beginning). A signal that cannot be analysed is listed at the end and in failed.csv; "
+    "the exit code is then 1, or 2 if there is no other.\n\n"
     "The network's answer is checked and corrected against the likelihood. The verdict says how far to trust the "
     "result: exact, approximate or misfit (the tones do not explain the data), and why. --no-refine leaves it out.\n\n"
-    "The default model takes any even sampling. Say where tones may lie (--band, 10 to 150 bins of 1/T) and what "
-    "they may be (--amplitude, --min-separation, --k-min, --k-max, --sigma); what is not said is taken from the "
+    "The default model takes any even sampling. Say where tones may lie (--band, from 10 bins of 1/T on; more than 150 "
+    "are analysed in overlapping windows; or --f-lo) and what they may be (--amplitude, --min-separation, --k-min, "
+    "--k-max, --sigma, or a file: --prior); what is not said is taken from the "
     "model's own prior, the band from the data if the strongest peak lies elsewhere, and all of it is shown back.",
     "slotflow infer long.csv --short short.csv --out result",
     "slotflow infer voltage.csv --dt 0.001 --band 49:51 --amplitude 1e-3:1e-2 --out result --plot",
+    "slotflow infer voltage.csv --prior prior.yaml --f-lo 48",
     "slotflow infer long.npy --dt 0.05 --min-separation 0 --k-max 5 --max-seconds 60",
     "slotflow infer test.npz --no-refine --k-prior 1:0.5,2:0.5 --json > answers.json",
-    "slotflow infer 'runs/*.csv' more/ --detrend 1 --out results",
+    "slotflow infer many.npz --out results --quiet",
+    "slotflow infer 'runs/*.csv' more/ --detrend 1 --out results --save none",
     "slotflow infer gaps.csv --fill linear --max-gap 5 --time-unit ms",
     "slotflow infer chord.wav --column 2 --band 435:445 --amplitude 0.01:0.5",
     "slotflow infer star.nc --dataset flux --t-ref 2024-03-01T12:00:00 --detrend 0",
@@ -102,7 +99,9 @@ def run(
     fill: Fill = None,
     max_gap: MaxGap = LONGEST_GAP,
     detrend: Detrend = None,
+    prior: PriorFile = None,
     band: Band = None,
+    f_lo: FLow = None,
     amplitude: Amplitude = None,
     min_separation: MinSeparation = None,
     k_min: KMin = None,
@@ -128,20 +127,34 @@ def run(
     samples: Annotated[int, typer.Option(min=1, help="Draws to summarize and to write.")] = 1000,
     seed: Seed = 0,
     out: Annotated[Path | None, typer.Option(help="Folder for the results.")] = None,
+    save: Annotated[
+        str | None,
+        typer.Option(
+            metavar="all|none",
+            help=f"Whether each of several signals gets a folder; if not given, up to {SAVED} do.",
+        ),
+    ] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Compute again what an earlier run has left in --out.")
+    ] = False,
     plot: Annotated[bool, typer.Option("--plot", help="Write posterior.png too.")] = False,
     device: Device = None,
     threads: Annotated[int | None, typer.Option(min=1, help="CPU threads.")] = None,
     as_json: Json = False,
+    quiet: Quiet = False,
 ) -> None:
     """Infers the components of the signals in files."""
     if plot and out is None:
         raise ValueError("--plot needs a folder to write to; give --out.")
-    if k_prior is not None and (k_min is not None or k_max is not None):
+    if save not in (None, "all", "none"):
+        raise ValueError(f"--save: expected all or none, received {save!r}.")
+    if plot and save == "none":
         raise ValueError(
-            "--k-prior says which K are possible, and so do --k-min and --k-max; give one or the other."
+            "--plot draws a picture of each signal, --save none writes none; drop one."
         )
-    chosen_prior = None if k_prior is None else prior_over_k(k_prior)
-    stated = {
+    if band is not None and f_lo is not None:
+        raise ValueError("--band and --f-lo both say where to look; give one of them.")
+    flags = {
         "frequency": bounds("--band", band),
         "amplitude": bounds("--amplitude", amplitude),
         "min_separation": min_separation,
@@ -149,138 +162,83 @@ def run(
         "k_max": k_max,
         "sigma": bounds("--sigma", sigma),
     }
+    stated, over_k = stated_prior(prior, flags, k_prior)
     how = Reading(
         dt, short, dt_short, column, dataset, t_ref, time_unit, fill, max_gap, detrend
     )  # fmt: skip
     network = SlotFlow.from_pretrained(model, device=device)
-    observations = read_files(files, how)
+    found = find_files(files)
+    if short is not None and len(found) > 1:
+        raise ValueError(f"--short goes with one file, received {len(found)}; run them one by one.")
     start = time.perf_counter()
-    priors: dict[Path, Prior] = {}
-    assumed: dict[Path, dict[str, Any]] = {}
-    answers: list[tuple[Path, int, Iterator[Posterior]]] = []
-    for file, group in observations.items():  # everything is checked before the first answer
+    counts = {file: how.count(file) for file in found}
+    total = sum(counts.values())
+    kept = plot or save == "all" or (save is None and total <= SAVED)
+    full = as_json or total <= FEW
+    weights = content_hash(network.state_dict(), {"name": network.config.name})
+    job = Job(
+        network, stated, over_k, f_lo, refine, max_seconds, samples, seed, threads, weights, full
+    )
+    writer = Writer(out, samples, seed, plot, stems(found), counts, kept or total == 1)
+    ledger = Ledger(out / LEDGER, force) if out is not None and total > 1 else None
+    display = Display(total, as_json, quiet, lines=out is None)
+    failed: list[dict[str, Any]] = []
+    computed = seen = 0
+    stopped: KeyboardInterrupt | None = None
+
+    def finished(file: Path, signal: int, key: str) -> dict[str, Any] | None:
+        if ledger is None or not writer.written(file, signal):
+            return None
+        return ledger.finished(str(file), signal, key)
+
+    with (
+        progress(total, "infer", quiet=quiet or total == 1) as bar,
+        nullcontext() if ledger is None else ledger,
+    ):
         try:
-            proposed = proposed_band(network, group) if band is None else None
-            given = stated if proposed is None else stated | {"frequency": proposed.edges}
-            priors[file] = prior = assumed_prior(network, group, given, chosen_prior)
-            each = network.infer_each(
-                group,
-                refine=refine,
-                prior=prior,
-                k_prior=chosen_prior,
-                max_seconds=max_seconds,
-                seed=seed,
-                threads=threads,
-            )
-        except ValueError as error:
-            raise ValueError(f"{shown_name(file)}: {error}") from error
-        answers += [(file, i, each) for i in range(len(group))]
-        facts = assumed_record(group[0], prior, proposed, stated=band is not None)
-        assumed[file] = facts | {"warnings": untrained(network, group[0], prior)}
-    records: list[dict[str, Any]] = []
-    names = _names({file: len(group) for file, group in observations.items()})
-    stopped = False
-    with progress(len(answers), "infer", quiet=len(answers) == 1) as bar:
-        try:
-            for (file, index, each), name in zip(answers, names, strict=True):
-                post = _next(each, file)
-                summary = post.summary(n=samples, seed=seed)
-                record: dict[str, Any] = {"file": str(file), "signal": index}
-                record |= output.posterior_record(post, summary)
-                record["notes"] = data_notes(post.observation)
-                record["warnings"] = data_warnings(post.observation, priors[file])
-                if (doubt := unlikely(post.observation, priors[file])) is not None:
-                    record["warnings"].append(doubt)
-                if out is not None:
-                    folder = out / name if len(names) > 1 else out
-                    shown = priors[file] if plot else None
-                    record["files"] = _write(post, summary, folder, samples, seed, shown)
-                records.append(record)
-                bar.update(len(records))
-        except KeyboardInterrupt:
-            stopped = True
+            for answer in answers(job, how, found, finished):
+                if answer.error:
+                    number = answer.signal if answer.signal >= 0 else None
+                    entry = {"file": str(answer.file), "signal": number, "signals": answer.count}
+                    failed.append(entry | {"error": answer.error})
+                elif answer.record is not None:
+                    display.add(answer.record, answer.facts)
+                else:
+                    record = result_record(answer, writer, full)
+                    if ledger is not None:
+                        ledger.add(str(answer.file), answer.signal, answer.key, record)
+                    display.add(record, answer.facts)
+                    computed += 1
+                seen += answer.count
+                bar.update(seen)
+        except KeyboardInterrupt as error:
+            stopped = error
+        tables = {}
+        if ledger is not None and out is not None and display.done:
+            tables = ledger.write_tables(out)
+    bad = sum(entry["signals"] for entry in failed)
+    if out is not None and total > 1:
+        if failed:
+            tables["failed"] = str(out / "failed.csv")
+            write_table(out / "failed.csv", failed)
+        else:
+            (out / "failed.csv").unlink(missing_ok=True)
+    if bad and not display.done and stopped is None:
+        more = "" if bad == 1 else f" (and so for all {bad} signals)"
+        raise ValueError(failed[0]["error"] + more)
     seconds = time.perf_counter() - start
-    _print(records, assumed, network, seconds, as_json)
-    if stopped:
-        kept = f" and kept in {out}" if out is not None and records else ""
-        raise KeyboardInterrupt(f"{len(records)} of {len(answers)} signals were done{kept}")
-
-
-def _next(each: Iterator[Posterior], file: Path) -> Posterior:
-    """The next answer; a refusal names the file."""
-    try:
-        with warnings.catch_warnings():
-            # The command says the same of every signal, with its own advice (`data_warnings`).
-            warnings.filterwarnings("ignore", "the long stream has a mean of")
-            return next(each)
-    except ValueError as error:
-        raise ValueError(f"{shown_name(file)}: {error}") from error
-
-
-def _print(
-    records: list[dict[str, Any]],
-    assumed: dict[Path, dict[str, Any]],
-    network: SlotFlow,
-    seconds: float,
-    as_json: bool,
-) -> None:
-    """Shows what was assumed and what was found."""
-    if as_json:
-        shown = [{"file": str(file)} | facts for file, facts in assumed.items()]
-        facts = {"model": network.config.name, "seconds": seconds, "assumed": shown}
-        output.print_json(facts | {"signals": records})
-        return
-    several = {record["file"] for record in records if record["signal"] > 0}
-    told: str | None = None
-    known: list[str] = []
-    for record in records:
-        title = shown_name(record["file"])
-        title += f" [{record['signal']}]" if record["file"] in several else ""
-        output.console.print(f"[bold]{escape(title)}[/bold]")
-        if record["file"] != told:  # once for all signals of a file
-            told, known = record["file"], []
-            print_assumed(assumed[Path(told)])
-            for doubt in assumed[Path(told)]["warnings"]:
-                output.complain("warning", f"{shown_name(told)}: {doubt}")
-        for note in record["notes"]:
-            if note not in known:
-                output.console.print(f"  note   {escape(note)}")
-        known = record["notes"]
-        output.print_posterior(record)
-        for doubt in record["warnings"]:
-            output.complain("warning", f"{title}: {doubt}")
-        for path in record.get("files", {}).values():
-            output.console.print(f"Written: {escape(path)}")
-    place = output.device_name(network.device)
-    output.console.print(f"{len(records)} signal(s) in {1e3 * seconds:.0f} ms on {place}")
-
-
-def _names(counts: dict[Path, int]) -> list[str]:
-    """A name for each signal of files that hold ``counts`` of them."""
-    stems = ["stdin" if file == Path(STANDARD_INPUT) else file.stem for file in counts]
-    if len(set(stems)) < len(stems):  # equal names in different folders
-        stems = [f"{i:03d}-{stem}" for i, stem in enumerate(stems)]
-    return [
-        stem if n == 1 else f"{stem}-{i:05d}"
-        for stem, n in zip(stems, counts.values(), strict=True)
-        for i in range(n)
-    ]
-
-
-def _write(
-    post: Posterior,
-    summary: pd.DataFrame,
-    folder: Path,
-    samples: int,
-    seed: int,
-    plot: Prior | None,
-) -> dict[str, str]:
-    """Writes one signal's results, each file whole or not at all; a picture of the prior's band if it is given."""
-    files = {"summary": folder / "summary.csv", "posterior": folder / "posterior.nc"}
-    with atomic_path(files["summary"]) as temporary:
-        summary.to_csv(temporary)
-    post.save(files["posterior"], n=samples, seed=seed)
-    if plot is not None:
-        files["figure"] = folder / "posterior.png"
-        save_figure(plot_posterior(post, band=plot.frequency), files["figure"])
-    return {name: str(path) for name, path in files.items()}
+    facts = {
+        "model": network.config.name,
+        "seconds": seconds,
+        "computed": computed,
+        "signals_per_second": computed / seconds,
+        "files": tables,
+    }
+    display.close(facts, failed, output.device_name(network.device))
+    if stopped is not None:
+        where = f" and kept in {out}" if out is not None and display.done else ""
+        raise KeyboardInterrupt(f"{display.done} of {total} signals were done{where}")
+    if bad:
+        listed = f"; {tables['failed']} lists them" if "failed" in tables else ""
+        output.complain("failed", f"{bad} of {total} signals{listed}")
+        raise typer.Exit(1)

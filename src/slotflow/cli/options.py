@@ -12,24 +12,29 @@ import yaml
 
 from slotflow.config import Config, preset_names
 from slotflow.devices import check_device
+from slotflow.prior_file import read_prior
 
 __all__ = [
     "Amplitude",
     "Band",
     "ConfigFile",
     "Device",
+    "FLow",
     "Json",
     "KMax",
     "KMin",
     "MinSeparation",
     "ModelName",
     "Preset",
+    "PriorFile",
+    "Quiet",
     "Seed",
     "Settings",
     "bounds",
     "help_text",
     "load_config",
     "prior_over_k",
+    "stated_prior",
 ]
 
 
@@ -79,6 +84,27 @@ Amplitude = Annotated[
 MinSeparation = Annotated[
     float | None, typer.Option(metavar="HZ", help="Smallest distance of two frequencies, in Hz.")
 ]
+FLow = Annotated[
+    float | None,
+    typer.Option(
+        "--f-lo",
+        metavar="HZ",
+        help="Lower edge of a band as wide as the model's, instead of --band.",
+    ),
+]
+PriorFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--prior",
+        metavar="YAML",
+        help="A file that states the prior: band, amplitude, amplitude_law, min_separation, sigma, and k_min and "
+        "k_max or k_prior; flags override it.",
+    ),
+]
+Quiet = Annotated[
+    bool,
+    typer.Option("--quiet", "-q", help="Print nothing but complaints and what --json asks for."),
+]
 KMin = Annotated[int | None, typer.Option(min=0, help="Smallest number of components.")]
 KMax = Annotated[int | None, typer.Option(min=1, help="Largest number of components.")]
 
@@ -116,6 +142,42 @@ def prior_over_k(text: str) -> list[float] | dict[int, float]:
             f"--k-prior: expected numbers for K = 0, 1, ... such as 0,1,1,2 or pairs such as "
             f"1:0.5,2:0.5, received {text!r}."
         ) from None
+
+
+def stated_prior(
+    file: Path | None,
+    flags: dict[str, Any],
+    k_prior: str | None = None,
+) -> tuple[dict[str, Any], list[float] | dict[int, float] | None]:
+    """What prior file and flags state together; a flag overrides the file.
+
+    Args:
+        file: The prior file, if there is one.
+        flags: Fields of a Prior that the flags state; None where not.
+        k_prior: What --k-prior says.
+
+    Returns:
+        Fields of a Prior (None where nothing is stated), and p(K) if it is stated.
+    """
+    bounded = flags.get("k_min") is not None or flags.get("k_max") is not None
+    if k_prior is not None and bounded:
+        raise ValueError(
+            "--k-prior says which K are possible, and so do --k-min and --k-max; give one or the other."
+        )
+    found = {} if file is None else read_prior(file)
+    over_k = found.pop("k_prior", None)
+    if "band" in found:
+        found["frequency"] = found.pop("band")
+    if k_prior is not None:
+        over_k = prior_over_k(k_prior)
+        found = {name: value for name, value in found.items() if name not in ("k_min", "k_max")}
+    elif bounded:
+        over_k = None
+    stated = dict(flags)
+    for name, value in found.items():
+        if stated.get(name) is None:
+            stated[name] = value
+    return stated, over_k
 
 
 def load_config(

@@ -26,6 +26,7 @@ __all__ = [
     "complain",
     "console",
     "device_name",
+    "finite",
     "posterior_record",
     "print_facts",
     "print_json",
@@ -45,15 +46,15 @@ def complain(label: str, message: object) -> None:
 
 def print_json(record: Record) -> None:
     """Prints one JSON document; numbers that are not finite become null."""
-    typer.echo(json.dumps(_finite(record), indent=2, allow_nan=False))
+    typer.echo(json.dumps(finite(record), indent=2, allow_nan=False))
 
 
-def _finite(value: Any) -> Any:
+def finite(value: Any) -> Any:
     """The same with None for numbers that are not finite."""
     if isinstance(value, dict):
-        return {k: _finite(v) for k, v in value.items()}
+        return {k: finite(v) for k, v in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_finite(v) for v in value]
+        return [finite(v) for v in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
@@ -90,10 +91,18 @@ def device_name(device: torch.device) -> str:
 
 VERDICT_STYLES = {"exact": "green", "approximate": "yellow", "misfit": "red"}
 """Colours of the verdicts."""
+SURE = 0.995
+"""Existence probability that need not be told."""
 
 
-def posterior_record(post: Posterior, summary: pd.DataFrame) -> Record:
-    """A posterior and its summary as plain values; evidence and ESS are None where there was no exact step."""
+def posterior_record(post: Posterior, summary: pd.DataFrame, full: bool = True) -> Record:
+    """A posterior and its summary as plain values; None for what it has not: evidence, ESS, upper limits.
+
+    Args:
+        post: The posterior.
+        summary: Its table of components.
+        full: Whether to find the share of draws outside the prior too, which takes as long as the rest.
+    """
     components = summary.drop(columns="verdict").reset_index().to_dict(orient="records")
     evidence = getattr(post, "log_evidence", None)
     names = ("value", "error")
@@ -101,7 +110,7 @@ def posterior_record(post: Posterior, summary: pd.DataFrame) -> Record:
         "verdict": {
             "status": post.verdict.status,
             "reason": post.verdict.reason,
-            "warnings": fill_warnings(post.observation),
+            "warnings": fill_warnings(post.observation) if post.has_data else [],
         },
         "k_map": post.k_map,
         "k_probs": post.k_probs.tolist(),
@@ -112,10 +121,11 @@ def posterior_record(post: Posterior, summary: pd.DataFrame) -> Record:
         ),
         "ess": getattr(post, "ess", None),
         "components": components,
+        "upper_limit": summary.attrs.get("upper_limit"),
         "noise_std": post.noise_std,
         "noise_std_error": post.noise_std_error,
-        "unit": post.observation.long.unit,
-        "constrained_fraction": post.constrained_fraction(),
+        "unit": post.unit,
+        "constrained_fraction": post.constrained_fraction() if full else None,
     }
 
 
@@ -150,6 +160,8 @@ def print_posterior(record: Record, truth: Record | None = None) -> None:
         console.print(_component_table(record, truth), soft_wrap=False)
     else:
         console.print("\nNo component: noise alone is the most probable.")
+    if record["upper_limit"] is not None:
+        console.print(escape(_limits(record["upper_limit"], record["unit"])))
     sigma, error = record["noise_std"], record["noise_std_error"]
     unit = f" {record['unit']}" if record["unit"] else ""
     console.print(
@@ -171,6 +183,16 @@ def _evidence(found: Record, best: float) -> str:
     return f"  {'Δ ln Z ' + text:<18s}"
 
 
+def _limits(limit: Record, unit: str) -> str:
+    """The upper limits in words."""
+    best, median, worst = (f"{limit[name]:.3g}" for name in ("best", "median", "worst"))
+    unit = f" {unit}" if unit else ""
+    return (
+        f"A lone tone's amplitude would be below {median}{unit} ({limit['credibility']:.0%}, median over the band; "
+        f"{best} at {limit['best_frequency']:.5g} Hz to {worst} at {limit['worst_frequency']:.5g} Hz)"
+    )
+
+
 def _component_table(record: Record, truth: Record | None) -> Table:
     """One row per component, with its true values beside it where they are known."""
     table = Table(box=SIMPLE_HEAD, header_style="bold", padding=(0, 1, 0, 0), show_edge=False)
@@ -180,6 +202,9 @@ def _component_table(record: Record, truth: Record | None) -> Table:
         table.add_column(escape(name + unit), justify="right", no_wrap=True)
         if truth:
             table.add_column("truth", justify="right", style="cyan")
+    doubtful = any(row["existence"] < SURE for row in record["components"])
+    if doubtful:
+        table.add_column("exists", justify="right")
     for row, exact in _pairs(record["components"], truth["components"] if truth else []):
         cells = [str(row["component"]) if row else "–"]
         for name in PARAMETERS:
@@ -187,6 +212,8 @@ def _component_table(record: Record, truth: Record | None) -> Table:
             cells.append(_measured(row[f"{name}_median"], sd) if row else "missed")
             if truth:
                 cells.append(_number(exact[name], sd) if exact else "none")
+        if doubtful:
+            cells.append(f"{row['existence']:.2f}" if row else "")
         table.add_row(*cells)
     return table
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
@@ -15,11 +17,16 @@ from rich.table import Table
 from slotflow.cards import content_hash
 from slotflow.cli import output
 from slotflow.cli.options import Device, Json, ModelName, Seed, help_text
-from slotflow.evaluate.suite import check_analyser
+from slotflow.evaluate.sets import Analyser
 from slotflow.model import DEFAULT, SlotFlow
-from slotflow.reproduce import RESULTS, Bench, Result, Settings, choose, reproduce
-from slotflow.reproduce.bench import QUICK
+from slotflow.pooled import PooledSlotFlow
+from slotflow.reproduce import RESULTS, Bench, ExactStep, Result, Settings, choose, reproduce
+from slotflow.reproduce.bench import METHODS, QUICK
+from slotflow.reproduce.page import verdict
+from slotflow.reproduce.pooled import PooledAnalyser
+from slotflow.reproduce.registry import NUMBERS, missing
 from slotflow.reproduce.runner import INDEX
+from slotflow.zoom import ZoomSlotFlow
 
 __all__ = ["HELP", "run"]
 
@@ -27,17 +34,22 @@ HELP = help_text(
     "Reproduces the paper's results: for each a picture, a table of our value beside the paper's, and all numbers. "
     "Results that the folder holds already are not computed again.",
     "slotflow reproduce --quick --out quick/",
-    "slotflow reproduce --only dataset,cardinality",
-    "slotflow reproduce --device cuda",
+    "slotflow reproduce --only dataset,3",
+    "slotflow reproduce --device cuda --method network",
+    "slotflow reproduce --model runs/paper",
 )
 WIDE = 150
 """Columns of the table where it goes to a file or a pipe."""
+JOBS = min(os.cpu_count() or 1, 8)
+"""Processes of the exact step if none are asked for; each takes some hundred megabytes."""
+LISTED = ", ".join(f"{number} {name}" for name, number in NUMBERS.items())
+COLOURS = {True: "green", False: "red", None: "yellow"}
 
 
 def run(
     only: Annotated[
         str | None,
-        typer.Option(metavar="NAME,...", help=f"Some of: {', '.join(RESULTS)}."),
+        typer.Option(metavar="NAME,...", help=f"Some of, by name or number: {LISTED}."),
     ] = None,
     n: Annotated[
         int | None, typer.Option(help=f"Test signals of a set; {Settings.n:,} as in the paper.")
@@ -56,6 +68,17 @@ def run(
             help=f"Small sizes where none is given: n = {QUICK.n}, {QUICK.draws} draws, {QUICK.repeats} repeats.",
         ),
     ] = False,
+    method: Annotated[
+        str | None,
+        typer.Option(
+            metavar="|".join(METHODS),
+            help="The network alone, the exact step behind it (on a tenth of the signals), or both, for the results "
+            "that have the two: cardinality, calibration, scaling. Both unless given; of preset paper, the network.",
+        ),
+    ] = None,
+    jobs: Annotated[
+        int, typer.Option(min=1, help="Processes of the exact step, one core each.")
+    ] = JOBS,
     out: Annotated[Path, typer.Option(help="Folder of the results.")] = Path("results"),
     force: Annotated[
         bool, typer.Option("--force", help="Compute what is there already, too.")
@@ -68,21 +91,27 @@ def run(
 ) -> None:
     """Runs results and prints their tables."""
     parts = None if only is None else [part.strip() for part in only.split(",") if part.strip()]
-    results = _choose(parts)
+    chosen = _choose(parts)
     base = QUICK if quick else Settings()
+    network = SlotFlow.from_pretrained(model, device=device)
+    analyser = _analyser(network)
+    usual = "network" if isinstance(network, PooledSlotFlow) else base.method
     settings = Settings(
         n=base.n if n is None else n,
         draws=base.draws if draws is None else draws,
         repeats=base.repeats if repeats is None else repeats,
         seed=seed,
+        method=usual if method is None else method,
     )
-    network = SlotFlow.from_pretrained(model, device=device)
-    bench = Bench(check_analyser(network), settings, network.device)
+    results = _possible(chosen, network, named=parts is not None)
+    bench = Bench(analyser, settings, network.device, ExactStep(model, jobs))
     identity = {
-        "name": model or DEFAULT,
+        "name": _name(model, network),
         "hash": content_hash(network.state_dict(), {"config": repr(network.config)}),
     }
-    records = reproduce(bench, results, out, model=identity, force=force, progress=not quiet)
+    records = reproduce(
+        bench, results, out, model=identity, source=model, force=force, progress=not quiet
+    )
     if as_json:
         keep = ("name", "made", "facts", "rows", "reused")
         found = [{key: record[key] for key in keep} for record in records]
@@ -101,6 +130,43 @@ def _choose(parts: list[str] | None) -> list[Result]:
         raise ValueError(f"--only: {error}") from error
 
 
+def _possible(chosen: list[Result], network: SlotFlow, named: bool) -> list[Result]:
+    """The results that can be made here; one that cannot is refused if it was named, else left out with a line."""
+    kept, problems = [], []
+    for result in chosen:
+        problem = missing(result)
+        own = "model" in result.uses and not result.pooled
+        if not problem and own and not isinstance(network, ZoomSlotFlow):
+            problem = f"{result.name} is made with a network of preset zoom only"
+        if problem:
+            problems.append(problem)
+        else:
+            kept.append(result)
+    if problems and named:
+        raise ValueError(f"--only: {'; '.join(problems)}.")
+    for problem in problems:
+        print(f"left out: {problem}", file=sys.stderr)
+    return kept
+
+
+def _analyser(network: SlotFlow) -> Analyser:
+    """What the results measure; refuses a network that cannot analyse the test sets."""
+    if isinstance(network, PooledSlotFlow):
+        return PooledAnalyser(network)
+    assert isinstance(network, ZoomSlotFlow)  # there is no other kind
+    return network
+
+
+def _name(model: str | None, network: SlotFlow) -> str:
+    """What the files and the page call a network: its preset, or its file where it is another one of preset zoom."""
+    if model is None or model == DEFAULT:
+        return DEFAULT
+    if network.config.name != DEFAULT:
+        return network.config.name
+    path = Path(model)
+    return path.parent.name if path.stem == "model" else path.stem
+
+
 def _print(record: dict[str, Any]) -> None:
     """One result's table."""
     state = "already there" if record["reused"] else f"{record['facts']['seconds']:g} s"
@@ -111,9 +177,18 @@ def _print(record: dict[str, Any]) -> None:
     table.add_column("measure")
     table.add_column("ours", justify="right", no_wrap=True)
     table.add_column("paper", justify="right", no_wrap=True)
+    asked = any(row["target"] for row in record["rows"])
+    if asked:
+        table.add_column("target", justify="right", no_wrap=True)
+        table.add_column("", no_wrap=True)
     table.add_column("note", style="dim")
     for row in record["rows"]:
-        table.add_row(*(escape(row[key]) for key in ("measure", "text", "paper", "note")))
+        cells = [escape(row[key]) for key in ("measure", "text", "paper")]
+        if asked:
+            word = verdict(row)
+            colour = COLOURS[row["met"]]
+            cells += [escape(row["target"]), f"[{colour}]{word}[/{colour}]" if word else ""]
+        table.add_row(*cells, escape(row["note"]))
     console = output.console if output.console.is_terminal else Console(highlight=False, width=WIDE)
     console.print(table, soft_wrap=False)
     output.console.print()

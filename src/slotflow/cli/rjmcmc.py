@@ -5,20 +5,12 @@ from __future__ import annotations
 import math
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
-from rich.markup import escape
 
 from slotflow.baselines.ensemble import Options
 from slotflow.baselines.rjmcmc import rjmcmc
-from slotflow.cli import output
-from slotflow.cli.assumed import (
-    assumed_prior,
-    assumed_record,
-    print_assumed,
-    proposed_band,
-)
 from slotflow.cli.data import (
     Column,
     Dataset,
@@ -31,9 +23,6 @@ from slotflow.cli.data import (
     StepShort,
     TimeUnit,
     TRef,
-    data_notes,
-    data_warnings,
-    shown_name,
 )
 from slotflow.cli.options import (
     Amplitude,
@@ -43,12 +32,14 @@ from slotflow.cli.options import (
     KMin,
     MinSeparation,
     ModelName,
+    PriorFile,
+    Quiet,
     Seed,
     bounds,
     help_text,
+    stated_prior,
 )
-from slotflow.io import atomic_path
-from slotflow.model import SlotFlow
+from slotflow.cli.single import ask, give
 from slotflow.sampling import LONGEST_GAP
 
 __all__ = ["HELP", "run"]
@@ -80,6 +71,7 @@ def run(
     signal: Annotated[
         int, typer.Option(min=0, help="Which signal of a file that holds several.")
     ] = 0,
+    prior: PriorFile = None,
     band: Band = None,
     amplitude: Amplitude = None,
     min_separation: MinSeparation = None,
@@ -108,63 +100,41 @@ def run(
     seed: Seed = 0,
     out: Annotated[Path | None, typer.Option(help="Folder for the results.")] = None,
     as_json: Json = False,
+    quiet: Quiet = False,
 ) -> None:
     """Infers the components of one signal by reversible-jump MCMC."""
-    stated = {
+    flags = {
         "frequency": bounds("--band", band),
         "amplitude": bounds("--amplitude", amplitude),
         "min_separation": min_separation,
         "k_min": k_min,
         "k_max": k_max,
     }
+    stated, k_prior = stated_prior(prior, flags)
     how = Reading(
         dt, short, dt_short, column, dataset, t_ref, time_unit, fill, max_gap, detrend
     )  # fmt: skip
-    observations = how.read(file)
-    if signal >= len(observations):
-        raise ValueError(
-            f"{shown_name(file)} holds {len(observations)} signal(s), received --signal {signal}; count from 0."
-        )
-    observation = observations[signal]
-    network = SlotFlow.from_pretrained(model)
-    proposed = proposed_band(network, [observation]) if band is None else None
-    if proposed is not None:
-        stated["frequency"] = proposed.edges
-    prior = assumed_prior(network, [observation], stated)
+    question = ask(file, how, signal, stated, model, k_prior)
     options = Options(
         walkers, temperatures, hottest, effective=effective, max_seconds=max_seconds
     )  # fmt: skip
-    post = rjmcmc(observation, prior, options, file=chain, seed=seed, progress=True)
-    summary = post.summary(n=samples, seed=seed)
-    record: dict[str, Any] = {"file": str(file), "signal": signal}
-    record |= output.posterior_record(post, summary)
-    record["notes"] = data_notes(observation)
-    record["warnings"] = data_warnings(observation, prior)
-    files: dict[str, str] = {}
-    if out is not None:
-        files = {"summary": str(out / "summary.csv"), "posterior": str(out / "posterior.nc")}
-        with atomic_path(files["summary"]) as temporary:
-            summary.to_csv(temporary)
-        post.save(files["posterior"], n=samples, seed=seed)
-    run_facts = asdict(post.sampling)
-    assumed = assumed_record(observation, prior, proposed, stated=band is not None)
-    if as_json:
-        output.print_json(record | {"assumed": assumed, "sampling": run_facts, "files": files})
-        return
-    print_assumed(assumed)
-    for note in record["notes"]:
-        output.console.print(f"  note   {escape(note)}")
-    output.print_posterior(record)
-    for doubt in record["warnings"]:
-        output.complain("warning", f"{shown_name(file)}: {doubt}")
-    s = post.sampling
-    output.console.print(
-        f"{s.effective:.0f} effective draws ({s.least_effective:.0f} of the worst parameter), R-hat {s.r_hat:.3f}, "
-        f"autocorrelation time {s.autocorrelation:.1f} steps, {s.steps} steps after {s.warm_up} of warm-up, "
-        f"{s.seconds:.1f} s"
+    post = rjmcmc(
+        question.observation, question.prior, options, file=chain, seed=seed, progress=not quiet
     )
+    s = post.sampling
     rates = ", ".join(f"{name} {rate:.3f}" for name, rate in s.acceptance.items())
     swaps = ", ".join(f"{rate:.2f}" for rate in s.swaps)
-    output.console.print(f"Accepted: {rates}; exchanges {swaps or 'none'}")
-    for path in files.values():
-        output.console.print(f"Written: {escape(path)}")
+    give(
+        question,
+        post,
+        samples,
+        seed,
+        out,
+        as_json,
+        {"sampling": asdict(s)},
+        f"{s.effective:.0f} effective draws ({s.least_effective:.0f} of the worst parameter), R-hat {s.r_hat:.3f}, "
+        f"autocorrelation time {s.autocorrelation:.1f} steps, {s.steps} steps after {s.warm_up} of warm-up, "
+        f"{s.seconds:.1f} s",
+        f"Accepted: {rates}; exchanges {swaps or 'none'}",
+        quiet=quiet,
+    )

@@ -21,6 +21,7 @@ from slotflow.cli.options import (
     KMin,
     MinSeparation,
     Preset,
+    Quiet,
     Seed,
     Settings,
     bounds,
@@ -64,6 +65,7 @@ def run(
     seed: Seed = 0,
     device: Device = None,
     as_json: Json = False,
+    quiet: Quiet = False,
 ) -> None:
     """Draws signals from a prior and writes them with their truth."""
     flags = {
@@ -101,6 +103,8 @@ def run(
                 "seconds": seconds,
             }
         )
+        return
+    if quiet:
         return
     per_k = ", ".join(f"K = {i}: {c:,}" for i, c in enumerate(counts) if c)
     output.console.print(

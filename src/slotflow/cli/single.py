@@ -8,6 +8,7 @@ from typing import Any
 
 from rich.markup import escape
 
+from slotflow.cardinality import under_k_prior
 from slotflow.cli import output
 from slotflow.cli.assumed import assumed_prior, assumed_record, print_assumed, proposed_band
 from slotflow.cli.data import Reading, data_notes, data_warnings, shown_name
@@ -37,7 +38,12 @@ class Question:
 
 
 def ask(
-    file: Path, how: Reading, signal: int, stated: dict[str, Any], model: str | None
+    file: Path,
+    how: Reading,
+    signal: int,
+    stated: dict[str, Any],
+    model: str | None,
+    k_prior: list[float] | dict[int, float] | None = None,
 ) -> Question:
     """Reads a signal and finds the prior, as `infer` does.
 
@@ -45,8 +51,9 @@ def ask(
         file: The file, or -.
         how: How to read it.
         signal: Which signal.
-        stated: Fields of the prior that the flags state; None where not.
+        stated: Fields of the prior that flags and prior file state; None where not.
         model: The model whose prior fills the gaps.
+        k_prior: p(K), if it is stated.
     """
     observations = how.read(file)
     if signal >= len(observations):
@@ -58,7 +65,8 @@ def ask(
     proposed = None if by_user else proposed_band(network, [observation])
     if proposed is not None:
         stated = stated | {"frequency": proposed.edges}
-    prior = assumed_prior(network, [observation], stated)
+    prior = assumed_prior(network, [observation], stated, k_prior)
+    prior = under_k_prior(prior, k_prior, network.config.prior)
     assumed = assumed_record(observation, prior, proposed, stated=by_user)
     return Question(file, signal, observation, prior, assumed)
 
@@ -72,6 +80,7 @@ def give(
     as_json: bool,
     facts: dict[str, Any],
     *lines: str,
+    quiet: bool = False,
 ) -> None:
     """Writes summary and posterior to a folder and prints the answer.
 
@@ -84,6 +93,7 @@ def give(
         as_json: Whether to print one JSON document.
         facts: Further entries of that document.
         *lines: Printed below the table else.
+        quiet: Whether to print complaints alone.
     """
     summary = post.summary(n=samples, seed=seed)
     record: dict[str, Any] = {"file": str(question.file), "signal": question.signal}
@@ -99,12 +109,15 @@ def give(
     if as_json:
         output.print_json(record | {"assumed": question.assumed} | facts | {"files": files})
         return
-    print_assumed(question.assumed)
-    for note in record["notes"]:
-        output.console.print(f"  note   {escape(note)}")
-    output.print_posterior(record)
+    if not quiet:
+        print_assumed(question.assumed)
+        for note in record["notes"]:
+            output.console.print(f"  note   {escape(note)}")
+        output.print_posterior(record)
     for doubt in record["warnings"]:
         output.complain("warning", f"{shown_name(question.file)}: {doubt}")
+    if quiet:
+        return
     for line in lines:
         output.console.print(escape(line))
     for path in files.values():

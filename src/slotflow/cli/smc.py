@@ -32,9 +32,12 @@ from slotflow.cli.options import (
     KMin,
     MinSeparation,
     ModelName,
+    PriorFile,
+    Quiet,
     Seed,
     bounds,
     help_text,
+    stated_prior,
 )
 from slotflow.cli.single import ask, give
 from slotflow.sampling import LONGEST_GAP
@@ -67,6 +70,7 @@ def run(
     signal: Annotated[
         int, typer.Option(min=0, help="Which signal of a file that holds several.")
     ] = 0,
+    prior: PriorFile = None,
     band: Band = None,
     amplitude: Amplitude = None,
     min_separation: MinSeparation = None,
@@ -93,19 +97,21 @@ def run(
     seed: Seed = 0,
     out: Annotated[Path | None, typer.Option(help="Folder for the results.")] = None,
     as_json: Json = False,
+    quiet: Quiet = False,
 ) -> None:
     """Infers the components of one signal by tempered sequential Monte Carlo."""
-    stated = {
+    flags = {
         "frequency": bounds("--band", band),
         "amplitude": bounds("--amplitude", amplitude),
         "min_separation": min_separation,
         "k_min": k_min,
         "k_max": k_max,
     }
+    stated, k_prior = stated_prior(prior, flags)
     how = Reading(
         dt, short, dt_short, column, dataset, t_ref, time_unit, fill, max_gap, detrend
     )  # fmt: skip
-    question = ask(file, how, signal, stated, model)
+    question = ask(file, how, signal, stated, model, k_prior)
     options = Options(
         particles=particles,
         islands=islands,
@@ -113,7 +119,7 @@ def run(
         patience=patience,
         max_seconds=max_seconds,
     )
-    post = smc(question.observation, question.prior, options, seed=seed, progress=True)
+    post = smc(question.observation, question.prior, options, seed=seed, progress=not quiet)
     s = post.sampling
     paths = ", ".join(f"K = {k}: {n}" for k, n in s.temperatures.items())
     rates = ", ".join(f"{name} {rate:.3f}" for name, rate in s.acceptance.items())
@@ -129,4 +135,5 @@ def run(
         f"{s.r_hat:.3f}, {s.evaluations:,} likelihoods, {s.seconds:.1f} s",
         f"Points of the path: {paths}",
         f"Accepted: {rates or 'nothing to move'}",
+        quiet=quiet,
     )

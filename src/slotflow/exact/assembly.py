@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy.special import logsumexp
 
 from slotflow.exact.births import Births, BirthTable
 from slotflow.exact.collapsed import bent
@@ -19,11 +18,12 @@ from slotflow.exact.gaussian import Mixture, Proposal, Warped
 from slotflow.exact.importance import effective_share, inside_support
 from slotflow.exact.likelihood import Statistics
 from slotflow.exact.modes import CLOSE, Mode, Modes
+from slotflow.exact.numeric import log_sum_exp
 from slotflow.exact.splits import PairTable, splits
 from slotflow.exact.target import Array, Target
 from slotflow.priors import Prior
 
-__all__ = ["Proposer", "laplace_evidence"]
+__all__ = ["Proposer", "laplace_evidence", "without_weakest"]
 
 WEAK = 50.0
 """Squared SNR below which a tone may be somewhere else altogether."""
@@ -40,6 +40,8 @@ PILOT = 500
 """Draws that the shares of a proposal's parts are taken from."""
 FLOOR = 0.05
 """Share of a proposal that is spread evenly over its parts, whatever the pilot says."""
+LINEAR = 0.5
+"""Share of what the linearized model says a tone is worth that it is worth at least."""
 TRUSTED = 0.05
 """Effective share of the pilot from which on it is believed."""
 
@@ -151,7 +153,7 @@ class Proposer:
         if len(z) == 0:
             return mixture
         log_q = np.stack([part.log_prob(z) for part in parts])  # (M, n)
-        total = logsumexp(log_q, axis=0)
+        total = log_sum_exp(log_q, axis=0)
         log_p, _ = target.log_prob(z)
         weight = log_p - total
         if not np.isfinite(weight.max()):
@@ -178,3 +180,31 @@ def laplace_evidence(target: Target, mode: Mode) -> float:
     _, log_det = np.linalg.slogdet(gaussian[1] / (scale[:, None] * scale))
     volume = 1.5 * target.k * math.log(2 * math.pi) + 0.5 * log_det + float(np.log(scale).sum())
     return float(target.log_likelihood(np.array([mode.rss]))[0]) + log_prior + float(volume)
+
+
+def without_weakest(target: Target, mode: Mode, log_evidence: float) -> float:
+    r"""A generous estimate of ln Z_{K−1} from a maximum of order K and ln Z_K, without a fit of K − 1 tones.
+
+    In the linearized model RSS grows by σ² c_k Σ_kk⁻¹ c_k without the k-th tone, once the others have adapted; half
+    of that is counted. Laplace's ln Z_K loses the prior's density and the posterior's volume of that tone,
+
+    .. math:: \ln \frac{Z_{K-1}}{Z_K} = \ln \frac{L_{K-1}}{L_K}
+              - \ln\big(K\, p(z_k)\, (2π)^{3/2}\, |Σ_{kk}|^{1/2}\big) .
+
+    Args:
+        target: Of K tones.
+        mode: Of order K > 0, not bounded.
+        log_evidence: ln Z_K.
+    """
+    k, prior = target.k, target.prior
+    rise = LINEAR * mode.strength * mode.rss / target.statistics.n
+    log_l = target.log_likelihood(mode.rss + np.append(rise, 0.0))
+    amplitude = np.clip(np.hypot(mode.z[:, 1], mode.z[:, 2]), *prior.amplitude)
+    alone = np.stack([amplitude, 0 * amplitude, np.full(k, prior.frequency[0])], -1)[:, None]
+    density = prior.log_prob_theta(alone).numpy() - np.log(amplitude)
+    blocks = mode.covariance.reshape(k, 3, k, 3)[np.arange(k), :, np.arange(k), :]
+    scale = np.sqrt(np.diagonal(blocks, axis1=1, axis2=2))  # (K, 3)
+    _, log_det = np.linalg.slogdet(blocks / (scale[:, :, None] * scale[:, None, :]))
+    volume = 1.5 * math.log(2 * math.pi) + 0.5 * log_det + np.log(scale).sum(-1)
+    change = log_l[:-1] - log_l[-1] - math.log(k) - density - volume
+    return log_evidence + float(change.max())

@@ -22,16 +22,16 @@ import math
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy.special import i0e, logsumexp
+from scipy.special import i0e
 
-from slotflow.config import Grid
 from slotflow.exact.gaussian import Gaussian
-from slotflow.exact.kernels import dirichlet, mid_time
-from slotflow.exact.nonuniform import interpolated_moment
+from slotflow.exact.kernels import dirichlet, mid_time, tone_products
+from slotflow.exact.nonuniform import Interpolant
+from slotflow.exact.numeric import phasor
 from slotflow.exact.target import Array, Target, residuals
 from slotflow.priors import Prior
 
-__all__ = ["Amplitudes", "BirthTable", "Births", "tone_products"]
+__all__ = ["Amplitudes", "BirthTable", "Births"]
 
 Complex = NDArray[np.complex128]
 CELLS_PER_BIN = 16
@@ -40,6 +40,8 @@ AMPLITUDES = 48
 """Cells of the amplitude, of equal prior mass."""
 PRIOR_SHARE = 0.1
 """Share of the prior in each density, for what the anchored tones' linear response misses."""
+TINY = 50.0
+"""Nats by which a cell falls short of the largest one when it is not looked at."""
 FAR = 12.0
 """Standard deviations of f from its fit at which a tone cannot be an anchored one."""
 
@@ -106,38 +108,41 @@ class BirthTable:
         self.low, self.width, self.cells = low, (high - low) / cells, cells
         f: Array = low + self.width * (np.arange(cells, dtype=np.float64) + 0.5)
         filtered = np.zeros(cells, dtype=np.complex128)
-        products = np.zeros((cells, len(z), 3, 2))
+        coupling: Array = np.zeros((cells, 2, 3 * len(z)))
         energy, rss = 0.0, 0.0
         seen = zip(statistics.grids, statistics.ratios, residuals(statistics, z), strict=True)
         for grid, ratio, rest in seen:
             rss += float((rest**2).sum())
             offset = mid_time(grid) - statistics.reference
-            frequency = torch.from_numpy(f)[None]
-            moment = interpolated_moment(torch.from_numpy(rest)[None], frequency, grid)[0].numpy()
-            filtered += moment * np.exp(-2j * math.pi * np.remainder(f * offset, 1.0)) / ratio
-            products += tone_products(f, z, grid, offset) / ratio**2
+            moment = Interpolant(rest, grid)(f)
+            filtered += moment * phasor(-f * offset) / ratio
+            coupling += tone_products(f, z, grid, offset) / ratio**2
             energy += grid.n / ratio**2
         precision = target.noise.precision(rss)
-        coupling: Array = products.reshape(cells, 3 * len(z), 2)
-        self.response = -precision * np.einsum(
-            "de,gep->gdp", covariance, coupling
-        )  # (cells, 3D, 2)
-        left = 0.5 * energy + 0.5 * np.einsum("gdp,gdp->g", coupling, self.response)
+        response = coupling.reshape(2 * cells, -1) @ (-precision * covariance)
+        self.response: Array = response.reshape(coupling.shape)  # (cells, 2, 3D)
+        left = 0.5 * energy + 0.5 * np.einsum("gpd,gpd->g", coupling, self.response)
         left = np.clip(left, 1e-3 * energy, None)  # ν
         self.amplitudes = Amplitudes(prior, precision)
-        middle = self.amplitudes.middle
-        x = precision * np.abs(filtered)[:, None] * middle  # (cells, amplitudes)
-        gain = np.log(i0e(x)) + x - 0.5 * precision * left[:, None] * middle**2
+        is_open: NDArray[np.bool_] = np.ones(cells, dtype=np.bool_)
         if len(z) and prior.min_separation > 0:
             # Cells that are certainly too close to an anchored tone are shut.
             spread = 4 * np.sqrt(np.diag(covariance)[::3]) + self.width
             room = np.maximum(prior.min_separation - spread, 0.0)
-            gain[(np.abs(f[:, None] - z[:, 0]) < room).any(-1)] = -np.inf
-        if np.isfinite(gain.max()):
-            mass = np.exp(gain - gain.max()).sum(-1)  # the prior's mass is the same in every cell
+            is_open &= ~(np.abs(f[:, None] - z[:, 0]) < room).any(-1)
+        mass = np.zeros(cells)
+        self.log_gain = -math.inf
+        """Logarithm of the evidence's gain from one free tone."""
+        if is_open.any():
+            # The prior's mass is the same in every cell of f and of A.
+            at = np.flatnonzero(is_open)
+            at, gain = self._gains(at, precision * np.abs(filtered[at]), precision * left[at])
+            top = gain.max()
+            mass[at] = np.exp(gain - top).sum(-1)
+            self.log_gain = float(top + math.log(mass.sum() / (cells * AMPLITUDES)))
             mass = (1 - PRIOR_SHARE) * mass / mass.sum() + PRIOR_SHARE / cells
         else:  # the anchored tones leave no room
-            mass = np.full(cells, 1 / cells)
+            mass[:] = 1 / cells
         self.cumulative = mass.cumsum()
         self.log_mass = np.log(mass / self.width)
         self.left = left
@@ -146,8 +151,29 @@ class BirthTable:
             (grid, mid_time(grid) - statistics.reference, ratio)
             for grid, ratio in zip(statistics.grids, statistics.ratios, strict=True)
         ]
-        self.log_gain = float(logsumexp(gain) - math.log(gain.size))
-        """Logarithm of the evidence's gain from one free tone."""
+
+    def _gains(
+        self, cell: NDArray[np.int64], pull: Array, weight: Array
+    ) -> tuple[NDArray[np.int64], Array]:
+        """Cells that matter, (m,), and ln I_0(pull A) − ½ weight A² of each of their amplitudes, (m, amplitudes).
+
+        I_0(x) lies between e^x/√(1 + 2πx) and e^x, and pull A − ½ weight A² is largest at pull/weight. Cells whose
+        upper bound is `TINY` nats below the largest lower bound are left out: all of them together add nothing.
+
+        Args:
+            cell: Cells that are open, (n,).
+            pull: λ|M| there, (n,).
+            weight: λν there, (n,).
+        """
+        middle = self.amplitudes.middle
+        best = np.clip(pull / weight, middle[0], middle[-1])
+        high = best * (pull - 0.5 * weight * best)
+        near = middle[np.minimum(np.searchsorted(middle, best), AMPLITUDES - 1)]
+        low = near * (pull - 0.5 * weight * near) - 0.5 * np.log1p(2 * math.pi * pull * near)
+        kept = high > low.max() - TINY
+        x = pull[kept, None] * middle
+        gain: Array = np.log(i0e(x)) + x - 0.5 * weight[kept, None] * middle**2
+        return cell[kept], gain
 
     def sample(self, n: int, rng: np.random.Generator) -> Array:
         """Draws of (f, Re c, Im c), (n, 3)."""
@@ -172,11 +198,11 @@ class BirthTable:
         total = np.zeros(len(f), dtype=np.complex128)
         for grid, offset, ratio in self.grids:
             (s_0,) = dirichlet(torch.from_numpy(other - f), grid, powers=1)
-            turn = np.exp(2j * math.pi * np.remainder((other - f) * offset, 1.0))
+            turn = phasor((other - f) * offset)
             total += 0.5 * c * turn * s_0.numpy() / ratio**2
         pair = np.stack([c.real, c.imag], -1)
-        moved = np.einsum("ndp,np->nd", self.response[self.cell(other)], pair)
-        back = np.einsum("ndp,nd->np", self.coupling[self.cell(f)], moved)
+        moved = np.einsum("npd,np->nd", self.response[self.cell(other)], pair)
+        back = np.einsum("npd,nd->np", self.coupling[self.cell(f)], moved)
         total += back[:, 0] + 1j * back[:, 1]
         return total
 
@@ -256,17 +282,6 @@ class Births:
 
     def _response(self, free: Array) -> Array:
         """How the anchored tones move for each free one of (n, m, 3): (n, m, D, 3)."""
-        response = self.table.response[self.table.cell(free[..., 0])]  # (n, m, 3D, 2)
-        moved: Array = np.einsum("nmdp,nmp->nmd", response, free[..., 1:])
+        response = self.table.response[self.table.cell(free[..., 0])]  # (n, m, 2, 3D)
+        moved: Array = np.einsum("nmpd,nmp->nmd", response, free[..., 1:])
         return moved.reshape(*free.shape[:2], self.anchored, 3)
-
-
-def tone_products(f: Array, z: Array, grid: Grid, offset: float) -> Array:
-    """Products of a tone's derivatives by (Re c, Im c) at f, (G,), with those of z, (D, 3): (G, D, 3, 2)."""
-    difference = z[None, :, 0] - f[:, None]  # (G, D)
-    s_0, s_1, _ = (s.numpy() for s in dirichlet(torch.from_numpy(difference), grid))
-    turn = np.exp(2j * math.pi * np.remainder(difference * offset, 1.0))
-    zeroth, first = turn * s_0, turn * (1j * s_1 + offset * s_0)
-    c = z[:, 1] + 1j * z[:, 2]
-    rows = np.stack([2j * math.pi * c * first, zeroth, 1j * zeroth], -1)  # (G, D, 3)
-    return 0.5 * np.stack([rows.real, rows.imag], -1)  # times the conjugates of 1 and i

@@ -26,11 +26,10 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy.linalg import solve_triangular
 
 from slotflow.exact.kernels import dirichlet, mid_time
 from slotflow.exact.likelihood import Statistics
-from slotflow.exact.nonuniform import interpolated_moment
+from slotflow.exact.numeric import phasor, solve_lower
 from slotflow.exact.target import Array, Target
 
 __all__ = ["Bent", "bent", "linear_systems"]
@@ -65,7 +64,7 @@ class Bent:
             raise np.linalg.LinAlgError("the posterior of the frequencies has no maximum near z")
         self.spread = _cholesky(np.linalg.inv(curvature[..., 0])) * widen
         self.mean = np.linalg.solve(curvature[..., 0], slope[:, 0])
-        self.factor = np.linalg.cholesky(precision) / widen
+        self.factor = np.asarray(np.linalg.cholesky(precision) / widen, dtype=np.float64)
         # The phase of each tone turns with its own frequency; what is left is smooth.
         slope, _, _ = _differences(mean, self.k)
         slope = np.linalg.solve(self.root.T, slope)  # ∂c̄/∂f, (K, K)
@@ -85,21 +84,19 @@ class Bent:
     def sample(self, n: int, rng: np.random.Generator) -> Array:
         """Draws, (n, K, 3)."""
         y = self.mean + rng.standard_normal((n, self.k)) @ self.spread.T
-        noise = solve_triangular(
-            self.factor.T, rng.standard_normal((2 * self.k, n)), lower=False, check_finite=False
-        )
+        noise = solve_lower(self.factor, rng.standard_normal((2 * self.k, n)), transposed=True)
         straight = self._mean(y) + noise.T
         away = y @ self.root.T
         c = straight[:, : self.k] + 1j * straight[:, self.k :]
-        c *= np.exp(1j * self.theta * away)
+        c *= phasor(self.theta / (2 * math.pi) * away)
         return np.stack([self.centre + away, c.real, c.imag], -1)
 
     def log_prob(self, z: Array) -> Array:
         """Log density, (n,)."""
         away = z[..., 0] - self.centre
-        y = solve_triangular(self.root, away.T, lower=True, check_finite=False).T
-        white = solve_triangular(self.spread, (y - self.mean).T, lower=True, check_finite=False)
-        c = (z[..., 1] + 1j * z[..., 2]) * np.exp(-1j * self.theta * away)
+        y = solve_lower(self.root, away.T).T
+        white = solve_lower(self.spread, (y - self.mean).T)
+        c = (z[..., 1] + 1j * z[..., 2]) * phasor(-self.theta / (2 * math.pi) * away)
         rest = (np.concatenate([c.real, c.imag], -1) - self._mean(y)) @ self.factor
         log_prob: Array = (
             -0.5 * np.einsum("kn,kn->n", white, white)
@@ -146,12 +143,11 @@ def linear_systems(statistics: Statistics, frequency: Array) -> tuple[Array, Arr
     m, k = frequency.shape
     f = torch.from_numpy(np.ascontiguousarray(frequency))
     pairs = torch.stack([f[:, :, None] - f[:, None], f[:, :, None] + f[:, None]])
-    gram, data = np.zeros((m, 2, k, 2, k)), np.zeros((m, 2, k))
-    for grid, ratio, folded in zip(
-        statistics.grids, statistics.ratios, statistics.folded, strict=True
-    ):
+    gram, matched = np.zeros((m, 2, k, 2, k)), statistics.single.matched(frequency)
+    data = np.stack([matched.real, matched.imag], 1)  # (m, 2, K)
+    for grid, ratio in zip(statistics.grids, statistics.ratios, strict=True):
         offset = mid_time(grid) - statistics.reference
-        turn = np.exp(2j * math.pi * np.remainder(frequency * offset, 1.0)) / ratio
+        turn = phasor(frequency * offset) / ratio
         (kernel,) = dirichlet(pairs, grid, powers=1)
         minus, plus = 0.5 * kernel.numpy()
         minus = turn[:, :, None] * turn[:, None].conj() * minus
@@ -160,11 +156,6 @@ def linear_systems(statistics: Statistics, frequency: Array) -> tuple[Array, Arr
         gram[:, 1, :, 1] += minus.real - plus.real
         gram[:, 0, :, 1] += minus.imag - plus.imag
         gram[:, 1, :, 0] -= minus.imag + plus.imag
-        series = folded.flatten(1)[:, : grid.n]
-        moment = interpolated_moment(series, f.reshape(1, -1), grid).numpy().reshape(m, k)
-        matched = moment * turn.conj()
-        data[:, 0] += matched.real
-        data[:, 1] += matched.imag
     return gram.reshape(m, 2 * k, 2 * k), data.reshape(m, 2 * k)
 
 

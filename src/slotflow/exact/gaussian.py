@@ -16,9 +16,8 @@ from collections.abc import Sequence
 from typing import Protocol
 
 import numpy as np
-from scipy.linalg import solve_triangular
-from scipy.special import logsumexp
 
+from slotflow.exact.numeric import log_sum_exp, solve_lower
 from slotflow.exact.target import Array
 
 __all__ = ["Gaussian", "Mixture", "Proposal", "Warped"]
@@ -72,7 +71,7 @@ class Gaussian:
         if len(self.mean) == 0:
             return np.zeros(len(z))
         unit = (z - self.mean - shift) / self.scale
-        white = solve_triangular(self.factor, unit.T, lower=True, check_finite=False)
+        white = solve_lower(self.factor, unit.T)
         log_prob: Array = -0.5 * np.einsum("dn,dn->n", white, white) - self.normalizer
         return log_prob
 
@@ -160,5 +159,5 @@ class Mixture:
         if len(self.parts) == 1:
             return self.parts[0].log_prob(z)
         terms = np.stack([part.log_prob(z) for part in self.parts])
-        density: Array = logsumexp(terms + np.log(self.weights)[:, None], axis=0)
+        density: Array = log_sum_exp(terms + np.log(self.weights)[:, None], axis=0)
         return density

@@ -18,9 +18,9 @@ import math
 from dataclasses import replace
 
 import numpy as np
-from scipy.special import logsumexp
 
 from slotflow.exact.importance import Importance
+from slotflow.exact.numeric import log_sum_exp
 from slotflow.exact.surface import Surface
 from slotflow.exact.target import Array, Target, to_z
 
@@ -118,5 +118,5 @@ class Growth:
                 others = band[rows[:, None], rest]
                 mass = surface.mass(f[at[:, None], rest], others, fit.take(at))
                 before[at, j] += np.log(mass[np.arange(len(at)), cell[at, j]] / surface.width)
-        total: Array = logsumexp(np.where(wanted, before, -np.inf), axis=-1)
+        total: Array = log_sum_exp(np.where(wanted, before, -np.inf), axis=-1)
         return total - self.lower.log_evidence

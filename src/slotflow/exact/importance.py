@@ -27,9 +27,9 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import logsumexp
 
 from slotflow.exact.gaussian import Gaussian, Mixture, Proposal, Warped
+from slotflow.exact.numeric import log_sum_exp
 from slotflow.exact.target import Array, Target, to_theta
 
 __all__ = [
@@ -201,7 +201,7 @@ def pareto_k(log_weights: Array) -> float:
     b = b[b != 0]
     k = np.log1p(-b[:, None] * x).mean(-1)
     profile = len(x) * (np.log(-b / k) - k - 1)
-    mean = float((np.exp(profile - logsumexp(profile)) * b).sum())
+    mean = float((np.exp(profile - log_sum_exp(profile)) * b).sum())
     shape = float(np.log1p(-mean * x).mean())
     return (len(x) * shape + 5.0) / (len(x) + 10)  # ten observations' worth of k = 1/2
 
@@ -231,7 +231,7 @@ def _summary(
             np.zeros((0, target.k, 3)), empty, empty, -math.inf, math.inf, 0.0, math.inf,
             n / max(candidates, 1), seconds,
         )  # fmt: skip
-    total = float(logsumexp(log_w))
+    total = float(log_sum_exp(log_w))
     share = n / candidates
     whole = effective_share(log_w)
     variance = (1 - share) / n + (1 / whole - 1) / n

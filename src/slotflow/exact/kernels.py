@@ -37,10 +37,12 @@ from __future__ import annotations
 import functools
 import math
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from slotflow.config import Grid
+from slotflow.exact.numeric import Array, phasor
 
 __all__ = [
     "dirichlet",
@@ -50,6 +52,7 @@ __all__ = [
     "mid_time",
     "moments",
     "series_coefficients",
+    "tone_products",
 ]
 
 SERIES_BELOW = 0.5
@@ -182,6 +185,34 @@ def moments(folded: Tensor, frequency: Tensor, grid: Grid, powers: int = 2) -> l
             total = total + math.comb(p, q) * u_i ** (p - q) * partial[:, q]
         sums.append((rotation * total).sum(-1))
     return sums
+
+
+def tone_products(f: Array, z: Array, grid: Grid, offset: float) -> Array:
+    """Products of a tone's derivatives by Re c and Im c at f, (G,), with those of z, (D, 3): (G, 2, 3D)."""
+    difference = z[None, :, 0] - f[:, None]  # (G, D), below the sampling rate's half
+    s_0, s_1 = _closed(difference, grid)
+    turn = phasor(difference * offset)
+    zeroth, first = turn * s_0, turn * (1j * s_1 + offset * s_0)
+    first *= 2j * math.pi * (z[:, 1] + 1j * z[:, 2])
+    products: Array = np.empty((len(f), 2, len(z), 3))  # times the conjugates of 1 and i
+    products[:, 0, :, 0], products[:, 1, :, 0] = first.real, first.imag
+    products[:, 0, :, 1], products[:, 1, :, 1] = zeroth.real, zeroth.imag
+    products[:, 0, :, 2], products[:, 1, :, 2] = -zeroth.imag, zeroth.real
+    products *= 0.5
+    return products.reshape(len(f), 2, -1)
+
+
+def _closed(frequency: Array, grid: Grid) -> tuple[Array, Array]:
+    """S_0 and S_1 at |f| < 1/2dt, same shape: what `dirichlet` gives, with the series only where it is needed."""
+    n, y = grid.n, torch.from_numpy(math.pi * grid.dt * frequency)
+    near = (n * y).abs() < SERIES_BELOW
+    y[near] = 1.0
+    sine = y.sin()
+    s_0 = (n * y).sin() / sine
+    s_1 = (-0.5 * grid.dt) * (n * (n * y).cos() - s_0 * y.cos()) / sine
+    if bool(near.any()):
+        s_0[near], s_1[near], _ = dirichlet(torch.from_numpy(frequency)[near], grid)
+    return s_0.numpy(), s_1.numpy()
 
 
 @functools.lru_cache(maxsize=64)

@@ -59,7 +59,7 @@ class Mode:
     bounded: bool = False
     """Whether amplitudes were held back: this is a maximum under a Gaussian prior of c, not of the likelihood."""
 
-    @property
+    @cached_property
     def strength(self) -> Array:
         """c_k Σ_kk⁻¹ c_k, squared SNR of each tone with all others unknown, (K,)."""
         k = len(self.z)

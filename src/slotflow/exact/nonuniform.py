@@ -19,11 +19,12 @@ import math
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from slotflow.config import Grid
 
-__all__ = ["interpolated_moment"]
+__all__ = ["Interpolant", "interpolated_moment"]
 
 WIDTH = 16
 BETA = 2.3 * WIDTH
@@ -60,6 +61,47 @@ def interpolated_moment(series: Tensor, frequency: Tensor, grid: Grid) -> Tensor
     total = torch.complex((values.real * kernel).sum(-1), (values.imag * kernel).sum(-1))
     shift = 2 * math.pi * ((n - 1) / 2 - n // 2) * cycles  # from the whole index to mid-time
     return total * torch.complex(shift.cos(), shift.sin())
+
+
+class Interpolant:
+    """The same for one signal in NumPy, with the FFT kept: many calls cost their interpolation only.
+
+    Args:
+        series: Data, (N,), float64.
+        grid: Sampling of the data.
+    """
+
+    def __init__(self, series: NDArray[np.float64], grid: Grid) -> None:
+        n, size = grid.n, max(_fast_size(2 * grid.n), 2 * WIDTH)
+        padded = np.zeros(size)
+        padded[:n] = series * _weights(n, size).numpy()
+        half = np.fft.rfft(np.roll(padded, -(n // 2)))  # R is even
+        table = np.concatenate([half, half[-2:0:-1].conj()])
+        around = np.concatenate([table[-WIDTH:], table, table[: 2 * WIDTH]])  # B has the period R
+        self.windows = np.lib.stride_tricks.sliding_window_view(around, WIDTH)
+        self.size, self.dt, self.shift = size, grid.dt, (n - 1) / 2 - n // 2
+
+    def __call__(self, frequency: NDArray[np.float64]) -> NDArray[np.complex128]:
+        """Σ x e^{−2πifu} at frequencies in Hz, of any shape, float64; same shape."""
+        cycles = frequency.reshape(-1) * self.dt
+        position = (cycles - np.floor(cycles)) * self.size
+        first = np.ceil(position - WIDTH / 2)
+        x = (position - first)[:, None] - np.arange(WIDTH)  # (M, W), within ±W/2
+        x *= 2 / WIDTH
+        np.multiply(x, x, out=x)
+        np.subtract(1, x, out=x)
+        np.maximum(x, 1e-300, out=x)
+        np.sqrt(x, out=x)
+        x -= 1
+        x *= BETA
+        kernel = np.exp(x, out=x)
+        values = self.windows[first.astype(np.int64) + WIDTH]  # (M, W)
+        total: NDArray[np.complex128] = np.empty(len(cycles), dtype=np.complex128)
+        total.real = np.einsum("mw,mw->m", values.real, kernel)
+        total.imag = np.einsum("mw,mw->m", values.imag, kernel)
+        if self.shift:
+            total *= np.exp(2j * math.pi * self.shift * cycles)
+        return total.reshape(frequency.shape)
 
 
 @functools.lru_cache(maxsize=16)

@@ -29,7 +29,8 @@ class Orders:
     """Draws of the orders that were sampled."""
     fits: dict[int, Array]
     """(A, φ, f) of the largest likelihood that the prior allows, for each order that was looked at, (K, 3);
-    fewer tones where it allows none of that order that were found."""
+    fewer tones where it allows none of that order that were found. An order that the weakest tone of the next
+    one excluded was not fitted."""
     seconds: float
     """Time spent."""
     methods: dict[int, str] = field(default_factory=dict)

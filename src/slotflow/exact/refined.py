@@ -202,7 +202,11 @@ class RefinedPosterior(Posterior):
                 sigma[rows] = self.sample_sigma(rows.size, k, k_seed)
         value, error = self.log_evidence.T
         variables = {
-            "sigma": (("draw",), sigma, {"units": "data units", "long_name": "noise level"}),
+            "sigma": (
+                ("draw",),
+                sigma,
+                {"units": self.unit or "data units", "long_name": "noise level"},
+            ),
             "log_evidence": (("k_value",), value, {"long_name": "ln Z_K"}),
             "log_evidence_error": (("k_value",), error, {"long_name": "standard error of ln Z_K"}),
         }

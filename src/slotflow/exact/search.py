@@ -5,7 +5,8 @@ r"""p(K | x): the evidence of K tones for every K that matters, and joint draws 
 Orders are visited upwards and downwards from a first guess as long as p(K | x) exceeds `NEGLIGIBLE`. Z_0 needs no
 integral but that over σ. An order is only sampled if it can matter:
 
-- Z_K never exceeds the largest likelihood, nor, for resolved tones, Laplace's estimate by much: too few tones;
+- too few tones: one tone less than Z_K's loses what its weakest tone is worth (`assembly.without_weakest`), if tones
+  are resolved; Z_K never exceeds the largest likelihood, nor, for resolved tones, Laplace's estimate by much;
 - one tone more than the data ask for gains (K + 1) × the mean over its prior of its likelihood ratio (`births.py`): a
   tone that the prior wants strong;
 - a further split in two that the data do not ask for gains no more than the one before.
@@ -27,14 +28,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
-from scipy.special import logsumexp
 
-from slotflow.exact.assembly import WEAK, Proposer, laplace_evidence
+from slotflow.exact.assembly import WEAK, Proposer, laplace_evidence, without_weakest
 from slotflow.exact.births import Births
 from slotflow.exact.growth import Growth
 from slotflow.exact.importance import Importance, importance_sample
 from slotflow.exact.likelihood import Statistics
 from slotflow.exact.modes import Mode, Modes
+from slotflow.exact.numeric import log_sum_exp
 from slotflow.exact.orders import NEGLIGIBLE, Orders
 from slotflow.exact.surface import Surface, room_for_cells
 from slotflow.exact.target import Array, Target, to_theta, to_z
@@ -130,6 +131,7 @@ class _Search:
             self.log_prior = np.log(prior.k_probs_full)
         self.results: dict[int, Importance] = {}
         self.methods: dict[int, str] = {}
+        self.unfitted: set[int] = set()
         self.proposer = Proposer(statistics, prior, self.modes, self.rng)
         self.close = self.proposer.close
         self.surface: Surface | None = None
@@ -159,6 +161,8 @@ class _Search:
             return
         best = float((self.log_z + self.log_prior).max()) - self.log_prior[k]
         above = k > 0 and np.isfinite(self.log_z[k - 1])
+        if not above and self._too_few(k, best):
+            return
         if above and not self.close:  # nothing but a free tone could be the k-th
             base = self.modes.best(k - 1)
             found = None if base is None else self.proposer.table(base)
@@ -183,7 +187,7 @@ class _Search:
         mode = self.modes.best(k)
         if mode is not None and not above:
             largest = float(target.log_likelihood(np.array([mode.rss]))[0]) - math.lgamma(k + 1)
-            if largest >= best - HOPELESS and not self.close:
+            if np.isfinite(best) and largest >= best - HOPELESS and not self.close:
                 largest = min(largest, laplace_evidence(target, mode) + MARGIN)
             if largest < best - HOPELESS:
                 self.log_z[k], self.methods[k] = largest, "bound"
@@ -229,6 +233,21 @@ class _Search:
                 result = slow
         self.results[k], self.methods[k] = result, result.method
         self.log_z[k], self.error[k] = result.log_evidence, result.log_evidence_error
+
+    def _too_few(self, k: int, best: float) -> bool:
+        """Whether k tones are excluded by those of k + 1, without a fit; keeps the estimate that says so."""
+        mode = self.modes.best(k + 1)
+        if self.close or mode is None or mode.bounded or not np.isfinite(self.error[k + 1]):
+            return False
+        if not mode.plausible(self.prior):
+            return False
+        target = Target(self.statistics, self.prior, k + 1)
+        estimate = without_weakest(target, mode, self.log_z[k + 1]) + MARGIN
+        if estimate < best - HOPELESS:
+            self.log_z[k], self.methods[k] = estimate, "bound"
+            self.unfitted.add(k)
+            return True
+        return False
 
     def _undetected(self, k: int) -> bool:
         """Whether order k only adds to tones of k − 1 that may be anywhere: its maxima would be those of the noise."""
@@ -301,11 +320,11 @@ class _Search:
             score = self.log_z + self.log_prior
             if not np.isfinite(score).any():
                 score = self.log_prior
-        probs = np.exp(score - logsumexp(score))
+        probs = np.exp(score - log_sum_exp(score))
         fits = {
             k: self._fit(k)
             for k in range(self.prior.k_max + 1)
-            if k in self.methods or probs[k] > 0
+            if (k in self.methods or probs[k] > 0) and k not in self.unfitted
         }
         return Orders(
             self.log_z, self.error, probs, self.results, fits,

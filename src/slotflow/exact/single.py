@@ -21,6 +21,8 @@ from numpy.typing import NDArray
 
 from slotflow.config import Grid
 from slotflow.exact.kernels import SERIES_BELOW, SERIES_TERMS, mid_time, series_coefficients
+from slotflow.exact.nonuniform import Interpolant
+from slotflow.exact.numeric import phasor, sine
 
 __all__ = [
     "Array",
@@ -88,7 +90,39 @@ class Single:
         self.times = np.concatenate(
             [_times(grid, x.shape)[0] for grid, x in zip(grids, folded, strict=True)]
         )
+        self.folded = tuple(folded)
         self._last: tuple[Array, Basis] | None = None
+
+    @functools.cached_property
+    def interpolants(self) -> list[Interpolant]:
+        """Σ x e^{−2πifu}/r_s of each stream at many frequencies."""
+        return [
+            Interpolant(x.reshape(-1)[: grid.n], grid)
+            for grid, x in zip(self.grids, self.folded, strict=True)
+        ]
+
+    def matched(self, frequency: Array) -> Complex:
+        """Σ x e^{−2πif(t − τ)}/r_s² over all streams at frequencies in Hz, same shape."""
+        total = np.zeros(frequency.shape, dtype=np.complex128)
+        for moment, offset, ratio in zip(self.interpolants, self.offset, self.ratio, strict=True):
+            total += phasor(-frequency * offset) * moment(frequency) / ratio
+        return total
+
+    def gains(self, frequency: Array, c: Complex) -> Array:
+        """RSS minus the data's energy of n draws of K tones, (n,).
+
+        Args:
+            frequency: In Hz, (n, K).
+            c: Complex amplitudes referred to τ, (n, K).
+        """
+        f, c = np.ascontiguousarray(frequency.T), np.ascontiguousarray(c.T)  # (K, n)
+        total: Array = np.zeros(f.shape[1])
+        for s, grid in enumerate(self.grids):
+            local = c * phasor(f * self.offset[s]) / self.ratio[s]
+            data = self.interpolants[s](f)
+            total += _energy(f, local, grid)
+            total -= 2 * (local.real * data.real + local.imag * data.imag).sum(0)
+        return total
 
     def basis(self, frequency: Array) -> Basis:
         """Gram matrices and moments at frequencies in Hz, (K,).
@@ -163,6 +197,28 @@ def from_complex_one(frequency: Array, c: Complex, reference: float) -> Array:
     """Turns f and c, (K,) each, back into (A, φ in [0, 2π), f), (K, 3)."""
     turns = np.remainder(np.angle(c) / (2 * math.pi) - frequency * reference, 1.0)
     return np.stack([np.abs(c), 2 * math.pi * turns, frequency], 1)
+
+
+def _energy(f: Array, c: Complex, grid: Grid) -> Array:
+    """Σ_u (Σ_k Re c_k e^{2πif_k u})² of frequencies and amplitudes at mid-time, (K, n) each; (n,), see `kernels.py`."""
+    a, b = np.triu_indices(len(f), 1)
+    f_a, f_b, c_a, c_b = f[a], f[b], c[a], c[b]
+    same, cross = c_a.real * c_b.real, c_a.imag * c_b.imag
+    square = c.real**2, c.imag**2
+    product = np.concatenate([same + cross, same - cross, 0.5 * (square[0] - square[1])])
+    cycles = np.concatenate([f_a - f_b, f_a + f_b, 2 * f]) * grid.dt
+    turns = np.rint(cycles)
+    y = math.pi * (cycles - turns)
+    below = sine(y)
+    zero = below == 0
+    below[zero] = 1.0
+    kernel = sine(grid.n * y) / below
+    kernel[zero] = grid.n
+    if grid.n % 2 == 0:  # a shift by the sampling rate changes the sign
+        product *= 1 - 2 * (turns - 2 * np.floor(0.5 * turns))
+    total: Array = np.einsum("pn,pn->n", kernel, product)
+    total += 0.5 * grid.n * (square[0] + square[1]).sum(0)
+    return total
 
 
 def _gram(frequency: Array, grids: tuple[Grid, ...]) -> Array:

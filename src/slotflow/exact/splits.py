@@ -23,12 +23,11 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy.special import logsumexp
 
-from slotflow.exact.births import tone_products
 from slotflow.exact.gaussian import Gaussian
-from slotflow.exact.kernels import dirichlet, mid_time
-from slotflow.exact.nonuniform import interpolated_moment
+from slotflow.exact.kernels import dirichlet, mid_time, tone_products
+from slotflow.exact.nonuniform import Interpolant
+from slotflow.exact.numeric import log_sum_exp, phasor
 from slotflow.exact.target import Array, Target, residuals
 
 __all__ = ["PairTable", "Split", "splits"]
@@ -89,7 +88,7 @@ class PairTable:
             power = 2 if prior.amplitude_law == "loguniform" else 1
             gain -= power * np.log(np.maximum(other[kept], low)) + (power - 1) * np.log(size[kept])
             gain += np.log(volume[kept])
-            mass[kept] = (1 - PRIOR_SHARE) * np.exp(gain - logsumexp(gain))
+            mass[kept] = (1 - PRIOR_SHARE) * np.exp(gain - log_sum_exp(gain))
             mass[kept] += PRIOR_SHARE * volume[kept] / volume[kept].sum()
         else:
             mass = volume
@@ -110,25 +109,24 @@ class PairTable:
         f, c = np.concatenate([f_1, f_2, [middle]]), np.concatenate([first, second, [-total]])
         parts = (f_1, first), (f_2, second), (np.full(n, middle), np.full(n, -total))
         filtered = np.zeros(2 * n + 1, dtype=np.complex128)
-        products = np.zeros((2 * n + 1, len(z), 3, 2))
+        products = np.zeros((2 * n + 1, 2, 3 * len(z)))
         square = np.zeros(n)
         for grid, ratio, rest in zip(
             statistics.grids, statistics.ratios, residuals(statistics, z), strict=True
         ):
             offset = mid_time(grid) - statistics.reference
-            series, at = torch.from_numpy(rest)[None], torch.from_numpy(f)[None]
-            turn = np.exp(-2j * math.pi * np.remainder(f * offset, 1.0))
-            filtered += interpolated_moment(series, at, grid)[0].numpy() * turn / ratio
+            turn = phasor(-f * offset)
+            filtered += Interpolant(rest, grid)(f) * turn / ratio
             products += tone_products(f, z, grid, offset) / ratio**2
             for _, c_a in parts:
                 square += 0.5 * grid.n * np.abs(c_a) ** 2 / ratio**2
             for (f_a, c_a), (f_b, c_b) in itertools.combinations(parts, 2):
                 (s_0,) = dirichlet(torch.from_numpy(f_b - f_a), grid, powers=1)
-                turn = np.exp(2j * math.pi * np.remainder((f_b - f_a) * offset, 1.0))
+                turn = phasor((f_b - f_a) * offset)
                 square += (c_a.conj() * c_b * turn).real * s_0.numpy() / ratio**2
         each = (c.conj() * filtered).real
-        b = products[..., 0] * c.real[:, None, None] + products[..., 1] * c.imag[:, None, None]
-        b = (b[:n] + b[n : 2 * n] + b[2 * n]).reshape(n, -1)
+        b = products[:, 0] * c.real[:, None] + products[:, 1] * c.imag[:, None]
+        b = b[:n] + b[n : 2 * n] + b[2 * n]
         gain = each[:n] + each[n : 2 * n] + each[2 * n] - 0.5 * square
         return self.precision * gain, self.precision * b
 

@@ -21,12 +21,12 @@ from typing import NamedTuple
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy.special import i0e, logsumexp
+from scipy.special import i0e
 
 from slotflow.exact.births import Amplitudes
 from slotflow.exact.kernels import dirichlet, mid_time
-from slotflow.exact.nonuniform import interpolated_moment
-from slotflow.exact.target import Array, Target, residuals
+from slotflow.exact.numeric import log_sum_exp, phasor
+from slotflow.exact.target import Array, Target
 
 __all__ = ["Fit", "Surface", "room_for_cells"]
 
@@ -76,18 +76,14 @@ class Surface:
         self.cells = STRIDE * -(-count // STRIDE)
         self.low, self.width = low, (high - low) / self.cells
         self.separation = prior.min_separation
+        self.single = statistics.single
         self.streams = [
-            (grid, mid_time(grid) - statistics.reference, ratio, torch.from_numpy(rest)[None])
-            for grid, ratio, rest in zip(
-                statistics.grids,
-                statistics.ratios,
-                residuals(statistics, np.zeros((0, 3))),
-                strict=True,
-            )
+            (grid, mid_time(grid) - statistics.reference, ratio)
+            for grid, ratio in zip(statistics.grids, statistics.ratios, strict=True)
         ]
         self.middle: Array = low + self.width * (np.arange(self.cells, dtype=np.float64) + 0.5)
         self.filtered = self.matched(self.middle[None])[0].astype(np.complex64)  # F of the cells
-        self.energy = sum(0.5 * grid.n / ratio**2 for grid, _, ratio, _ in self.streams)
+        self.energy = sum(0.5 * grid.n / ratio**2 for grid, _, ratio in self.streams)
         self.amplitudes = Amplitudes(prior, precision)
         margin = FAR / math.sqrt(precision * self.energy)
         self.bounds = prior.amplitude[0] + margin, prior.amplitude[1] - margin
@@ -106,24 +102,19 @@ class Surface:
         x = precision * self.step * np.arange(STEPS)[:, None] * amplitude  # (STEPS, amplitudes)
         log_bessel = np.log(i0e(x)) + x
         gain = log_bessel - 0.5 * precision * nu[:, None, None] * amplitude**2
-        return np.asarray(logsumexp(gain, axis=-1), dtype=np.float32)
+        return np.asarray(log_sum_exp(gain, axis=-1), dtype=np.float32)
 
     def matched(self, f: Array) -> Complex:
         """F at frequencies (n, K), same shape."""
-        total = np.zeros(f.shape, dtype=np.complex128)
-        flat = torch.from_numpy(np.ascontiguousarray(f).reshape(1, -1))
-        for grid, offset, ratio, rest in self.streams:
-            moment = interpolated_moment(rest, flat, grid)[0].numpy().reshape(f.shape)
-            total += moment * np.exp(-2j * math.pi * np.remainder(f * offset, 1.0)) / ratio
-        return total
+        return self.single.matched(f)
 
     def kernel(self, f: Array, other: Array) -> Complex:
         """κ(f, other): what a tone of amplitude 1 at `other` adds to the matched filter at f; shapes broadcast."""
         difference = other - f
         total = np.zeros(difference.shape, dtype=np.complex128)
-        for grid, offset, ratio, _ in self.streams:
+        for grid, offset, ratio in self.streams:
             (s_0,) = dirichlet(torch.from_numpy(difference), grid, powers=1)
-            turn = np.exp(2j * math.pi * np.remainder(difference * offset, 1.0))
+            turn = phasor(difference * offset)
             total += 0.5 * turn * s_0.numpy() / ratio**2
         return total
 
@@ -190,8 +181,9 @@ class Surface:
         if f.shape[1] and self.separation > 0:
             low = np.floor((f - self.separation - self.low) / self.width + 1).astype(np.int64)
             high = np.floor((f + self.separation - self.low) / self.width).astype(np.int64)
-            for i, j in np.ndindex(*f.shape):  # cells that lie wholly within the separation
-                gain[i, max(low[i, j], 0) : max(high[i, j], 0)] = -np.inf
+            cell = low[..., None] + np.arange(int((high - low).max(initial=0)))  # (n, K, ·)
+            shut = (cell < high[..., None]) & (cell >= 0) & (cell < self.cells)
+            gain[np.nonzero(shut)[0], cell[shut]] = -np.inf  # they lie wholly within the separation
         top = gain.max(-1, keepdims=True)
         gain[~np.isfinite(top[:, 0])] = top[~np.isfinite(top)] = 0.0  # no room: anywhere will do
         gain -= top

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from scipy import special
 
 from slotflow.exact.kernels import fold, mid_time, moments
-from slotflow.exact.likelihood import Statistics, from_complex
+from slotflow.exact.likelihood import Statistics
 from slotflow.priors import Prior
 
 __all__ = ["Array", "Noise", "Target", "residuals", "to_theta", "to_z"]
@@ -36,7 +36,7 @@ __all__ = ["Array", "Noise", "Target", "residuals", "to_theta", "to_z"]
 Array = NDArray[np.float64]
 FLOOR = 1e-5
 """Smallest σ in units of the data's root mean square or of the prior's upper bound."""
-CHUNK = 4096
+CHUNK = 1024
 """Draws whose likelihood is computed at a time."""
 
 
@@ -157,11 +157,11 @@ class Target:
         self.evaluations += len(z)
         if self.k == 0:
             return np.full(len(z), float(self.statistics.energy))
-        theta = torch.from_numpy(to_theta(z, self.statistics.reference))
-        starts = range(0, len(theta), CHUNK)
-        parts = [self.statistics.rss(theta[None, i : i + CHUNK])[0] for i in starts]
-        rss: Array = torch.cat(parts).numpy() if parts else np.zeros(0)
-        return rss
+        f, c = z[..., 0], z[..., 1] + 1j * z[..., 2]
+        single, starts = self.statistics.single, range(0, len(z), CHUNK)
+        parts = [single.gains(f[i : i + CHUNK], c[i : i + CHUNK]) for i in starts]
+        gains: Array = np.concatenate(parts) if parts else np.zeros(0)
+        return float(self.statistics.energy) + gains
 
     def log_likelihood(self, rss: Array) -> Array:
         """Log-likelihood with σ integrated out, K! included, same shape."""
@@ -240,11 +240,9 @@ def residuals(statistics: Statistics, z: Array) -> list[Array]:
 
 def to_theta(z: Array, reference: float) -> Array:
     """(A, φ in [0, 2π), f) of z = (f, Re c, Im c), same shape."""
-    c = torch.from_numpy(np.ascontiguousarray(z[..., 1] + 1j * z[..., 2]))
-    theta: Array = from_complex(
-        torch.from_numpy(np.ascontiguousarray(z[..., 0])), c, reference
-    ).numpy()
-    return theta
+    f, re, im = np.moveaxis(z, -1, 0)
+    turns = np.remainder(np.arctan2(im, re) / (2 * math.pi) - f * reference, 1.0)
+    return np.stack([np.hypot(re, im), 2 * math.pi * turns, f], -1)
 
 
 def to_z(theta: Array, reference: float) -> Array:

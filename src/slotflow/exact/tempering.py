@@ -26,10 +26,10 @@ import time
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import logsumexp
 
 from slotflow.exact.births import BirthTable
 from slotflow.exact.importance import Importance, Proposal, inside_support, resample
+from slotflow.exact.numeric import log_sum_exp
 from slotflow.exact.target import Array, Target, to_theta
 
 __all__ = ["Tempering", "tempered"]
@@ -105,7 +105,7 @@ def tempered(
         step = _step(ratio, 1 - beta, KEEP) if on_time else 1 - beta
         beta = 1.0 if beta + step > 1 - 1e-9 else beta + step
         log_w = (step * ratio).reshape(options.islands, size)
-        level = logsumexp(log_w, axis=1)
+        level = log_sum_exp(log_w, axis=1)
         log_z += level - math.log(size)
         index = np.concatenate(
             [
@@ -118,8 +118,8 @@ def tempered(
             if time.perf_counter() - began > 1.5 * options.max_seconds:
                 break
             moves.sweep(state, beta)
-    total = float(logsumexp(log_z)) - math.log(options.islands)
-    share = np.exp(log_z - logsumexp(log_z))
+    total = float(log_sum_exp(log_z)) - math.log(options.islands)
+    share = np.exp(log_z - log_sum_exp(log_z))
     agreement = float(1 / (options.islands * (share**2).sum()))
     spread = math.sqrt(max(1 / agreement - 1, 0.0) / (options.islands - 1))
     inside = n / tried
@@ -127,7 +127,7 @@ def tempered(
     return Importance(
         theta=to_theta(state.z[order], target.statistics.reference),
         sigma=target.noise.sample(state.rss[order], rng),
-        log_weights=np.repeat(log_z - logsumexp(log_z) - math.log(size), size)[order],
+        log_weights=np.repeat(log_z - log_sum_exp(log_z) - math.log(size), size)[order],
         log_evidence=total + math.log(inside),
         log_evidence_error=math.hypot(spread, math.sqrt((1 - inside) / n)),
         ess=agreement,

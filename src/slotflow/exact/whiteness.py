@@ -12,8 +12,8 @@ hypothesis; the verdict (`verdict.py`) compares the smallest of the m p-values w
   (Kolmogorov), and the spectrum's lowest part against the rest (F).
 - **steadiness**: the residual's power in pieces of the time series: the sum over pieces of the squared deviations, and
   the most deviant piece; χ² laws. A gap filled with zeros leaves the model's own power behind; a burst adds power.
-- **shape**: the residual's third and fourth moments (Jarque–Bera, with its small-sample law replaced by the Gaussian
-  limits of both moments).
+- **shape**: the residual's third and fourth moments, each turned into a standard normal variable (skewness:
+  D'Agostino 1970; kurtosis: Anscombe and Glynn 1983).
 - **repeats**: so many samples in a row of exactly the same value, or so many equal to the largest or the smallest one,
   do not occur in continuous noise; they do where data are missing or clipped.
 - **constant**: a stream of one value only is no measurement, and no other test is made.
@@ -26,7 +26,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import special, stats
+from scipy import special
 
 from slotflow.exact.likelihood import Statistics
 from slotflow.exact.target import Array, residuals, to_z
@@ -104,7 +104,8 @@ def _spectrum(rest: Array, dt: float, band: tuple[float, float], k: int) -> list
     bins, checks = 1 / (n * dt), []
     fine = 4 * n
     f_fine = np.fft.rfftfreq(fine, dt)
-    f, power = np.fft.rfftfreq(n, dt), np.abs(np.fft.rfft(rest)) ** 2 / n
+    spectrum = np.abs(np.fft.rfft(rest, fine)) ** 2 / n
+    f, power = np.fft.rfftfreq(n, dt), spectrum[::4][: n // 2 + 1]
     inner = (f >= band[0]) & (f <= band[1])
     edge = GUARD * bins
     outer = (
@@ -118,7 +119,7 @@ def _spectrum(rest: Array, dt: float, band: tuple[float, float], k: int) -> list
     else:
         level, dof_out = float(power[outer].mean()), 2.0 * count_out
     level = max(level, 1e-300)
-    padded = np.abs(np.fft.rfft(rest, fine)) ** 2 / n / level
+    padded = spectrum / level
     wide = (f_fine > 1.5 * bins) & (f_fine < 0.5 / dt - 1.5 * bins)
     # What lies just beside the band counts as inside: tones there leak in and are no one else's.
     near = (f_fine >= band[0] - edge) & (f_fine <= band[1] + edge)
@@ -127,10 +128,8 @@ def _spectrum(rest: Array, dt: float, band: tuple[float, float], k: int) -> list
             continue
         top = int(np.argmax(np.where(where, padded, 0.0)))
         height = float(_height(padded, top))
-        if math.isfinite(
-            dof_out
-        ):  # the noise level is an estimate: an F law instead of the exponential
-            height = -float(stats.f.logsf(height, 2, dof_out))
+        if math.isfinite(dof_out):  # the noise level is an estimate: F instead of exponential
+            height = 0.5 * dof_out * math.log1p(2 * height / dof_out)
         p = peak_probability(height, where.sum() / 4)
         beside = near[top] and not band[0] - bins <= f_fine[top] <= band[1] + bins
         place = "peak just beside the band" if beside else name
@@ -140,7 +139,7 @@ def _spectrum(rest: Array, dt: float, band: tuple[float, float], k: int) -> list
     left = 2.0 * count_in - 3.0 * k
     if math.isfinite(dof_out) and left > 8:
         ratio = float(2 * power[inner].sum() / left / level)
-        p = _two_sided(stats.f.cdf(ratio, left, dof_out), stats.f.sf(ratio, left, dof_out))
+        p = _f_test(ratio, left, dof_out)
         checks.append(
             Check("level", p, f"the residual's power in the band is {ratio:.2f} times that outside")
         )
@@ -159,10 +158,7 @@ def _spectrum(rest: Array, dt: float, band: tuple[float, float], k: int) -> list
         low = power[outer][: max(m // 32, 8)]
         rest_power = power[outer][len(low) :]
         ratio = float(low.mean() / rest_power.mean())
-        p = _two_sided(
-            stats.f.cdf(ratio, 2 * len(low), 2 * len(rest_power)),
-            stats.f.sf(ratio, 2 * len(low), 2 * len(rest_power)),
-        )
+        p = _f_test(ratio, 2 * len(low), 2 * len(rest_power))
         checks.append(
             Check(
                 "low frequencies",
@@ -185,16 +181,16 @@ def _height(power: Array, top: int) -> float:
 def _steadiness(rest: Array, stream: str) -> list[Check]:
     """Tests of the residual's power over time."""
     checks = []
-    n = len(rest)
-    whole = max(float((rest**2).sum()), 1e-300)
+    n, square = len(rest), rest**2
+    whole = max(float(square.sum()), 1e-300)
     for pieces in PIECES:
         if n < 16 * pieces:
             continue
-        parts = np.array_split(rest**2, pieces)
-        sums, sizes = np.array([p.sum() for p in parts]), np.array([len(p) for p in parts])
+        sizes = n // pieces + (np.arange(pieces) < n % pieces)  # as equal as can be
+        sums = np.add.reduceat(square, np.cumsum(sizes) - sizes)
         share = sums / whole  # of a part: a beta variable
-        low = stats.beta.cdf(share, 0.5 * sizes, 0.5 * (n - sizes))
-        high = stats.beta.sf(share, 0.5 * sizes, 0.5 * (n - sizes))
+        low = special.betainc(0.5 * sizes, 0.5 * (n - sizes), share)
+        high = special.betainc(0.5 * (n - sizes), 0.5 * sizes, 1 - share)
         p = np.minimum(2 * np.minimum(low, high), 1.0)
         worst = int(p.argmin())
         each = float(-math.expm1(pieces * math.log1p(-min(float(p[worst]), 1 - 1e-16))))
@@ -215,18 +211,18 @@ def _shape(rest: Array, stream: str) -> list[Check]:
     spread = float(rest.std())
     if n < 200 or spread == 0:
         return []
-    p = float(stats.kurtosistest(rest).pvalue)
-    q = float(stats.skewtest(rest).pvalue)
-    kurtosis, skewness = float(stats.kurtosis(rest)), float(stats.skew(rest))
+    unit = (rest - rest.mean()) / spread
+    square = unit * unit
+    skewness, kurtosis = float((square * unit).mean()), float((square * square).mean()) - 3
     return [
         Check(
             f"kurtosis ({stream})",
-            p,
+            _normal_p(_kurtosis_score(kurtosis, n)),
             f"the {stream} stream's residual is not Gaussian (kurtosis {kurtosis:+.2f})",
         ),
         Check(
             f"skewness ({stream})",
-            q,
+            _normal_p(_skewness_score(skewness, n)),
             f"the {stream} stream's residual is not Gaussian (skewness {skewness:+.2f})",
         ),
     ]
@@ -260,11 +256,39 @@ def _streams(rests: list[Array], k: int) -> Check:
     total = len(first) + len(second)
     dof = [len(r) - 3.0 * k * len(r) / total for r in (first, second)]
     ratio = float((second**2).sum() / dof[1] / max((first**2).sum() / dof[0], 1e-300))
-    p = _two_sided(stats.f.cdf(ratio, dof[1], dof[0]), stats.f.sf(ratio, dof[1], dof[0]))
+    p = _f_test(ratio, dof[1], dof[0])
     return Check(
         "streams", p, f"the short stream's noise power is {ratio:.2f} times the long one's"
     )
 
 
-def _two_sided(low: float, high: float) -> float:
+def _f_test(ratio: float, dof: float, dof_below: float) -> float:
+    """Two-sided p-value of a ratio of mean powers with so many degrees of freedom above and below."""
+    low, high = special.fdtr(dof, dof_below, ratio), special.fdtrc(dof, dof_below, ratio)
     return float(min(2 * min(low, high), 1.0))
+
+
+def _normal_p(score: float) -> float:
+    """Two-sided p-value of a standard normal variable."""
+    return float(special.erfc(abs(score) / math.sqrt(2)))
+
+
+def _skewness_score(skewness: float, n: int) -> float:
+    """A standard normal variable if the n values are Gaussian: an inverse hyperbolic sine of their skewness."""
+    y = skewness * math.sqrt((n + 1) * (n + 3) / (6 * (n - 2)))
+    spread = 3.0 * (n * n + 27 * n - 70) * (n + 1) * (n + 3)
+    spread /= (n - 2) * (n + 5) * (n + 7) * (n + 9)
+    w = math.sqrt(2 * (spread - 1)) - 1
+    return math.asinh(y * math.sqrt((w - 1) / 2)) / math.sqrt(0.5 * math.log(w))
+
+
+def _kurtosis_score(kurtosis: float, n: int) -> float:
+    """A standard normal variable if the n values are Gaussian: a cube root of their kurtosis, 0 on average."""
+    variance = 24 * n * (n - 2) * (n - 3) / ((n + 1) ** 2 * (n + 3) * (n + 5))
+    x = (kurtosis + 6 / (n + 1)) / math.sqrt(variance)
+    skew = 6 * (n * n - 5 * n + 2) / ((n + 7) * (n + 9))
+    skew *= math.sqrt(6 * (n + 3) * (n + 5) / (n * (n - 2) * (n - 3)))
+    a = 6 + 8 / skew * (2 / skew + math.sqrt(1 + 4 / skew**2))
+    below = 1 + x * math.sqrt(2 / (a - 4))
+    root = math.copysign(((1 - 2 / a) / max(abs(below), 1e-300)) ** (1 / 3), below)
+    return (1 - 2 / (9 * a) - root) / math.sqrt(2 / (9 * a))

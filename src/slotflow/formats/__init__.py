@@ -23,7 +23,15 @@ from slotflow.formats.text import text_table
 from slotflow.formats.wav import wav_table
 from slotflow.tables import Table
 
-__all__ = ["STANDARD_INPUT", "SUFFIXES", "find_files", "open_table"]
+__all__ = [
+    "STANDARD_INPUT",
+    "SUFFIXES",
+    "file_name",
+    "find_files",
+    "naming",
+    "open_plain",
+    "open_table",
+]
 
 PathLike = str | os.PathLike[str]
 
@@ -48,16 +56,26 @@ def open_table(path: PathLike, untimed: bool = False) -> Iterator[Table]:
     Yields:
         The table, which may be used until the block ends. A ValueError raised meanwhile gets the file's name.
     """
+    with naming(path), open_plain(path, untimed) as table:
+        yield table
+
+
+@contextmanager
+def naming(path: PathLike) -> Iterator[None]:
+    """Puts the file's name in front of what a ValueError says."""
     try:
-        with _open(path, untimed) as table:
-            yield table
+        yield
     except ValueError as error:
-        name = "standard input" if os.fspath(path) == STANDARD_INPUT else path
-        raise ValueError(f"{name}: {error}") from error
+        raise ValueError(f"{file_name(path)}: {error}") from error
 
 
-def _open(path: PathLike, untimed: bool) -> AbstractContextManager[Table]:
-    """Chooses the reader of a file after a first look at it."""
+def file_name(path: PathLike) -> str:
+    """A file's name in words."""
+    return "standard input" if os.fspath(path) == STANDARD_INPUT else os.fspath(path)
+
+
+def open_plain(path: PathLike, untimed: bool = False) -> AbstractContextManager[Table]:
+    """As `open_table`, but errors do not name the file."""
     if os.fspath(path) == STANDARD_INPUT:
         return nullcontext(text_table(sys.stdin.buffer.read(), untimed))
     path = Path(path)

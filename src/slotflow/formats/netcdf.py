@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from slotflow.formats.arrays import elsewhere, is_elsewhere
-from slotflow.tables import Array, Table, as_text, check_size, foreign
+from slotflow.tables import Array, Rows, Table, as_text, check_size, foreign
 from slotflow.timestamps import AUXILIARY, TIME_HEADER, unit_seconds
 
 __all__ = ["netcdf_table"]
@@ -61,8 +61,26 @@ def netcdf_table(path: Path) -> Iterator[Table]:
                     variable = variable.transpose(..., times[name])
                 return np.asarray(variable.values)
 
+        def slices(name: str) -> Rows | None:
+            if name in attributes or len(dataset[name].shape) != 2 or not dataset[name].size:
+                return None
+            with foreign("NetCDF"):
+                variable = dataset[name]
+                if name in times:
+                    variable = variable.transpose(..., times[name])
+            count, size = variable.shape
+
+            def read(first: int, last: int) -> list[Array]:
+                check_size((min(last, count) - first, size))
+                with foreign("NetCDF"):  # a slice alone is read, and not kept
+                    return list(np.asarray(variable[first:last].copy(deep=False).values))
+
+            return Rows(count, size, read)
+
         units = {name: unit for name, unit in units.items() if unit}
-        yield Table([*names, *attributes], get, offered=offered, times=times, units=units)
+        yield Table(
+            [*names, *attributes], get, offered=offered, times=times, units=units, slices=slices
+        )
 
 
 def _time(dataset: Any, name: str) -> str | None:

@@ -1,11 +1,22 @@
 """Pictures: one colour-blind-safe style, figures that need no window, files that appear whole.
 
-Every function builds a :class:`matplotlib.figure.Figure` of its own. ``pyplot`` is never imported,
-so neither the user's backend nor their style is touched, and nothing has to be closed.
+Every function builds a :class:`matplotlib.figure.Figure` of its own. ``pyplot`` is never imported (but by the package
+``corner``, for corner plots), so neither the user's backend nor their style is touched, and nothing has to be closed.
+`Posterior.plot` draws each picture of a posterior by its name (`family.py`).
 """
 
+from slotflow.plots.corner import plot_corner
+from slotflow.plots.correlation import plot_correlation
 from slotflow.plots.posterior import plot_posterior
+from slotflow.plots.residual import plot_residual
 from slotflow.plots.style import save_figure
 from slotflow.plots.training import plot_training
 
-__all__ = ["plot_posterior", "plot_training", "save_figure"]
+__all__ = [
+    "plot_corner",
+    "plot_correlation",
+    "plot_posterior",
+    "plot_residual",
+    "plot_training",
+    "save_figure",
+]

@@ -12,15 +12,21 @@ from slotflow.plots.style import INK, colour_of
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["draw_components", "quantity"]
+__all__ = ["draw_components", "match_truth", "quantity", "scale"]
 
 Float = NDArray[np.float64]
 
 QUANTITIES = (("Amplitude", ""), ("Phase at t = 0", "rad"), ("Frequency", "Hz"))
 """Names and units of the columns of θ."""
+WIDEST = 6.0
+"""How much wider than half of the components one may be that is still shown whole."""
+SURE = 0.995
+"""Existence probability that need not be told."""
 
 
-def draw_components(axes: list[Axes], draws: Float, truth: Float | None) -> None:
+def draw_components(
+    axes: list[Axes], draws: Float, truth: Float | None, existence: Float | None = None
+) -> None:
     """The marginal posterior of each component, one row each: amplitude, phase, frequency.
 
     Widths are often a millionth of the values, so that a row shows the offset from its median, and the median with its
@@ -30,6 +36,7 @@ def draw_components(axes: list[Axes], draws: Float, truth: Float | None) -> None
         axes: A panel for each of the three.
         draws: Components in the order of their frequencies, shape (n, K, 3).
         truth: Shape (L, 3), or None.
+        existence: Probability of each component, (K,); told where it is below 0.995.
     """
     n_components = draws.shape[1]
     if n_components == 0:
@@ -37,7 +44,7 @@ def draw_components(axes: list[Axes], draws: Float, truth: Float | None) -> None
             ax.set_axis_off()
         axes[1].text(0.5, 0.5, "no component to show", transform=axes[1].transAxes, ha="center")
         return
-    matched = _match(draws, truth)  # rows of NaN where there is no partner
+    matched = match_truth(draws, truth)  # rows of NaN where there is no partner
     for column, (ax, (name, unit)) in enumerate(zip(axes, QUANTITIES, strict=True)):
         samples, exact = draws[..., column].copy(), matched[:, column].copy()  # (n, K), (K,)
         if column == 1:  # unwrapped around the circular mean
@@ -45,9 +52,14 @@ def draw_components(axes: list[Axes], draws: Float, truth: Float | None) -> None
             samples = _wrap(samples - centre) + centre
             exact = _wrap(exact - centre) + centre
         median, sd = np.median(samples, axis=0), samples.std(axis=0)
-        factor, prefix = _scale(float(sd.max()), unit)
+        offsets = np.quantile(samples, (0.05, 0.95), axis=0) - median
+        reaches = 1.8 * np.abs(offsets).max(axis=0)
+        reach = min(float(reaches.max()), WIDEST * float(np.median(reaches)))
+        reach = float(np.nanmax([reach, *(1.2 * np.abs(exact - median))]))
+        factor, prefix = scale(reach / 3, unit)
         for j in range(n_components):
-            _draw_row(ax, j, factor * (samples[:, j] - median[j]), factor * (exact[j] - median[j]))
+            offset = factor * (samples[:, j] - median[j])
+            _draw_row(ax, j, offset, factor * (exact[j] - median[j]), 1.5 * factor * reach)
         shown = np.mod(median, 2 * np.pi) if column == 1 else median
         values = [_rounded(*pair, unit) for pair in zip(shown, sd, strict=True)]
         for j, text in enumerate(values):
@@ -55,11 +67,8 @@ def draw_components(axes: list[Axes], draws: Float, truth: Float | None) -> None
                 1.0, j - 0.3, text, transform=ax.get_yaxis_transform(),
                 ha="right", va="center", size=7, color=colour_of(j),
             )  # fmt: skip
-        offsets = np.quantile(samples, (0.05, 0.95), axis=0) - median
-        reach = factor * float(np.nanmax(np.abs([*(1.8 * offsets), 1.2 * (exact - median)])))
-        if (
-            reach > 0
-        ):  # as wide as the widest, whose far tails may leave the panel; the values stand beside it
+        reach *= factor
+        if reach > 0:  # far tails may leave the panel; the values stand beside it
             room = 0.018 * max(map(len, values))
             ax.set_xlim(-reach, reach * (1 + room) / (1 - room))
         ax.locator_params(axis="x", nbins=6)
@@ -72,18 +81,22 @@ def draw_components(axes: list[Axes], draws: Float, truth: Float | None) -> None
     medians = np.median(draws[..., 2], axis=0)
     for ax in axes[1:]:
         ax.set_yticklabels([])
-    widest = draws[..., 2].std(axis=0).max()
-    digits = int(np.clip(-np.floor(np.log10(widest)) - 1, 0, 9)) if widest > 0 else 4
-    axes[0].set_yticklabels([f"{j + 1}   {f:.{digits}f} Hz" for j, f in enumerate(medians)])
+    low, high = np.quantile(draws[..., 2], (0.16, 0.84), axis=0)
+    digits = [_digits(float(width)) for width in 0.5 * (high - low)]
+    sure = np.ones(n_components) if existence is None else existence
+    doubts = ["" if p >= SURE else f"\nprobability {p:.2f}" for p in sure]
+    axes[0].set_yticklabels(
+        [f"{j + 1}   {f:.{digits[j]}f} Hz{doubts[j]}" for j, f in enumerate(medians)]
+    )
     for j, label in enumerate(axes[0].get_yticklabels()):
         label.set_color(colour_of(j))
 
 
-def _draw_row(ax: Axes, j: int, samples: Float, truth: float) -> None:
-    """One marginal: a histogram that stands on its own base line, median and interval below it."""
+def _draw_row(ax: Axes, j: int, samples: Float, truth: float, reach: float) -> None:
+    """One marginal: a histogram within reach on its own base line, median and interval below it."""
     colour = colour_of(j)
     low, mid, high = np.quantile(samples, (0.05, 0.5, 0.95))
-    first, last = np.quantile(samples, (0.002, 0.998))
+    first, last = np.clip(np.quantile(samples, (0.002, 0.998)), -reach, reach)
     if last > first:
         counts, edges = np.histogram(samples, 40, (first, last))
         height = 0.8 * counts / max(counts.max(), 1)
@@ -95,7 +108,7 @@ def _draw_row(ax: Axes, j: int, samples: Float, truth: float) -> None:
         ax.plot(truth, j, "x", color=INK, ms=6, mew=1.3, zorder=4)
 
 
-def _scale(width: float, unit: str) -> tuple[float, str]:
+def scale(width: float, unit: str) -> tuple[float, str]:
     """A factor of a power of 1,000 that makes a width readable, and the unit then: 3e-5 Hz to (1e6, "µHz")."""
     if not width > 0:
         return 1.0, unit
@@ -108,7 +121,7 @@ def _scale(width: float, unit: str) -> tuple[float, str]:
 
 def quantity(value: float, unit: str) -> str:
     """A value with a readable unit: 3.33 mHz."""
-    factor, prefix = _scale(value / 2, unit)
+    factor, prefix = scale(value / 2, unit)
     return f"{factor * value:.3g} {prefix}"
 
 
@@ -120,12 +133,17 @@ def _rounded(value: float, sd: float, unit: str) -> str:
     return f"{value:.{place}f} ± {sd:.{place}f} {unit}".strip()
 
 
+def _digits(width: float) -> int:
+    """Decimals of a value that name a component of a width."""
+    return int(np.clip(-np.floor(np.log10(width)) - 1, 0, 9)) if width > 0 else 4
+
+
 def _wrap(angle: Any) -> Any:
     """Angles in [−π, π)."""
     return (angle + np.pi) % (2 * np.pi) - np.pi
 
 
-def _match(draws: Float, truth: Float | None) -> Float:
+def match_truth(draws: Float, truth: Float | None) -> Float:
     """The true component that belongs to each inferred one by its frequency.
 
     Args:

@@ -34,6 +34,10 @@ class Comparison:
     """How ours is written."""
     note: str = ""
     """What the two must be read with, above all where the paper's figure does not follow from its own statements."""
+    target: str = ""
+    """What ours should be, in words or signs; empty where nothing is asked."""
+    met: bool | None = None
+    """Whether it is; None: nothing is asked, or too few signals to tell."""
 
     @property
     def text(self) -> str:
@@ -54,6 +58,8 @@ class Comparison:
             "error": self.error,
             "paper": tidy(self.paper),
             "note": tidy(self.note),
+            "target": tidy(self.target),
+            "met": self.met,
         }
 
 
@@ -86,3 +92,7 @@ class Result:
     """Judges them."""
     plot: Callable[[Data], Figure]
     """Draws them."""
+    needs: tuple[str, str] | None = None
+    """A module that is not always installed, and the extra that brings it."""
+    pooled: bool = False
+    """Whether it can be made for the paper's network too, which knows one prior and one sampling only."""

@@ -1,93 +1,106 @@
-"""The page of a folder of results: for each, the table, the picture and the command. Never written by hand."""
+"""What the pages of results say beside table and picture: title, origin, command, verdict. Never written by hand."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict
-from pathlib import Path
 
-from slotflow.io import atomic_path
-from slotflow.reproduce.bench import Settings
+from slotflow.model import DEFAULT
+from slotflow.reproduce.bench import METHODS, Settings
 from slotflow.reproduce.entry import Data, Result
+from slotflow.reproduce.records import Record
+from slotflow.reproduce.registry import NUMBERS
 
-__all__ = ["command", "write_page"]
+__all__ = [
+    "INTRODUCTION",
+    "TITLE",
+    "about",
+    "command",
+    "heading",
+    "quick_look",
+    "tally",
+    "time_of",
+    "verdict",
+]
 
-DEFAULT_MODEL = "zoom"
+TITLE = "The paper's results, reproduced"
+INTRODUCTION = (
+    "Our value beside that of Houba, Giarda and Speri, SlotFlow (arXiv 2511.23228). Sections and figures are the "
+    "paper's. ± is the Monte-Carlo standard error. A verdict stands where there is a target: met, missed, or open "
+    "where a perfect method could miss it too at this number of signals. A time does not count signals that an "
+    "earlier result of the same run had analysed."
+)
+BEHIND = {
+    "network": "alone, without the exact step",
+    "exact": "with the exact step behind it",
+    "both": "alone and with the exact step behind it",
+}
+"""How a network was used, for each key of `METHODS`."""
 
 
-def write_page(path: str | Path, entries: Sequence[tuple[Result, Data]]) -> None:
-    """Writes the page.
+def heading(record: Record) -> str:
+    """Number and title of a result."""
+    return f"{NUMBERS[record.result.name]}. {record.result.title}"
+
+
+def about(record: Record) -> str:
+    """Where the paper has it and what made ours."""
+    made = record.content["made"]
+    text = f"Paper, section {record.result.section}. "
+    if record.model:
+        use = BEHIND[made["method"]] if made.get("method") in METHODS else ""
+        text += f"Network `{record.model}`{' ' + use if use else ''}."
+    else:
+        text += "No network."
+    return text
+
+
+def time_of(record: Record) -> str:
+    """Wall time and machine."""
+    facts = record.content["facts"]
+    seconds = facts["seconds"]
+    minutes, rest = divmod(round(seconds), 60)
+    spent = f"{seconds:g} s" if seconds < 120 else f"{minutes} min {rest:02d} s"
+    return f"{spent} on {facts['device']}"
+
+
+def quick_look(record: Record) -> str:
+    """A warning where there are fewer signals than the paper has; empty otherwise."""
+    n = record.content["made"].get("n", Settings.n)
+    if n >= Settings.n:
+        return ""
+    return f"A quick look: n = {n:,}, where the paper has {Settings.n:,}."
+
+
+def verdict(row: Data) -> str:
+    """A row's verdict in a sign and a word; empty where nothing is asked."""
+    if not row.get("target"):
+        return ""
+    return {True: "✓ met", False: "✗ missed", None: "? open"}[row.get("met")]
+
+
+def tally(rows: list[Data]) -> str:
+    """How many targets are met, missed and open; empty where there are none."""
+    verdicts = [row.get("met") for row in rows if row.get("target")]
+    words = {True: "met", False: "missed", None: "open"}
+    counts = [f"{verdicts.count(key)} {word}" for key, word in words.items() if key in verdicts]
+    return f"targets: {', '.join(counts)}" if counts else ""
+
+
+def command(result: Result, made: Data, source: str | None = None) -> str:
+    """The command that makes a result again.
 
     Args:
-        path: File to write; pictures are looked for beside it.
-        entries: Results with the content of their files.
+        result: The result.
+        made: How it was made.
+        source: What --model was told.
     """
-    lines = [
-        "# The paper's results, reproduced",
-        "",
-        "Our value beside that of Houba, Giarda and Speri, *SlotFlow* (arXiv 2511.23228). Sections and figures are",
-        "the paper's. ± is the Monte-Carlo standard error. Written by `slotflow reproduce`; the numbers are in the",
-        "JSON file beside each picture.",
-        "",
-        *(f"- [{result.title}](#{_anchor(result.title)})" for result, _ in entries),
-    ]
-    for result, record in entries:
-        lines += ["", *_entry(result, record)]
-    with atomic_path(path) as temporary:
-        temporary.write_text("\n".join(lines) + "\n", "utf-8")
-
-
-def _entry(result: Result, record: Data) -> list[str]:
-    """Lines of one result."""
-    made, facts = record["made"], record["facts"]
-    model = made.get("model", {}).get("name")
-    about = f"Section {result.section}. "
-    about += f"Network `{model}` alone, without the exact step. " if model else "No network. "
-    about += f"{facts['seconds']:g} s on {facts['device']}."
-    if made.get("n", Settings.n) < Settings.n:
-        about += f" **A quick look: n = {made['n']:,}, where the paper has {Settings.n:,}.**"
-    return [
-        f"## {result.title}",
-        "",
-        about,
-        "",
-        f"![{result.title}]({result.name}.png)",
-        "",
-        result.caption,
-        "",
-        "| | ours | paper | |",
-        "|---|---|---|---|",
-        *(
-            "| " + " | ".join(_cell(row[key]) for key in ("measure", "text", "paper", "note")) + " |"
-            for row in record["rows"]
-        ),
-        "",
-        "```bash",
-        command(result, made),
-        "```",
-    ]  # fmt: skip
-
-
-def command(result: Result, made: Data) -> str:
-    """The command that makes a result again."""
     words = ["slotflow reproduce", f"--only {result.name}"]
     for name, default in asdict(Settings()).items():
         if made.get(name, default) != default:
             words.append(f"--{name} {made[name]}")
-    model = made.get("model", {}).get("name", DEFAULT_MODEL)
-    if model != DEFAULT_MODEL:
+    model = source or made.get("model", {}).get("name", DEFAULT)
+    if model != DEFAULT:
         words.append(f"--model {model}")
     if made.get("device", "cpu") != "cpu":
         words.append(f"--device {made['device']}")
     return " ".join(words)
-
-
-def _cell(text: str) -> str:
-    """Text that does not end a cell of a table."""
-    return text.replace("|", "\\|")
-
-
-def _anchor(title: str) -> str:
-    """The name that a heading gets on a rendered page."""
-    kept = "".join(c for c in title.lower() if c.isalnum() or c in " -_")
-    return kept.replace(" ", "-")

@@ -1,8 +1,8 @@
 """Runs results, keeps their numbers in files, and goes on from files that are there.
 
-Each result leaves NAME.json (how it was made, the table, all numbers) and NAME.png in one folder, and the folder's
-index.md shows every result that it holds. A file that was made in the same way is not made again; its table and picture
-are, since they cost little.
+Each result leaves NAME.json (how it was made, the table, all numbers) and NAME.png (`records.py`), and the folder's
+index.html shows every result that it holds. A file that was made in the same way is not made again; its table and
+picture are, since they cost little.
 """
 
 from __future__ import annotations
@@ -23,12 +23,13 @@ from slotflow.plots.style import save_figure
 from slotflow.progress import progress as progress_bar
 from slotflow.reproduce.bench import Bench
 from slotflow.reproduce.entry import Data, Result
-from slotflow.reproduce.page import write_page
+from slotflow.reproduce.html_page import write_html
+from slotflow.reproduce.records import collect, folder_of, read_record
 from slotflow.reproduce.registry import RESULTS
 
 __all__ = ["INDEX", "made_by", "reproduce"]
 
-INDEX = "index.md"
+INDEX = "index.html"
 
 
 def reproduce(
@@ -37,6 +38,7 @@ def reproduce(
     out: str | Path,
     *,
     model: dict[str, Any],
+    source: str | None = None,
     force: bool = False,
     progress: bool = False,
 ) -> list[Data]:
@@ -47,6 +49,7 @@ def reproduce(
         results: What to compute.
         out: Folder of the files; made if it is not there.
         model: What tells the network from others, as plain values: ``name``, ``hash``.
+        source: What --model was told, for the command beside each result; None: nothing.
         force: Whether to compute what is there already.
         progress: Whether to show a bar for each result on standard error.
 
@@ -56,9 +59,10 @@ def reproduce(
     folder = Path(out)
     records = []
     for result in results:
-        path = folder / f"{result.name}.json"
+        place = folder_of(folder, result, model["name"])
+        path = place / f"{result.name}.json"
         made = made_by(result, bench, model)
-        old = None if force else _read(path, made)
+        old = None if force else read_record(path, made)
         data, facts = (None, {}) if old is None else (old["data"], old["facts"])
         if data is None:
             start = time.perf_counter()
@@ -69,6 +73,8 @@ def reproduce(
                 "device": device_label(bench.device),
                 "seconds": round(time.perf_counter() - start, 1),
             }
+            if source is not None and "model" in result.uses:
+                facts["source"] = source
         record = {
             "name": result.name,
             "made": made,
@@ -79,8 +85,8 @@ def reproduce(
         text = json.dumps(record, indent=1, ensure_ascii=False, allow_nan=False)
         with atomic_path(path) as temporary:
             temporary.write_text(text + "\n", "utf-8")
-        save_figure(result.plot(data), folder / f"{result.name}.png", dpi=110)
-        write_page(folder / INDEX, _present(folder))
+        save_figure(result.plot(data), place / f"{result.name}.png", dpi=110)
+        write_html(folder / INDEX, collect(folder, list(RESULTS.values())))
         records.append(record | {"reused": old is not None})
     return records
 
@@ -105,19 +111,3 @@ def _run(result: Result, bench: Bench, progress: bool) -> Data:
 
         bench.advance = advance
         return result.run(bench)
-
-
-def _read(path: Path, made: Data | None = None) -> Data | None:
-    """A result's file, if it is whole and was made in this way (in any way if None)."""
-    try:
-        record = json.loads(path.read_text("utf-8"))
-        whole = isinstance(record, dict) and {"made", "facts", "rows", "data"} <= set(record)
-    except (FileNotFoundError, json.JSONDecodeError, UnicodeDecodeError):
-        return None
-    return record if whole and (made is None or record["made"] == made) else None
-
-
-def _present(folder: Path) -> list[tuple[Result, Data]]:
-    """The results that a folder holds, in the order of the page."""
-    found = [(result, _read(folder / f"{result.name}.json")) for result in RESULTS.values()]
-    return [(result, record) for result, record in found if record is not None]

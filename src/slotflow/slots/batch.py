@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -46,8 +47,13 @@ class SlotBatch:
     ) -> None:
         self.flow, self.slots, self.k, self.prior = flow, slots, k, prior
         self.grid, self.first = grid, first
-        self.context: Context = flow.project(slots.y.flatten(0, 1))  # of B·K slots
         self.constrained = 0.0
+
+    @cached_property
+    def context(self) -> Context:
+        """What the flow needs to know of the B·K slots; who asks for the centres alone does not pay for it."""
+        with torch.inference_mode():
+            return self.flow.project(self.slots.y.flatten(0, 1))
 
     @property
     def mask(self) -> Tensor:

@@ -1,0 +1,65 @@
+"""The pictures of docs/posterior.md: `python docs/gallery.py` writes them to docs/images/."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from slotflow import Observation, Posterior, SlotFlow, Stream
+from slotflow.plots import save_figure
+from slotflow.plots.panels import signal
+
+__all__ = ["main", "noise", "tones"]
+
+IMAGES = Path(__file__).resolve().parent / "images"
+DPI = 70
+SIGMA, SEED = 0.5, 3
+TONES = np.array([[0.9, 1.0, 2.6000], [0.7, 2.5, 2.6024], [0.042, 4.0, 2.8500]])
+"""(A, φ, f): a pair 0.72 bins apart, and a tone at the edge of what can be seen."""
+
+
+def answer(theta: np.ndarray, smallest: float) -> Posterior:
+    """The exact posterior of tones in noise, amplitudes from `smallest` on and any separation allowed."""
+    model = SlotFlow.from_pretrained()
+    prior = replace(model.config.prior, min_separation=0.0, k_max=5, amplitude=(smallest, 1.5))
+    rng = np.random.default_rng(SEED)
+    grids = [grid for grid in (model.config.long, model.config.short) if grid is not None]
+    streams = [
+        Stream(signal(theta[None], g.times)[0] + SIGMA * rng.standard_normal(g.n), g.dt, g.t0)
+        for g in grids
+    ]
+    return model.infer(Observation(*streams), prior=prior, max_seconds=120)
+
+
+def tones() -> Posterior:
+    """The answer to data with tones."""
+    return answer(TONES, 0.02)
+
+
+def noise() -> Posterior:
+    """The answer to noise alone."""
+    return answer(TONES[:0], 0.2)
+
+
+def main() -> None:
+    """Writes the pictures."""
+    post, quiet = tones(), noise()
+    print(post, post.verdict, post.summary().iloc[:, 1:3], sep="\n")
+    print(quiet, quiet.verdict, sep="\n")
+    pictures = {
+        "overview": post.plot(truth=TONES),
+        "corner": post.plot(
+            "corner", k=2, other=post.amortized, parameters=["amplitude", "frequency"]
+        ),
+        "residual": post.plot("residual"),
+        "correlation": post.plot("correlation", k=2),
+        "upper-limit": quiet.plot("spectrum"),
+    }
+    for name, figure in pictures.items():
+        save_figure(figure, IMAGES / f"posterior-{name}.png", dpi=DPI)
+
+
+if __name__ == "__main__":
+    main()

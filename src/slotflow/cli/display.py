@@ -1,0 +1,134 @@
+"""What `slotflow infer` prints: tables of a few signals, a line for each of many, or one JSON document as it grows."""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import typer
+from rich.markup import escape
+
+from slotflow.cli import output
+from slotflow.cli.assumed import print_assumed
+from slotflow.cli.data import shown_name
+from slotflow.cli.output import finite
+
+__all__ = ["FEW", "Display"]
+
+FEW = 20
+"""Signals whose tables are shown; more get a line each."""
+LISTED = 10
+"""Failures that are named on the terminal."""
+
+Record = dict[str, Any]
+
+
+class Display:
+    """Shows results as they come.
+
+    Args:
+        total: How many signals there are.
+        as_json: Whether to print one JSON document.
+        quiet: Whether to print nothing but that and complaints.
+        lines: Whether each of many signals gets a line.
+    """
+
+    def __init__(self, total: int, as_json: bool, quiet: bool, lines: bool) -> None:
+        self.total, self.as_json = total, as_json
+        self.quiet, self.lines = quiet, lines
+        self.records: list[Record] = []
+        self.assumed: dict[str, Record] = {}
+        self.counts: Counter[int] = Counter()
+        self.verdicts: Counter[str] = Counter()
+        self.done = 0
+
+    def add(self, record: Record, facts: Record) -> None:
+        """Shows or keeps one result.
+
+        Args:
+            record: Of the signal.
+            facts: What was assumed of its file; empty for a result of an earlier run.
+        """
+        if facts and (self.as_json or self.total <= FEW):
+            self.assumed.setdefault(record["file"], facts)
+        self.counts[record["k_map"]] += 1
+        self.verdicts[record["verdict"]["status"]] += 1
+        if self.as_json:
+            typer.echo('{\n  "signals": [' if self.done == 0 else ",")
+            text = json.dumps(finite(record), indent=2, allow_nan=False)
+            typer.echo(textwrap.indent(text, "    "), nl=False)
+        elif self.total <= FEW:
+            self.records.append(record)
+        elif self.lines and not self.quiet:
+            probability = record["k_probs"][record["k_map"]]
+            output.console.print(
+                f"{escape(shown_name(record['file']))} [{record['signal']}]  K = {record['k_map']} "
+                f"(p = {probability:.3f})  {record['verdict']['status']}",
+                markup=False,
+            )
+        self.done += 1
+
+    def close(self, facts: Record, failed: list[Record], place: str) -> None:
+        """Shows what is left to show.
+
+        Args:
+            facts: Further entries of the JSON document: seconds, files and the like.
+            failed: File, signal and error of each signal that failed.
+            place: The device, in words.
+        """
+        if self.as_json:
+            shown = [{"file": file} | entry for file, entry in self.assumed.items()]
+            rest = finite(facts | {"assumed": shown, "failed": failed})
+            text = json.dumps(rest, indent=2, allow_nan=False)
+            typer.echo("\n  ]," if self.done else '{\n  "signals": [],')
+            typer.echo(text.removeprefix("{\n"))
+            return
+        if not self.quiet:
+            self._tables()
+            if self.total > FEW:
+                self._totals()
+            for path in facts["files"].values():
+                output.console.print(f"Written: {escape(path)}")
+            seconds, fresh = facts["seconds"], facts["computed"]
+            rate = f", {fresh / seconds:.3g} per second" if fresh > 1 else ""
+            earlier = f" and {self.done - fresh} of an earlier run" if self.done > fresh else ""
+            took = f"{1e3 * seconds:.0f} ms" if seconds < 60 else f"{seconds:.0f} s"
+            output.console.print(f"{fresh} signal(s) in {took} on {place}{rate}{earlier}")
+        for entry in failed[:LISTED]:
+            output.complain("failed", entry["error"])
+        if len(failed) > LISTED:
+            output.complain("failed", f"and {len(failed) - LISTED} more")
+
+    def _totals(self) -> None:
+        """How many signals have K components, and the verdicts."""
+        counts = ", ".join(f"K = {k}: {n:,}" for k, n in sorted(self.counts.items()))
+        verdicts = ", ".join(f"{name} {n:,}" for name, n in self.verdicts.most_common())
+        output.console.print(f"Most probable {counts}\nVerdicts: {verdicts}")
+
+    def _tables(self) -> None:
+        """What was assumed and found, signal by signal."""
+        several = {record["file"] for record in self.records if record["signal"] > 0}
+        told: str | None = None
+        known: list[str] = []
+        for record in self.records:
+            title = shown_name(record["file"])
+            title += f" [{record['signal']}]" if record["file"] in several else ""
+            output.console.print(f"[bold]{escape(title)}[/bold]")
+            if record["file"] != told:  # once for all signals of a file
+                told, known = record["file"], []
+                if (facts := self.assumed.get(told)) is not None:
+                    print_assumed(facts)
+                    for doubt in facts["warnings"]:
+                        output.complain("warning", f"{shown_name(told)}: {doubt}")
+            for note in record["notes"]:
+                if note not in known:
+                    output.console.print(f"  note   {escape(note)}")
+            known = record["notes"]
+            output.print_posterior(record)
+            for doubt in record["warnings"]:
+                output.complain("warning", f"{title}: {doubt}")
+            for path in record.get("files", {}).values():
+                output.console.print(f"Written: {escape(str(Path(path)))}")

@@ -1,0 +1,148 @@
+"""``slotflow doctor``: is everything here that is needed, and does it work?"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import platform
+import sys
+import time
+from typing import Any
+
+import torch
+import typer
+from rich.markup import escape
+
+from slotflow import __version__
+from slotflow.cards import embedded_card
+from slotflow.cli import output
+from slotflow.cli.options import Json, Quiet, Seed, help_text
+from slotflow.model import DEFAULT, SlotFlow, pretrained_names
+from slotflow.simulate import simulate
+
+__all__ = ["HELP", "run"]
+
+HELP = help_text(
+    "Looks at the installation: versions, devices, weights and their hash, optional packages; and infers one simulated "
+    "signal, whose number of tones is known. Exit code 1 if something that is needed is missing or wrong.",
+    "slotflow doctor",
+    "slotflow doctor --json > doctor.json",
+)
+NEEDED = ("torch", "numpy", "scipy", "zuko", "safetensors", "pyyaml")
+"""Without these nothing works."""
+USUAL = ("pandas", "xarray", "h5netcdf", "h5py", "matplotlib", "corner", "typer", "rich")
+"""Installed with the package: tables, files, pictures, the command line."""
+EXTRAS = {
+    "arviz": "Posterior.to_arviz",
+    "eryn": "slotflow rjmcmc",
+    "scikit-learn": "slotflow reproduce",
+    "pyarrow": "catalogues in Parquet",
+}
+"""Optional packages and what needs them."""
+TONES = 4
+"""Of the signal that is inferred."""
+
+
+def run(seed: Seed = 0, as_json: Json = False, quiet: Quiet = False) -> None:
+    """Looks at the installation and infers one simulated signal."""
+    record: dict[str, Any] = {
+        "slotflow": __version__,
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "executable": sys.executable,
+        "packages": {name: _version(name) for name in NEEDED + USUAL},
+        "extras": {name: _version(name) for name in EXTRAS},
+        "devices": _devices(),
+        "weights": {name: _weights(name) for name in pretrained_names()},
+        "test": _test(seed),
+    }
+    problems = [f"{name} is not installed" for name, v in record["packages"].items() if v is None]
+    problems += [
+        f"weights {name}: {facts['error']}"
+        for name, facts in record["weights"].items()
+        if facts["error"]
+    ]
+    if DEFAULT not in record["weights"]:
+        problems.append(f"the default weights {DEFAULT!r} are not there; install the package again")
+    if record["test"]["error"]:
+        problems.append(f"the test signal: {record['test']['error']}")
+    record["problems"] = problems
+    if as_json:
+        output.print_json(record)
+    elif not quiet:
+        _print(record)
+    for problem in problems:
+        output.complain("problem", problem)
+    if problems:
+        raise typer.Exit(1)
+
+
+def _version(name: str) -> str | None:
+    """The version of an installed package; None if it is not there."""
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def _devices() -> dict[str, Any]:
+    """Where can be computed."""
+    gpus = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
+    return {"cpu_cores": os.cpu_count(), "cpu_threads": torch.get_num_threads(), "gpus": gpus}
+
+
+def _weights(name: str) -> dict[str, str]:
+    """Hash of embedded weights; they are loaded, which compares them with their card."""
+    try:
+        SlotFlow.from_pretrained(name)
+        return {"hash": embedded_card(name).hash, "error": ""}
+    except (ValueError, OSError) as error:
+        return {"hash": "", "error": str(error)}
+
+
+def _test(seed: int) -> dict[str, Any]:
+    """Infers a simulated signal of the default model's own prior."""
+    facts: dict[str, Any] = {"tones": TONES, "found": None, "verdict": "", "error": ""}
+    start = time.perf_counter()
+    try:
+        model = SlotFlow.from_pretrained()
+        config = model.config
+        sim = simulate(config.prior, 1, config.long, config.short, seed=seed, k=TONES)
+        obs = sim.observation(0)
+        model.infer(obs, refine=False)  # the first call takes longer than others
+        loaded = time.perf_counter()
+        post = model.infer(obs)
+        facts |= {"found": post.k_map, "verdict": post.verdict.status}
+        facts |= {"load_seconds": loaded - start, "infer_seconds": time.perf_counter() - loaded}
+        if post.k_map != TONES:
+            facts["error"] = f"expected {TONES} tones, found {post.k_map} ({post.verdict})"
+    except (ValueError, OSError, RuntimeError) as error:
+        facts["error"] = str(error)
+    return facts
+
+
+def _print(record: dict[str, Any]) -> None:
+    """Prints the record in a few lines."""
+    out = output.console.print
+    out(
+        f"[bold]slotflow {record['slotflow']}[/bold], Python {record['python']}, {record['platform']}"
+    )
+    packages = ", ".join(f"{n} {v or '[red]missing[/red]'}" for n, v in record["packages"].items())
+    out(f"  packages  {packages}")
+    for name, version in record["extras"].items():
+        out(f"  extra     {name} {version or 'not installed'}, for {EXTRAS[name]}")
+    devices = record["devices"]
+    gpus = ", ".join(devices["gpus"]) or "no GPU that torch can use"
+    out(
+        f"  devices   CPU cores {devices['cpu_cores']}, threads {devices['cpu_threads']}; {escape(gpus)}"
+    )
+    for name, facts in record["weights"].items():
+        default = " (default)" if name == DEFAULT else ""
+        out(f"  weights   {name}{default} {escape(facts['hash'] or facts['error'])}")
+    test = record["test"]
+    if not test["error"]:
+        out(
+            f"  test      {test['found']} of {test['tones']} tones found, verdict {test['verdict']}, in "
+            f"{1e3 * test['infer_seconds']:.0f} ms ({test['load_seconds']:.1f} s to load and warm up)"
+        )
+    out("[green]all is well[/green]" if not record["problems"] else "")

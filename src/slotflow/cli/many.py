@@ -1,0 +1,252 @@
+"""Answers to any number of signals: read in chunks, answered in batches, a bad one listed and the rest gone on with."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from slotflow import __version__
+from slotflow.cli.assumed import (
+    assumed_prior,
+    assumed_record,
+    proposed_band,
+    start_band,
+    untrained,
+)
+from slotflow.cli.data import Reading, Source, shown_name
+from slotflow.inference import KPrior
+from slotflow.ledger import identity
+from slotflow.model import SlotFlow
+from slotflow.posterior import Posterior
+from slotflow.priors import Prior
+from slotflow.streams import Observation
+from slotflow.windows import is_wide
+
+__all__ = ["CHUNK", "Answer", "Job", "answers"]
+
+CHUNK = 64
+"""Signals that are read and go through the network together."""
+FAILURES = (ValueError, OSError, ArithmeticError, RuntimeError, np.linalg.LinAlgError)
+"""What a bad signal may raise; anything else is a fault of the program."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What became of one signal."""
+
+    file: Path
+    signal: int
+    """Its number in the file; −1 for a file that could not be read."""
+    count: int = 1
+    """How many signals it stands for."""
+    key: str = ""
+    """Identity of input and settings."""
+    prior: Prior | None = None
+    facts: dict[str, Any] = field(default_factory=dict)
+    """What was assumed."""
+    post: Posterior | None = None
+    """The posterior; None if it failed or was done before."""
+    record: dict[str, Any] | None = None
+    """The result of an earlier run."""
+    error: str = ""
+    """Why it failed."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """The question that is asked of every signal."""
+
+    network: SlotFlow
+    stated: dict[str, Any]
+    """Fields of the prior that flags and prior file state; None where not."""
+    k_prior: list[float] | dict[int, float] | None
+    f_lo: float | None
+    refine: bool
+    max_seconds: float
+    samples: int
+    seed: int
+    threads: int | None
+    weights: str
+    """Hash of the model."""
+    full: bool
+    """Whether results hold everything that may be shown."""
+
+    def assume(self, source: Source) -> tuple[Prior, dict[str, Any]]:
+        """The prior for a file's signals and what was assumed; of signals that cannot be read nothing is taken."""
+        good = _Good(source)
+        first = next(iter(good), None)
+        if first is None:
+            return self.network.config.prior, {}  # there is nothing to answer
+        given, proposed = self.stated, None
+        if self.f_lo is not None:
+            given = given | {"frequency": start_band(self.network, first, self.f_lo)}
+        elif given["frequency"] is None:
+            proposed = proposed_band(self.network, good)
+            given = given if proposed is None else given | {"frequency": proposed.edges}
+        prior = assumed_prior(self.network, good, given, self.k_prior)
+        stated = self.f_lo is not None or self.stated["frequency"] is not None
+        facts = assumed_record(first, prior, proposed, stated=stated)
+        return prior, facts | {"warnings": untrained(self.network, first, prior)}
+
+    def settings(self, prior: Prior) -> dict[str, Any]:
+        """Everything that shapes an answer beside the signal."""
+        return {
+            "version": __version__,
+            "weights": self.weights,
+            "prior": dataclasses.asdict(prior),
+            "k_prior": self.k_prior,
+            "refine": self.refine,
+            "max_seconds": self.max_seconds if self.refine else None,
+            "samples": self.samples,
+            "seed": self.seed,
+            "full": self.full,
+        }
+
+    def infer(self, batch: list[Observation], prior: Prior) -> Iterator[Posterior]:
+        """The posteriors of a batch, one after another."""
+        k_prior: KPrior | None = self.k_prior
+        if is_wide(self.network, batch[0], prior):
+            for obs in batch:
+                yield self.network.infer_band(
+                    obs,
+                    prior,
+                    refine=self.refine,
+                    k_prior=k_prior,
+                    max_seconds=self.max_seconds,
+                    seed=self.seed,
+                    threads=self.threads,
+                )
+            return
+        yield from self.network.infer_each(
+            batch,
+            refine=self.refine,
+            prior=prior,
+            k_prior=k_prior,
+            max_seconds=self.max_seconds,
+            seed=self.seed,
+            threads=self.threads,
+            batch_size=CHUNK,
+        )
+
+
+class _Good:
+    """The signals of a source that can be used, read anew at every pass."""
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+
+    def __iter__(self) -> Iterator[Observation]:
+        for first in range(0, self.source.count, CHUNK):
+            for one in self.source.read(first, first + CHUNK):
+                if isinstance(one, Observation):
+                    yield one
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """A signal that waits for its batch."""
+
+    answer: Answer
+    prior: Prior
+    observation: Observation
+
+
+def answers(
+    job: Job,
+    how: Reading,
+    files: list[Path],
+    finished: Callable[[Path, int, str], dict[str, Any] | None],
+) -> Iterator[Answer]:
+    """Answers all signals of all files, in their order; never more than a chunk of them is in memory.
+
+    Args:
+        job: What to ask.
+        how: How to read the files.
+        files: The files.
+        finished: The earlier result of a signal of a file (its number) with an identity, or None.
+    """
+    waiting: list[_Asked] = []
+    for file in files:
+        for found in _signals(job, how, file):
+            ready = found if isinstance(found, Answer) else None
+            if isinstance(found, _Asked):
+                key = identity(found.observation, job.settings(found.prior))
+                found = dataclasses.replace(
+                    found, answer=dataclasses.replace(found.answer, key=key)
+                )
+                if (record := finished(file, found.answer.signal, key)) is not None:
+                    ready = dataclasses.replace(found.answer, record=record)
+            last = isinstance(found, _Asked) and bool(waiting) and found.prior != waiting[0].prior
+            if ready is not None or last or len(waiting) == CHUNK:
+                yield from _flush(job, waiting)
+                waiting = []
+            if ready is not None:
+                yield ready
+            elif isinstance(found, _Asked):
+                waiting.append(found)
+    yield from _flush(job, waiting)
+
+
+def _signals(job: Job, how: Reading, file: Path) -> Iterator[_Asked | Answer]:
+    """The signals of a file, and an answer for what cannot be asked."""
+    done = 0
+    try:
+        with how.open(file) as source:
+            count = source.count
+            try:
+                prior, facts = job.assume(source)
+            except ValueError as error:
+                raise ValueError(f"{shown_name(file)}: {error}") from error
+            for first in range(0, count, CHUNK):
+                for index, one in enumerate(source.read(first, first + CHUNK), first):
+                    if isinstance(one, ValueError):
+                        yield Answer(file, index, error=str(one))
+                    else:
+                        yield _Asked(Answer(file, index, 1, "", prior, facts), prior, one)
+                    done += 1
+    except FAILURES as error:
+        _debug(error)
+        yield Answer(file, -1, max(1, how.count(file) - done), error=str(error))
+
+
+def _flush(job: Job, batch: list[_Asked]) -> Iterator[Answer]:
+    """The answers of a batch of signals under one prior; if it fails, each signal alone."""
+    if not batch:
+        return
+    done, prior = 0, batch[0].prior
+    try:
+        for post in _quietly(job.infer([asked.observation for asked in batch], prior)):
+            yield dataclasses.replace(batch[done].answer, post=post)
+            done += 1
+    except FAILURES as error:
+        if len(batch) == 1:
+            _debug(error)
+            name = shown_name(batch[0].answer.file)
+            yield dataclasses.replace(batch[0].answer, error=f"{name}: {error}")
+            return
+        for asked in batch[done:]:
+            yield from _flush(job, [asked])
+
+
+def _quietly(posts: Iterator[Posterior]) -> Iterator[Posterior]:
+    """The same without the library's warning of an offset: the command says it of every signal, with its own advice."""
+    while True:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "the long stream has a mean of")
+            post = next(posts, None)
+        if post is None:
+            return
+        yield post
+
+
+def _debug(error: BaseException) -> None:
+    """Raises an error that SLOTFLOW_DEBUG=1 asks to see whole."""
+    if os.environ.get("SLOTFLOW_DEBUG") == "1":
+        raise error

@@ -1,0 +1,106 @@
+"""The results of one signal of `slotflow infer`: as plain values, and in its files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from slotflow.cli import output
+from slotflow.cli.assumed import unlikely
+from slotflow.cli.data import data_notes, data_warnings
+from slotflow.cli.many import Answer
+from slotflow.formats import STANDARD_INPUT
+from slotflow.io import atomic_path
+from slotflow.plots import plot_posterior, save_figure
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from slotflow.posterior import Posterior
+    from slotflow.priors import Prior
+
+__all__ = ["Writer", "result_record", "stems"]
+
+
+def result_record(answer: Answer, writer: Writer, full: bool) -> dict[str, Any]:
+    """A posterior as plain values, its files written.
+
+    Args:
+        answer: With a posterior.
+        writer: Of its files.
+        full: Whether to tell all that may be shown.
+    """
+    post, prior = answer.post, answer.prior
+    assert post is not None and prior is not None
+    summary = post.summary(n=writer.samples, seed=writer.seed)
+    record: dict[str, Any] = {"file": str(answer.file), "signal": answer.signal}
+    record |= output.posterior_record(post, summary, full)
+    record["notes"] = data_notes(post.observation)
+    record["warnings"] = data_warnings(post.observation, prior)
+    if (doubt := unlikely(post.observation, prior)) is not None:
+        record["warnings"].append(doubt)
+    if files := writer.write(answer, post, summary, prior):
+        record["files"] = files
+    return record
+
+
+def stems(files: list[Path]) -> dict[Path, str]:
+    """A name for each file, unlike those of the others."""
+    stems = ["stdin" if file == Path(STANDARD_INPUT) else file.stem for file in files]
+    if len(set(stems)) < len(stems):  # equal names in different folders
+        stems = [f"{i:03d}-{stem}" for i, stem in enumerate(stems)]
+    return dict(zip(files, stems, strict=True))
+
+
+class Writer:
+    """Writes the files of each signal.
+
+    Args:
+        out: Folder for them; None: none are written.
+        samples: Draws to summarize and to write.
+        seed: Of these draws.
+        plot: Whether there is a picture too.
+        stems: A name for each input file.
+        counts: Signals in each.
+        kept: Whether signals have files at all.
+    """
+
+    def __init__(
+        self,
+        out: Path | None,
+        samples: int,
+        seed: int,
+        plot: bool,
+        stems: dict[Path, str],
+        counts: dict[Path, int],
+        kept: bool,
+    ) -> None:
+        self.out, self.samples, self.seed, self.plot = out, samples, seed, plot
+        self.stems, self.counts, self.kept = stems, counts, kept
+
+    def files(self, file: Path, signal: int) -> dict[str, Path]:
+        """The files of a signal."""
+        if self.out is None or not self.kept:
+            return {}
+        several = self.counts[file] > 1
+        name = f"{self.stems[file]}-{signal:05d}" if several else self.stems[file]
+        folder = self.out / name if sum(self.counts.values()) > 1 else self.out
+        files = {"summary": folder / "summary.csv", "posterior": folder / "posterior.nc"}
+        return files | ({"figure": folder / "posterior.png"} if self.plot else {})
+
+    def written(self, file: Path, signal: int) -> bool:
+        """Whether the files of a signal are there."""
+        return all(path.is_file() for path in self.files(file, signal).values())
+
+    def write(
+        self, answer: Answer, post: Posterior, summary: pd.DataFrame, prior: Prior
+    ) -> dict[str, str]:
+        """Writes one signal's results, each file whole or not at all."""
+        files = self.files(answer.file, answer.signal)
+        if files:
+            with atomic_path(files["summary"]) as temporary:
+                summary.to_csv(temporary)
+            post.save(files["posterior"], n=self.samples, seed=self.seed)
+        if "figure" in files:
+            save_figure(plot_posterior(post, band=prior.frequency), files["figure"])
+        return {name: str(path) for name, path in files.items()}

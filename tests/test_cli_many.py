@@ -1,0 +1,289 @@
+"""Many signals in one command: chunks, tables, what an earlier run has done, bad signals, Ctrl-C."""
+
+from __future__ import annotations
+
+import csv
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from slotflow.cli import app
+from slotflow.cli.many import CHUNK, Job
+from slotflow.config import Config
+from slotflow.io import read_observations, write_simulation
+from slotflow.ledger import Ledger, identity
+from slotflow.posterior import Posterior
+from slotflow.signals import Signals, open_signals
+from slotflow.simulate import simulate
+from slotflow.streams import Observation
+
+FLAGS = ("--model", "debug", "--no-refine", "--samples", 20)
+N = 25
+"""More than get a table each."""
+
+
+def run(*args: object, code: int = 0) -> str:
+    """Runs `slotflow infer`, checks its exit code and gives what it printed, complaints included."""
+    result = CliRunner().invoke(app, ["infer", *(str(a) for a in args)])
+    assert result.exit_code == code, (result.output, result.exception)
+    return result.output
+
+
+def answer(*args: object) -> dict[str, Any]:
+    """The JSON document of `slotflow infer`, whatever the exit code."""
+    result = CliRunner().invoke(app, ["infer", *(str(a) for a in args), "--json"])
+    record: dict[str, Any] = json.loads(result.stdout)
+    return record
+
+
+def rows(path: Path) -> list[dict[str, str]]:
+    """The rows of a CSV file."""
+    with path.open(newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+@pytest.fixture(scope="module")
+def arrays() -> dict[str, Any]:
+    """The arrays of a file of signals for the small model."""
+    config = Config.from_preset("debug").model
+    sim = simulate(config.prior, N, config.long, config.short, mode="physical", seed=3)
+    long, short = sim.long.numpy().copy(), sim.short
+    assert short is not None
+    steps = {"dt_long": config.long.dt, "dt_short": config.short.dt}
+    return {"long": long, "short": short.numpy().copy()} | steps
+
+
+@pytest.fixture
+def many(tmp_path: Path, arrays: dict[str, Any]) -> Path:
+    """A file of 25 signals."""
+    path = tmp_path / "many.npz"
+    np.savez(path, **arrays)
+    return path
+
+
+# --- reading -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["npz", "packed", "npy", "fortran", "h5", "nc"])
+def test_chunks_are_the_whole(tmp_path: Path, arrays: dict[str, Any], kind: str) -> None:
+    """Every format gives the same signals a few at a time, in any order, and at once."""
+    x, dt = arrays["long"], arrays["dt_long"]
+    path, flags = tmp_path / f"x.{kind if kind in ('h5', 'nc') else 'npy'}", {"dt": dt}
+    if kind in ("npz", "packed"):
+        path, flags = tmp_path / "x.npz", {}
+        (np.savez if kind == "npz" else np.savez_compressed)(path, **arrays)
+    elif kind == "h5":
+        import h5py
+
+        with h5py.File(path, "w") as file:
+            file["long"] = x
+    elif kind == "nc":
+        import xarray as xr
+
+        t = ("time", dt * np.arange(x.shape[1]), {"units": "s"})
+        data = xr.Dataset({"long": (("time", "row"), x.T)}, coords={"time": t})
+        data.to_netcdf(path, engine="h5netcdf")
+    else:
+        np.save(path, np.asfortranarray(x) if kind == "fortran" else x)
+    whole = read_observations(path, **flags)
+    assert len(whole) == N
+    with open_signals(path, **flags) as signals:
+        assert signals.count == N
+        for first, last in ((0, 7), (7, 14), (3, 5), (20, 99)):
+            found = signals.read(first, last)
+            assert len(found) == min(last, N) - first
+            for one, same in zip(found, whole[first:last], strict=True):
+                assert isinstance(one, Observation)
+                for a, b in zip(one.streams, same.streams, strict=True):
+                    np.testing.assert_array_equal(a.values, b.values)
+    np.testing.assert_array_equal(whole[4].long.values, x[4].astype(np.float64))
+
+
+def test_never_more_than_a_chunk(
+    tmp_path: Path, arrays: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, n = tmp_path / "x.npz", 2 * CHUNK + 5
+    steps = {name: arrays[name] for name in ("dt_long", "dt_short")}
+    stacked = {
+        name: np.resize(arrays[name], (n, arrays[name].shape[1])) for name in ("long", "short")
+    }
+    np.savez(path, **stacked, **steps)
+    asked, read = [], Signals.read
+
+    def watched(self: Signals, first: int, last: int) -> list[Observation | ValueError]:
+        found = read(self, first, last)
+        asked.append(len(found))
+        return found
+
+    monkeypatch.setattr(Signals, "read", watched)
+    out = tmp_path / "out"
+    run(path, *FLAGS, "--out", out, "--save", "none", "--quiet")
+    assert len(rows(out / "signals.csv")) == n and max(asked) == CHUNK
+
+
+# --- tables and what was done before ---------------------------------------------------------------
+
+
+def test_tables_and_no_folders(many: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    text = run(many, *FLAGS, "--out", out, "--save", "none")
+    assert f"{N} signal(s) in" in text and "per second" in text and "Most probable K = " in text
+    assert {p.name for p in out.iterdir()} == {"catalogue.csv", "signals.csv", "ledger.sqlite"}
+    signals, catalogue = rows(out / "signals.csv"), rows(out / "catalogue.csv")
+    assert [row["signal"] for row in signals] == [str(i) for i in range(N)]
+    assert len(catalogue) == sum(int(row["k_map"]) for row in signals)
+    record = answer(many, *FLAGS)
+    for row, same in zip(signals, record["signals"], strict=True):
+        assert int(row["k_map"]) == same["k_map"] and row["verdict"] == "approximate"
+    found = [c for one in record["signals"] for c in one["components"]]
+    medians = [float(row["frequency_median"]) for row in catalogue]
+    assert medians == pytest.approx([c["frequency_median"] for c in found])
+    assert run(many, *FLAGS, "--quiet", "--out", out, "--save", "none") == ""
+
+
+def test_lines_without_a_folder(many: Path) -> None:
+    text = run(many, *FLAGS)
+    assert text.count("(p = ") == N and "[24]  K = " in text
+
+
+def test_what_is_done_is_not_done_again(tmp_path: Path, arrays: dict[str, Any]) -> None:
+    n, many, out = 5, tmp_path / "many.npz", tmp_path / "out"
+    arrays = arrays | {name: arrays[name][:n] for name in ("long", "short")}
+    np.savez(many, **arrays)
+    args = (many, *FLAGS, "--out", out, "--save", "all")
+    first = answer(*args)
+    assert first["computed"] == n and first["signals_per_second"] > 0
+    again = answer(*args)
+    assert again["computed"] == 0 and again["signals"] == first["signals"]
+    assert answer(*args, "--force")["computed"] == n
+    assert answer(*args, "--seed", 1)["computed"] == n  # other settings
+    assert answer(*args)["computed"] == n  # and back
+    changed = {**arrays, "long": arrays["long"].copy()}
+    changed["long"][3, 7] += 1
+    np.savez(many, **changed)
+    assert answer(*args)["computed"] == 1  # other input
+    (out / "many-00004" / "posterior.nc").unlink()
+    assert answer(*args)["computed"] == 1
+    assert len(rows(out / "signals.csv")) == n
+
+
+def test_an_interrupted_run_goes_on(
+    many: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out, infer = tmp_path / "out", Job.infer
+
+    def stopped(self: Job, batch: list[Observation], prior: Any) -> Iterator[Posterior]:
+        for i, post in enumerate(infer(self, batch, prior)):
+            if i == 10:
+                raise KeyboardInterrupt
+            yield post
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Job, "infer", stopped)
+        line = run(many, *FLAGS, "--out", out, "--quiet", code=130)
+        assert f"stopped: 10 of {N} signals were done and kept in" in " ".join(line.split())
+    assert len(rows(out / "signals.csv")) == 10
+    text = run(many, *FLAGS, "--out", out)
+    assert "15 signal(s) in" in text and "and 10 of an earlier run" in text
+    assert len(rows(out / "signals.csv")) == N
+
+
+def test_a_foreign_ledger_is_refused(many: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "ledger.sqlite").write_bytes(b"something else " * 100)
+    assert "expected a ledger of an earlier run" in run(many, *FLAGS, "--out", out, code=2)
+    other = Ledger(tmp_path / "x.sqlite")
+    other.database.execute("PRAGMA user_version = 99")
+    other.database.commit()
+    with pytest.raises(ValueError, match="version 1, received 99"):
+        Ledger(tmp_path / "x.sqlite")
+
+
+def test_identity_sees_everything() -> None:
+    x = np.arange(50.0)
+    one = Observation.from_arrays(x, 0.1)
+    settings = {"seed": 0}
+    same = identity(Observation.from_arrays(x.copy(), 0.1), {"seed": 0})
+    assert identity(one, settings) == same
+    others = [
+        identity(one, {"seed": 1}),
+        identity(Observation.from_arrays(x, 0.2), settings),
+        identity(Observation.from_arrays(x, 0.1, t0_long=1.0), settings),
+        identity(Observation.from_arrays(np.r_[x[:-1], 7], 0.1), settings),
+        identity(Observation.from_arrays(x, 0.1, x, 0.1), settings),
+    ]
+    assert len({same, *others}) == 6
+
+
+# --- bad signals -----------------------------------------------------------------------------------
+
+
+def test_one_bad_signal_does_not_stop_the_rest(tmp_path: Path, arrays: dict[str, Any]) -> None:
+    folder, out = tmp_path / "data", tmp_path / "out"
+    folder.mkdir()
+    bad = {**arrays, "long": arrays["long"].copy()}
+    bad["long"][2, 5] = np.nan
+    np.savez(folder / "a.npz", **bad)
+    (folder / "b.npz").write_bytes(b"no zip file")
+    short = {**arrays, "long": arrays["long"][:3, :-1], "short": arrays["short"][:3]}
+    np.savez(folder / "c.npz", **short)  # too short for the model
+    text = " ".join(run(folder, *FLAGS, "--out", out, "--save", "none", code=1).split())
+    assert "row 3 of 25: values must be finite" in text and "5 of 29 signals" in text
+    failed = rows(out / "failed.csv")
+    assert [(Path(r["file"]).name, r["signal"]) for r in failed] == [
+        ("a.npz", "2"),
+        ("b.npz", ""),
+        *(("c.npz", str(i)) for i in range(3)),
+    ]
+    assert "samples in the long stream" in failed[2]["error"]
+    assert len(rows(out / "signals.csv")) == N - 1
+    record = answer(folder, *FLAGS)
+    assert len(record["signals"]) == N - 1 and len(record["failed"]) == 5
+    np.savez(folder / "a.npz", **arrays)
+    for name in "bc":
+        (folder / f"{name}.npz").unlink()
+    run(folder, *FLAGS, "--out", out, "--save", "none")
+    assert not (out / "failed.csv").exists()
+
+
+def test_all_bad_is_bad_input(tmp_path: Path, arrays: dict[str, Any]) -> None:
+    path = tmp_path / "x.npz"
+    np.savez(path, **{**arrays, "long": np.full_like(arrays["long"], np.nan)})
+    line = run(path, *FLAGS, code=2)
+    assert line.startswith("error: ") and f"all {N} signals" in line and line.count("\n") == 1
+
+
+# --- Ctrl-C ----------------------------------------------------------------------------------------
+
+
+def test_ctrl_c_leaves_nothing_half_written(tmp_path: Path) -> None:
+    import xarray as xr
+
+    model = Config.from_preset("zoom").model
+    path, out = tmp_path / "x.npz", tmp_path / "out"
+    write_simulation(path, simulate(model.prior, 90, model.long, model.short, seed=2))
+    words = [sys.executable, "-m", "slotflow", "infer", path, "--out", out, "--plot", "--quiet"]
+    job = subprocess.Popen(list(map(str, words)), stderr=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 120
+    while not (out / "x-00001").exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    job.send_signal(signal.SIGINT)
+    _, errors = job.communicate(timeout=60)
+    assert job.returncode == 130 and "stopped:" in errors
+    done = rows(out / "signals.csv")
+    assert 1 <= len(done) < 90 and not list(out.rglob(".*"))
+    for file in out.rglob("posterior.nc"):
+        with xr.open_dataset(file, engine="h5netcdf") as data:
+            assert data.sizes["draw"] == 1000
+    for row in done:
+        assert (out / f"x-{int(row['signal']):05d}" / "posterior.png").exists()

@@ -1,0 +1,155 @@
+"""Prior files, --f-lo, wide bands on the command line, `doctor`, --quiet, completion and help."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import typer.main
+from typer.testing import CliRunner
+
+import slotflow.prior_file
+from slotflow.cards import embedded_card
+from slotflow.cli import app, doctor
+from slotflow.prior_file import KEYS, read_prior
+
+N, DT = 4000, 0.1
+TONES = [(1.0, 1.0, 0.31), (0.8, 2.0, 0.9), (1.2, 3.0, 1.4)]
+
+
+def run(*args: object, code: int = 0) -> str:
+    """Runs a command, checks its exit code and gives what it printed, complaints included."""
+    result = CliRunner().invoke(app, [str(a) for a in args])
+    assert result.exit_code == code, (result.output, result.exception)
+    return result.output
+
+
+def answer(*args: object) -> dict[str, Any]:
+    """The JSON document of `slotflow infer` by the network alone."""
+    record: dict[str, Any] = json.loads(run("infer", *args, "--json", "--no-refine"))
+    return record
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three tones over 440 bins of 1/T = 2.5 mHz."""
+    t = DT * np.arange(N)
+    x = sum(a * np.cos(2 * np.pi * f * t + phi) for a, phi, f in TONES)
+    path = tmp_path_factory.mktemp("data") / "x.npy"
+    np.save(path, x + 0.5 * np.random.default_rng(0).standard_normal(N))
+    return path
+
+
+# --- prior files -----------------------------------------------------------------------------------
+
+
+def test_the_documented_example(tmp_path: Path) -> None:
+    """The example of the module's docstring is read as it stands, and names every entry."""
+    text = slotflow.prior_file.__doc__ or ""
+    lines = [line[4:] for line in text.split("::\n", 1)[1].splitlines() if line.startswith("    ")]
+    both = [line for line in lines if not line.startswith("k_prior")]
+    other = [line for line in lines if not line.startswith(("k_min", "k_max"))]
+    found: dict[str, Any] = {}
+    for i, part in enumerate((both, other)):
+        path = tmp_path / f"{i}.yaml"
+        path.write_text("\n".join(part), encoding="utf-8")
+        found |= read_prior(path)
+    assert set(found) == set(KEYS)
+    assert found["amplitude"] == (0.001, 0.01) and found["k_prior"] == {0: 0.5, 1: 0.3, 2: 0.2}
+
+
+def test_flags_override_the_file(file: Path, tmp_path: Path) -> None:
+    path = tmp_path / "prior.yaml"
+    path.write_text("band: [0.8, 1.1]\namplitude: [1e-1, 2]\nk_prior: [0, 1, 1]\nsigma: [0, 3]\n")
+    flags = (file, "--dt", DT, "--prior", path)
+    stated = answer(*flags)
+    prior = stated["assumed"][0]["prior"]
+    assert prior["frequency"] == [0.8, 1.1] and prior["amplitude"] == [0.1, 2]
+    assert prior["sigma"] == [0, 3] and prior["k_max"] == 2
+    assert stated["signals"][0]["k_map"] == 1 and stated["signals"][0]["k_probs"][0] == 0
+    other = answer(*flags, "--band", "0.2:0.5", "--k-max", 4)
+    prior = other["assumed"][0]["prior"]
+    assert prior["frequency"] == [0.2, 0.5] and (prior["k_min"], prior["k_max"]) == (0, 4)
+    assert prior["amplitude"] == [0.1, 2]
+    moved = answer(*flags, "--f-lo", "1.3")
+    assert moved["assumed"][0]["prior"]["frequency"] == pytest.approx([1.3, 1.3 + 150 / (N * DT)])
+    record = json.loads(run("classical", file, "--dt", DT, "--prior", path, "--json"))
+    assert record["assumed"]["prior"]["k_probs"] == [0.5, 0.5] and record["k_map"] == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("amplitudes: [1, 2]", "expected entries among band, amplitude, amplitude_law"),
+        ("amplitude: 3", "amplitude: expected two bounds"),
+        ("amplitude: [a, 2]", "amplitude: expected a number, received 'a'"),
+        ("min_separation: true", "min_separation: expected a number"),
+        ("sigma: [0, .inf]", "sigma: expected a number"),
+        ("k_max: 2.5", "k_max: expected a whole number"),
+        ("amplitude_law: normal", "amplitude_law: expected one of uniform, loguniform"),
+        ("k_prior: 3", "k_prior: expected a list"),
+        ("k_prior: {a: 1}", "k_prior: expected a list"),
+        ("k_prior: [1, 1]\nk_max: 2", "give one or the other"),
+        ("[1, 2]", "expected entries such as"),
+        ("a: [", "expected a YAML file of text"),
+        ("x: !!python/object/apply:os.getcwd []", "expected a YAML file of text"),
+        (b"\xff\xfe\x00", "expected a YAML file of text"),
+        ("", "expected entries such as"),
+    ],
+)
+def test_bad_prior_files(file: Path, tmp_path: Path, text: str | bytes, message: str) -> None:
+    path = tmp_path / "prior.yaml"
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    line = " ".join(run("infer", file, "--dt", DT, "--prior", path, code=2).split())
+    assert line.startswith("error:") and message in line and "prior.yaml" in line.replace(" ", "")
+
+
+def test_an_absent_prior_file(file: Path) -> None:
+    assert "no such prior file" in run("infer", file, "--dt", DT, "--prior", "x.yaml", code=2)
+
+
+# --- wide bands ------------------------------------------------------------------------------------
+
+
+def test_a_wide_band(file: Path, tmp_path: Path) -> None:
+    flags = (file, "--dt", DT, "--band", "0.3:1.45", "--out", tmp_path / "out", "--samples", 200)
+    record = json.loads(run("infer", *flags, "--json"))
+    (signal,) = record["signals"]
+    assert signal["k_map"] == 3 and signal["verdict"]["status"] == "exact", signal["verdict"]
+    for row, (_, _, f) in zip(signal["components"], TONES, strict=True):
+        assert abs(row["frequency_median"] - f) < 5 * row["frequency_sd"]
+    assert (tmp_path / "out" / "posterior.nc").exists()
+    assert "460 bins of 1/T" in run("infer", *flags, "--no-refine")
+
+
+# --- the program as a whole --------------------------------------------------------------------------
+
+
+def test_doctor(monkeypatch: pytest.MonkeyPatch) -> None:
+    record = json.loads(run("doctor", "--json"))
+    assert record["problems"] == [] and record["test"]["found"] == 4
+    assert record["weights"]["zoom"]["hash"] == embedded_card("zoom").hash
+    assert record["packages"]["torch"] and record["test"]["infer_seconds"] > 0
+    assert "all is well" in run("doctor") and run("doctor", "--quiet") == ""
+    monkeypatch.setattr(doctor, "NEEDED", ("torch", "no-such-package"))
+    assert "problem: no-such-package is not installed" in run("doctor", "--quiet", code=1)
+
+
+def test_quiet(tmp_path: Path, file: Path) -> None:
+    assert run("simulate", "--n", 2, "--out", tmp_path / "a.npz", "--quiet") == ""
+    assert run("infer", file, "--dt", DT, "--f-lo", 0.8, "--no-refine", "--quiet") == ""
+    assert run("classical", file, "--dt", DT, "--band", "0.8:1", "--quiet") == ""
+    assert run("demo", "--model", "debug", "--out", tmp_path / "a.png", "-q") == ""
+
+
+def test_every_command_shows_an_example_and_completion_is_offered() -> None:
+    group: Any = typer.main.get_command(app)
+    for name, command in group.commands.items():
+        assert f"$ slotflow {name}" in command.help, name
+        options = {option for parameter in command.params for option in parameter.opts}
+        assert "--json" in options, name
+    top = run("--help")
+    assert "--install-completion" in top and "--show-completion" in top

@@ -1,0 +1,116 @@
+"""The example scripts keep what they promise: verdicts, counts, values within their errors, a picture."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+
+from slotflow import Posterior
+
+EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
+FAR = 5.0
+"""Standard deviations from the truth that no parameter of an example may exceed."""
+
+
+def load(name: str) -> ModuleType:
+    """One of the scripts as a module."""
+    spec = importlib.util.spec_from_file_location(f"example_{name}", EXAMPLES / f"{name}.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def deviations(post: Posterior, truth: np.ndarray) -> np.ndarray:
+    """(median − truth) / sd of A and f, components in the order of frequency, shape (K, 2)."""
+    table, truth = post.summary().sort_values("frequency_median"), truth[np.argsort(truth[:, 2])]
+    assert len(table) == len(truth), (len(table), len(truth))
+    columns = [
+        (table[f"{name}_median"] - truth[:, i]) / table[f"{name}_sd"]
+        for i, name in ((0, "amplitude"), (2, "frequency"))
+    ]
+    return np.column_stack(columns)
+
+
+def is_picture(path: Path) -> bool:
+    """Whether a file is a PNG of some content."""
+    return path.read_bytes()[:8] == b"\x89PNG\r\n\x1a\n" and path.stat().st_size > 20_000
+
+
+@pytest.mark.slow
+def test_chord(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The attack is a misfit, the later stretch is not, and both beating pairs are found."""
+    chord = load("chord")
+    attack, steady, partials = chord.main(["--out", str(tmp_path / "chord.png")])
+    assert attack.verdict.status == "misfit" and "outside the band" in attack.verdict.reason
+    assert steady.verdict.status == "exact" and steady.k_map == 6 and steady.k_probs[6] > 0.9
+    loud = partials[(partials[:, 0] > 0.01) & (partials[:, 2] < 350)]
+    gaps = np.diff(np.sort(loud[:, 2]))
+    assert np.count_nonzero(gaps < 1.5 / chord.STRETCH) == 2  # the pairs
+    assert np.abs(deviations(steady, loud)).max() < FAR
+    assert "misfit" in (out := capsys.readouterr().out) and "exact" in out
+    assert is_picture(tmp_path / "chord.png")
+
+
+@pytest.mark.slow
+def test_lightcurve(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Six modes in cycles per day, the triplet among them; with modes kept apart the verdict objects."""
+    star = load("lightcurve")
+    post = star.main(["--out", str(tmp_path / "star.png")])
+    assert post.verdict.status == "exact" and post.k_map == len(star.MODES)
+    assert np.abs(deviations(post, star.TRUTH)).max() < FAR
+    assert post.observation.t_ref == pytest.approx(star.FIRST * star.DAY)
+    assert "6.12" in (out := capsys.readouterr().out) and "BJD 2459000.5" in out
+    assert is_picture(tmp_path / "star.png")
+
+    star.write_light_curve(tmp_path / "star.csv", 0)
+    apart = star.analyse(tmp_path / "star.csv", min_separation=3 / star.SPAN, max_seconds=1)
+    assert apart.verdict.status == "misfit"
+
+
+@pytest.mark.slow
+def test_lisa(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Eight binaries at strains of 1e-21, and the same answer of the network whatever the unit is."""
+    lisa = load("lisa")
+    post = lisa.main(["--out", str(tmp_path / "lisa.png")])
+    assert post.verdict.status == "exact" and post.k_map == len(lisa.TRUTH)
+    assert np.abs(deviations(post, lisa.TRUTH)).max() < FAR
+    assert post.noise_std == pytest.approx(lisa.NOISE, rel=0.01)
+    assert "there are 8 binaries" in capsys.readouterr().out
+    assert is_picture(tmp_path / "lisa.png")
+
+    data = lisa.strain(0)
+    small, large = (lisa.analyse(data, scale, refine=False) for scale in (1.0, 1e21))
+    assert small.k_probs == pytest.approx(large.k_probs, abs=1e-4)
+    draws = [post.sample(200, seed=1) for post in (small, large)]
+    assert 1e21 * draws[0][..., 0] == pytest.approx(draws[1][..., 0], rel=1e-3)
+    assert draws[0][..., 2] == pytest.approx(draws[1][..., 2], abs=0.01 * lisa.BIN)
+
+
+def test_the_checks_can_fail() -> None:
+    """The control: a truth that is off by a bin, and a file that is no picture, are noticed."""
+    star = load("lightcurve")
+
+    class Fake:
+        """A posterior whose medians are the truth."""
+
+        def summary(self) -> object:
+            import pandas as pd
+
+            return pd.DataFrame(
+                {
+                    "amplitude_median": star.TRUTH[:, 0],
+                    "amplitude_sd": 1e-4,
+                    "frequency_median": star.TRUTH[:, 2],
+                    "frequency_sd": 1e-8,
+                }
+            )
+
+    shifted = star.TRUTH + np.array([0, 0, 1 / (star.SPAN * star.DAY)])
+    assert np.abs(deviations(Fake(), star.TRUTH)).max() == 0  # type: ignore[arg-type]
+    assert np.abs(deviations(Fake(), shifted)).max() > FAR  # type: ignore[arg-type]
+    assert not is_picture(EXAMPLES / "lisa.py")

@@ -1,0 +1,208 @@
+"""Cost and properties of the methods: what is measured, on things of known time, size, symmetry and dependence."""
+
+from __future__ import annotations
+
+import math
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from statistics_helpers import assert_within
+
+from slotflow import SlotFlow
+from slotflow.baselines.classical import classical
+from slotflow.baselines.sampled import Sampling
+from slotflow.evaluate.sets import NOMINAL
+from slotflow.plots.style import save_figure
+from slotflow.reproduce import cost, properties
+from slotflow.reproduce.bench import Bench, Settings
+from slotflow.reproduce.cost import COST, Sizes
+from slotflow.reproduce.cost_table import exponent
+from slotflow.reproduce.cost_worker import signal
+from slotflow.reproduce.entry import Comparison
+from slotflow.reproduce.memory import process_peak, python_peak
+from slotflow.reproduce.methods import LABELS, WANTED, chain_seconds, load, published
+from slotflow.reproduce.properties_table import COLUMNS, cells, compare, plot
+
+SIZE = 64_000_000
+"""Bytes that a test asks for."""
+TINY = Sizes(1, 1, 1, (1, 2), (1, 2), (1, 2), (100, 1000), 500.0, 160)
+
+
+def row(rows: list[Comparison], measure: str) -> Comparison:
+    (found,) = [r for r in rows if r.measure == measure]
+    return found
+
+
+# --- memory and time -----------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the mark cannot be put back")
+def test_tensors_are_in_the_process_but_not_in_pythons_allocator() -> None:
+    def tensor() -> None:
+        torch.ones(SIZE // 4)
+
+    def array() -> None:
+        np.ones(SIZE // 8)
+
+    for call in (tensor, array):
+        before, peak = process_peak(call)
+        assert peak - before == pytest.approx(SIZE, rel=0.1)
+    assert python_peak(array) == pytest.approx(SIZE, rel=0.01)
+    assert python_peak(tensor) < SIZE / 1000
+    before, peak = process_peak(lambda: None)  # what was freed is forgotten
+    assert peak - before < SIZE / 10
+
+
+def test_exponent_of_times() -> None:
+    entries = [
+        {"k": k, "seconds": 0.2 * k**1.5, "log_error": e} for k, e in ((1, 0.1), (2, 0.1), (8, 0.1))
+    ]
+    slope, error = exponent(entries) or (0.0, None)
+    assert slope == pytest.approx(1.5) and error is not None and 0 < error < 0.1
+    single = [entry | {"log_error": None} for entry in entries]
+    assert exponent(single) == (pytest.approx(1.5), None)
+    assert exponent(entries[:1]) is None
+
+
+def test_time_of_a_chain() -> None:
+    """The warm-up counts once, the rest in proportion to what is wanted."""
+    run = Sampling(500.0, 100.0, 0.0, 0, 1.0, 1.0, warm_up=100, steps=300, seconds=4.0)
+    assert chain_seconds(run, 500.0) == pytest.approx(4.0)
+    assert chain_seconds(run, 1000.0) == pytest.approx(7.0)
+
+
+def test_methods_by_name() -> None:
+    observation = signal(2, 0, 0)
+    for name in ("classical", "paper"):
+        answer = load(name)(observation, NOMINAL, 2, 0)
+        assert answer.effective == WANTED and answer.seconds > 0
+    assert load("classical")(observation, NOMINAL, 2, 0).posterior.k_map == 2
+    assert published().n_parameters == SlotFlow.from_preset("paper").n_parameters
+    for wrong in ("network", "nested"):  # the first for want of a network
+        with pytest.raises(ValueError, match="expected one of rjmcmc"):
+            load(wrong)
+
+
+# --- the result ----------------------------------------------------------------------------------
+
+
+def test_cost_without_eryn(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Network and exact step in processes of their own; a sampler that is not installed has a line."""
+    chosen = {name: LABELS[name] for name in ("rjmcmc", "network", "exact")}
+    monkeypatch.setattr(cost, "LABELS", chosen)
+    monkeypatch.setattr(cost, "find_spec", lambda name: None)
+    monkeypatch.setattr(cost, "SMALL", TINY)
+    monkeypatch.setattr(cost, "COUNTS", (1, 2, 10))
+    bench, done = Bench(SlotFlow.from_pretrained(), Settings(n=20)), []
+    bench.advance = done.append
+    data = COST.run(bench)
+    assert cost.measured(bench) is data and cost.measured(Bench(bench.model, Settings())) is None
+    assert sum(done) == COST.work(bench.settings)
+    rows = COST.compare(data)
+    left = row(rows, "methods left out")
+    assert left.ours == 1 and "Eryn is not installed" in left.note
+    for name in ("network", "exact"):
+        found = data["methods"][name]
+        assert [entry["k"] for entry in found["by_k"]] == [1, 2, 10]
+        assert all(entry["right"] == 1 for entry in found["by_k"])
+        # The weights alone take 20 MB; Python's allocator hardly sees the answer.
+        assert found["process_peak"] > found["process_before"] > 1e8 > found["python_peak"]
+        assert 0.9 * WANTED < found["by_k"][0]["effective"] <= WANTED
+    forward, drawn = (data["methods"]["network"][key] for key in ("forward", "by_k"))
+    assert forward[-1]["seconds"] < 2 * drawn[-1]["seconds"]
+    assert row(rows, "network, no draw, K = 10 [ms]").paper == "13.60"
+    save_figure(COST.plot(data), tmp_path / "cost.png")
+
+
+def test_a_process_that_fails_says_why() -> None:
+    task = {"method": "smc", "weights": "", "seed": 0, "effective": 1.0, "particles": 1}
+    with pytest.raises(RuntimeError, match=r"measuring SMC ended with 1: .*at least two islands"):
+        list(cost._records(task | {"steps": []}))
+
+
+# --- properties ----------------------------------------------------------------------------------
+
+
+def methods() -> dict[str, Any]:
+    return {name: {} for name in LABELS}
+
+
+def test_labels_do_not_matter_to_a_density(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+    """Of every method; the bare product of slots is the control that fails."""
+    monkeypatch.setattr(properties, "SETS", 1)
+    found = methods()
+    properties._symmetry(SlotFlow.from_pretrained(), published(), found, seed % 2**20)
+    assert all(one["label_change"] < 1e-9 for one in found.values())
+    assert found["network"]["bare_change"] > 100 and found["paper"]["bare_change"] > 1e-3
+
+
+def test_a_fit_whose_covariance_is_not_relabelled_with_it_has_another_evidence() -> None:
+    from slotflow.exact.evidence import log_evidence
+
+    observation = signal(2, 0, 0)
+    fit = classical(observation, NOMINAL).fits[2]
+    other = properties._relabelled(fit, [1, 0])
+    assert torch.equal(other.theta[:, 0], fit.theta[:, 1])
+    assert torch.equal(other.covariance[:, :3, 3:], fit.covariance[:, 3:, :3])
+    values = [float(log_evidence(one, NOMINAL, 8120)[0]) for one in (fit, other)]
+    assert values[0] == pytest.approx(values[1], abs=1e-9)
+    assert properties._largest(np.array([0.0, 0.5, -math.inf]), 1) == properties.CUT
+    assert properties._largest(np.array([0.0, 1.0, 0.25, 1.5]), 2) == 0.5
+
+
+def test_only_the_exact_step_knows_that_close_tones_depend_on_each_other(
+    monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    monkeypatch.setattr(properties, "UNTRAINED_DRAWS", 400)
+    found = {name: {} for name in ("paper", "network", "exact")}
+    bench = Bench(SlotFlow.from_pretrained(), Settings(n=20, seed=seed % 2**20))
+    properties._dependence(SlotFlow.from_pretrained(), published(), {}, found, bench)
+    (exact,) = found["exact"]["correlation_exact"]
+    assert exact > 0.5
+    assert_within(found["exact"]["correlation"][0], exact, 1 / math.sqrt(properties.DRAWS))
+    assert_within(found["network"]["correlation"][0], 0.0, 1 / math.sqrt(properties.DRAWS))
+    assert_within(found["paper"]["correlation"][0], 0.0, 1 / math.sqrt(400))
+
+
+def table() -> dict[str, Any]:
+    """Data of the table in which `network` has every property, and `classical` none."""
+    base = {
+        "first_seconds": 2.0, "later_seconds": 0.5, "together_seconds": None, "exponent": 1.2,
+        "exponent_error": None, "exponent_counts": [1, 2], "correlation_exact": [0.9, 0.8],
+    }  # fmt: skip
+    good = base | {
+        "parameters": 5_000_000, "k_probs": [0.1, 0.5, 0.4], "k_distance": 0.02,
+        "label_change": 1e-12, "bare_change": 1000.0, "correlation": [0.85, 0.8],
+    }  # fmt: skip
+    bad = base | {
+        "parameters": 0, "k_probs": [0.0, 1.0, 0.0], "k_distance": 0.5,
+        "label_change": 0.3, "correlation": [0.0, 0.1],
+    }  # fmt: skip
+    return {
+        "methods": {"classical": bad, "network": good},
+        "doubt": {"k": 1, "k_probs": [0.1, 0.5, 0.4]},
+        "skipped": {"rjmcmc": "Eryn is not installed"},
+        "together": 100,
+        "cost_k": 2,
+        "from_cost": False,
+    }
+
+
+def test_table_of_properties(tmp_path: Path) -> None:
+    data = table()
+    found = cells(data)
+    for column in COLUMNS[:4]:
+        assert found["network", column].verdict == "yes"
+        assert found["classical", column].verdict == "no"
+    data["methods"]["classical"]["k_probs"] = [0.0, 0.9, 0.1]  # several, but wrong
+    assert cells(data)["classical", "Trans-dimensional"].verdict == "off"
+    rows = compare(data)
+    assert len(rows) == 2 * len(COLUMNS) + 1
+    scaling = row(rows, "Scaling, zoom: exponent of K in the time")
+    assert scaling.ours == 1.2 and scaling.paper == "O(K)" and "small measurement" in scaling.note
+    assert row(rows, "methods left out").ours == 1
+    save_figure(plot(data), tmp_path / "properties.png")

@@ -1,0 +1,177 @@
+"""The page of results: what it says, and how it looks in a browser, on a phone and on a desk."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import re
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+from browser_helpers import needs_browser, open_page
+
+from slotflow.plots.style import save_figure
+from slotflow.reproduce import RESULTS, Bench, Comparison, Settings
+from slotflow.reproduce.html_page import write_html
+from slotflow.reproduce.markdown_page import render_markdown
+from slotflow.reproduce.page import command, tally, verdict
+from slotflow.reproduce.records import collect
+from slotflow.reproduce.runner import made_by
+
+ROOT = Path(__file__).resolve().parents[1]
+ODD = 'a <b> & "c" | d'
+"""Text that would break a page which does not escape it."""
+LONG = "without" + 30 * "break"
+"""A word wider than a phone."""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two results, one of them of two networks, with rows of every kind."""
+    path = tmp_path_factory.mktemp("results")
+    bench: Any = Bench(None, Settings(n=200))  # type: ignore[arg-type]
+    data = RESULTS["dataset"].run(bench)
+    rows = [
+        Comparison("met", 1.0, "0.9", 0.1, target="> 0.5", met=True),
+        Comparison("missed", 0.1, target="> 0.5", met=False, note=ODD),
+        Comparison("open", 0.4, target="> 0.5", note="`code`"),
+        Comparison(ODD, 2.0, "3%", form=".1%", note=LONG),
+    ]
+    for name, model in (("dataset", "zoom"), ("cardinality", "zoom"), ("cardinality", "paper")):
+        result = RESULTS[name]
+        place = path if model == "zoom" else path / model
+        made = made_by(result, bench, {"name": model, "hash": "x"})
+        facts = {"seconds": 125.0, "device": "cpu"}
+        if model != "zoom":
+            facts["source"] = f"runs/{model}"
+        record = {
+            "name": name,
+            "made": made,
+            "facts": facts,
+            "rows": [row.to_dict() for row in rows],
+            "data": {},
+        }
+        place.mkdir(exist_ok=True)
+        (place / f"{name}.json").write_text(json.dumps(record), "utf-8")
+        save_figure(RESULTS["dataset"].plot(data), place / f"{name}.png", dpi=110)
+    write_html(path / "index.html", collect(path, list(RESULTS.values())))
+    return path
+
+
+@needs_browser
+@pytest.mark.parametrize(("width", "dark"), [(390, False), (1280, True)])
+def test_in_a_browser(folder: Path, width: int, dark: bool) -> None:
+    with open_page(folder / "index.html", width, dark=dark) as page:
+        assert page.errors == []
+        sizes = page.evaluate("[...document.images].map(i => [i.naturalWidth, i.clientWidth])")
+        assert len(sizes) == 3 and all(natural > 0 and shown > 0 for natural, shown in sizes)
+        # Pictures scroll inside their frames on a phone; the page itself never does.
+        assert page.evaluate("document.documentElement.scrollWidth") == width
+        assert page.evaluate("document.body.scrollWidth") <= width
+        links = page.evaluate("[...document.querySelectorAll('nav a')].map(a => a.hash)")
+        assert links == ["#dataset", "#cardinality"]
+        assert page.evaluate(f"{json.dumps(links)}.every(x => document.querySelector(x))")
+        cells = "[...document.querySelectorAll('#dataset .badge')]"
+        assert page.evaluate(f"{cells}.map(b => b.textContent)") == ["✓ met", "✗ missed", "? open"]
+        colours = page.evaluate(f"{cells}.map(b => getComputedStyle(b).color)")
+        assert len(set(colours)) == 3
+        assert page.evaluate("document.querySelectorAll('b, #dataset script').length") == 0
+        background = page.evaluate("getComputedStyle(document.body).backgroundColor")
+        assert (background == "rgb(255, 255, 255)") == (not dark)
+        notes = page.evaluate(
+            "[...document.querySelectorAll('#dataset td.note')].map(x => x.textContent)"
+        )
+        assert notes == ["", ODD, "code", LONG]
+
+
+@needs_browser
+def test_the_browser_sees_what_is_wrong(tmp_path: Path) -> None:
+    """The control: a missing picture, an exception, an error and a page that is too wide are all seen."""
+    path = tmp_path / "bad.html"
+    path.write_text(
+        '<!doctype html><meta name="viewport" content="width=device-width"><img src="none.png">'
+        "<div style='width: 900px'>wide</div><script>console.error('so', 1); missing()</script>",
+        "utf-8",
+    )
+    with open_page(path, 390) as page:
+        assert page.evaluate("document.images[0].naturalWidth") == 0
+        assert page.evaluate("document.documentElement.scrollWidth") > 390
+        said = " / ".join(page.errors)
+        assert "so 1" in said and "missing is not defined" in said and "ERR_FILE_NOT_FOUND" in said
+        with pytest.raises(AssertionError, match="nothing"):
+            page.evaluate("nothing.at.all")
+        page.screenshot(tmp_path / "bad.png", whole=False)
+    assert (tmp_path / "bad.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_nothing_outside_the_page_is_needed(folder: Path) -> None:
+    text = (folder / "index.html").read_text("utf-8")
+    assert not re.search(r"<script|@import|url\(", text)
+    sources = re.findall(r'(?:src|href)="([^"]*)"', text)
+    assert sources and all(re.match(r"data:|#", source) for source in sources)
+
+
+def test_markdown_says_the_same(folder: Path) -> None:
+    groups = collect(folder, list(RESULTS.values()))
+    page = render_markdown(groups, folder.parent / "results.md")
+    assert (
+        f"]({folder.name}/dataset.png)" in page
+        and f"]({folder.name}/paper/cardinality.png)" in page
+    )
+    assert "### Network `zoom`" in page and "### Network `paper`" in page
+    assert '| missed | 0.1 |  | > 0.5 | ✗ missed | a <b> & "c" \\| d |' in page
+    assert "2 min 05 s on cpu. Targets: 1 met, 1 missed, 1 open." in page
+    assert "**A quick look: n = 200, where the paper has 10,000.**" in page
+    assert "slotflow reproduce --only cardinality --n 200 --model runs/paper" in page
+    for anchor in re.findall(r"\]\(#([^)]*)\)", page):
+        assert anchor in {
+            re.sub(r"[^\w -]", "", h.lower()).replace(" ", "-")
+            for h in re.findall(r"^## (.*)$", page, re.M)
+        }
+
+
+def test_verdicts_and_commands() -> None:
+    assert verdict(Comparison("a", 1.0).to_dict()) == ""
+    assert verdict({"measure": "a"}) == ""  # a file of an older version
+    assert tally([Comparison("a", 1.0).to_dict()]) == ""
+    assert tally([Comparison("a", 1.0, target="1", met=True).to_dict()] * 2) == "targets: 2 met"
+    made = {"n": 50, "method": "network", "model": {"name": "paper"}, "device": "cuda"}
+    words = "slotflow reproduce --only scaling --n 50 --method network --model paper --device cuda"
+    assert command(RESULTS["scaling"], made) == words
+
+
+@pytest.fixture
+def render(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """docs/render.py as a module."""
+    monkeypatch.setattr(sys, "path", [str(ROOT / "docs"), *sys.path])
+    spec = importlib.util.spec_from_file_location("render", ROOT / "docs" / "render.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_documentation_takes_results_over(
+    folder: Path, render: ModuleType, tmp_path: Path
+) -> None:
+    target = tmp_path / "results"
+    target.mkdir()
+    (target / "old.json").write_text("{}")
+    render.take_over(folder, target)
+    found = sorted(str(p.relative_to(target)) for p in target.rglob("*") if p.is_file())
+    names = ("cardinality", "dataset", "paper/cardinality")
+    assert found == sorted(f"{name}.{kind}" for name in names for kind in ("json", "png"))
+    with pytest.raises(SystemExit, match="found none"):
+        render.take_over(tmp_path / "nowhere", target)
+    assert (target / "dataset.json").exists()
+
+
+def test_the_page_of_results_is_up_to_date(render: ModuleType) -> None:
+    """docs/results.md is what docs/results/ says, where there are any."""
+    groups = collect(render.RESULTS_FOLDER, list(RESULTS.values()))
+    if groups:
+        text = render.RESULTS_PAGE.read_text("utf-8")
+        assert text == render_markdown(groups, render.RESULTS_PAGE), "run python docs/render.py"

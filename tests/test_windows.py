@@ -1,0 +1,231 @@
+"""Bands wider than the model's window: every tone once, the total K, calibrated frequencies, honest verdicts."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from slotflow import SlotFlow
+from slotflow.band_posterior import BandPosterior, CoreDraws, Window, inside, without
+from slotflow.exact.verdict import Verdict
+from slotflow.posterior import Posterior
+from slotflow.priors import Prior
+from slotflow.streams import Observation
+from slotflow.windows import CORES, SHIFT, _at_gaps, infer_band, is_wide
+from slotflow.zoom import ZoomSlotFlow
+
+N, DT = 3000, 0.1
+T = N * DT
+BINS = 500
+BAND = (1.2, 1.2 + BINS / T)
+PRIOR = Prior(k_min=0, k_max=10, frequency=BAND, sigma=(0, 2.0))
+
+
+@pytest.fixture(scope="module")
+def model() -> ZoomSlotFlow:
+    """The default model."""
+    found = SlotFlow.from_pretrained()
+    assert isinstance(found, ZoomSlotFlow)
+    return found
+
+
+def band_signal(
+    seed: int, k: int = 14, sigma: float = 0.8, short: bool = False
+) -> tuple[Observation, np.ndarray]:
+    """Tones at least 3 bins apart over 500 bins, three of them at the borders of the windows, in noise."""
+    rng = np.random.default_rng(seed)
+    bins = np.sort(rng.uniform(0, BINS - 4 * (k - 1), k)) + 4 * np.arange(k)
+    borders = np.linspace(0, BINS, int(np.ceil(BINS / CORES[0])) + 1)[1:4]
+    for border in borders:
+        at = border + rng.uniform(-0.4, 0.4)
+        bins = np.append(bins[np.abs(bins - at) > 4], at)
+    f = BAND[0] + np.sort(bins) / T
+    a, phi = rng.uniform(0.5, 1.5, f.size), rng.uniform(0, 2 * np.pi, f.size)
+    theta = np.stack([a, phi, f], -1)
+
+    def series(t: np.ndarray) -> np.ndarray:
+        clean = (a * np.cos(2 * np.pi * np.outer(t, f) + phi)).sum(1)
+        return np.asarray(clean + sigma * rng.standard_normal(t.size))
+
+    x, y = series(DT * np.arange(N)), series(np.arange(5120) / 512)
+    if short:
+        return Observation.from_arrays(x, DT, y, 1 / 512), theta
+    return Observation.from_arrays(x, DT), theta
+
+
+def pulls(post: Posterior, theta: np.ndarray) -> np.ndarray:
+    """Errors of the frequencies in posterior standard deviations, (k,)."""
+    f = post.sample(1000)[..., 2]
+    return np.asarray((f.mean(0) - theta[:, 2]) / f.std(0))
+
+
+def calibrated(found: np.ndarray) -> bool:
+    """Whether the mean square of independent pulls is 1 within 4.5 standard errors of it."""
+    return bool(abs((found**2).mean() - 1) < 4.5 * np.sqrt(2 / found.size))
+
+
+def test_every_tone_once_and_calibrated(model: ZoomSlotFlow, seed: int) -> None:
+    found = []
+    for i in range(4):
+        obs, theta = band_signal(seed + i)
+        post = infer_band(model, obs, PRIOR, max_seconds=120)
+        assert post.verdict.status == "exact", post.verdict
+        assert post.k_map == len(theta) and post.k_probs[post.k_map] > 0.9
+        assert len(post.windows) == 6
+        found.append(pulls(post, theta))
+    together = np.concatenate(found)
+    assert calibrated(together) and not calibrated(2 * together)  # the control: widths halved
+
+
+def test_both_streams_and_the_network_alone(model: ZoomSlotFlow, seed: int) -> None:
+    obs, theta = band_signal(seed, short=True)
+    post = infer_band(model, obs, PRIOR, max_seconds=120)
+    assert post.k_map == len(theta) and post.verdict.status == "exact", post.verdict
+    assert calibrated(pulls(post, theta))
+    assert np.std(post.residual()[1]) == pytest.approx(0.8, rel=0.1)
+    fast = infer_band(model, obs, PRIOR, refine=False)
+    assert fast.verdict.status == "approximate" and "amortized only" in fast.verdict.reason
+    assert fast.k_map == len(theta)
+
+
+def test_it_is_a_posterior(model: ZoomSlotFlow, tmp_path: Path, seed: int) -> None:
+    import xarray as xr
+
+    obs, theta = band_signal(seed, k=6)
+    post = model.infer_band(obs, PRIOR, refine=False, seed=1)
+    assert is_wide(model, obs, PRIOR) and "6 windows" in repr(post)
+    assert post.sample(0).shape == (0, post.k_map, 3)
+    draws = post.sample(50, seed=3)
+    assert draws.shape == (50, len(theta), 3) and np.array_equal(draws, post.sample(50, seed=3))
+    assert (np.diff(draws[..., 2], axis=1) > 0).all()
+    assert len(post.summary(n=200)) == post.k_map and post.noise_std == pytest.approx(0.8, rel=0.1)
+    post.save(tmp_path / "wide.nc", n=20)
+    with xr.open_dataset(tmp_path / "wide.nc", engine="h5netcdf") as data:
+        assert data.sizes["window"] == 6 and data.attrs["verdict"] == "approximate"
+    with pytest.raises(ValueError, match=r"post\.windows"):
+        post.log_prob(theta)
+    with pytest.raises(ValueError, match="window by window"):
+        post.refine()
+    with pytest.raises(ValueError, match="the windows found possible"):
+        post.sample(1, k=0)
+    assert post.k_probs[post.k_max] > 0 and post.k_probs.sum() == pytest.approx(1)
+
+
+@pytest.mark.parametrize(
+    ("prior", "message"),
+    [
+        (dataclasses.replace(PRIOR, k_min=1), "expected k_min = 0, received 1"),
+        (dataclasses.replace(PRIOR, frequency=(1.0, 6.0)), "below the Nyquist frequency of 5 Hz"),
+        (dataclasses.replace(PRIOR, k_max=11), "lower it: it is that of each window"),
+    ],
+)
+def test_refusals(model: ZoomSlotFlow, prior: Prior, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        infer_band(model, Observation.from_arrays(np.ones(N), DT), prior)
+
+
+def test_a_model_of_one_band_is_refused(debug_model: SlotFlow) -> None:
+    with pytest.raises(ValueError, match="received 'debug'"):
+        debug_model.infer_band(Observation.from_arrays(np.ones(N), DT), PRIOR)
+
+
+def test_borders_move_into_gaps() -> None:
+    nominal = np.array([0.0, 100.0, 200.0, 300.0])
+    moved = _at_gaps(nominal, np.array([99.0, 101.0, 150.0, 205.0]), SHIFT)
+    assert moved[[0, 3]].tolist() == [0.0, 300.0]
+    assert moved[1] == pytest.approx((90 + 99) / 2) and moved[2] == pytest.approx((190 + 205) / 2)
+
+
+class Fixed:
+    """Slots with the same tones in every draw, at given frequencies for each K."""
+
+    k_max = 3
+
+    def __init__(self, places: dict[int, list[float]], spread: float) -> None:
+        self.places, self.spread = places, spread
+
+    def sample(self, n: int, k: int, seed: int) -> np.ndarray:
+        theta = np.ones((n, k, 3))
+        noise = np.random.default_rng(seed).standard_normal((n, k))
+        theta[..., 2] = np.array(self.places[k]) + self.spread * noise
+        return theta
+
+    def log_prob(self, theta: np.ndarray) -> np.ndarray:
+        raise NotImplementedError
+
+    def constrained_fraction(self, k: int) -> float:
+        return 0.0
+
+
+class Judged(Posterior):
+    """A posterior that is called exact."""
+
+    @property
+    def verdict(self) -> Verdict:
+        return Verdict("exact", "as stated")
+
+
+def window(
+    core: tuple[float, float], places: dict[int, list[float]], probs: list[float], spread: float
+) -> Window:
+    """A window with known answers; its best fit is the most probable K's tones."""
+    obs = Observation.from_arrays(np.zeros(1000), 0.1)
+    post = Judged(np.array(probs), Fixed(places, spread), obs, 1.0, 0.1, "test", PRIOR)
+    fit = np.ones((post.k_map, 3))
+    fit[:, 2] = places[post.k_map]
+    return Window(core, post, fit)
+
+
+def test_counts_are_convolved(seed: int) -> None:
+    """Two windows; a tone in the guard of the first is not counted there."""
+    left = window((1, 2), {0: [], 1: [1.5], 2: [1.5, 2.05]}, [0.0, 0.2, 0.8], 1e-6)
+    right = window((2, 3), {0: [], 1: [2.05], 2: [2.05, 2.5]}, [0.0, 0.7, 0.3], 1e-6)
+    slots = CoreDraws((left, right), 4)
+    assert slots.counts[0] == pytest.approx([0, 1]) and slots.counts[1] == pytest.approx(
+        [0, 0.7, 0.3]
+    )
+    assert slots.k_probs == pytest.approx([0, 0, 0.7, 0.3, 0])
+    draws = slots.sample(200, 3, seed)
+    assert np.allclose(draws[:, :, 2], [1.5, 2.05, 2.5], atol=1e-4)
+
+
+def test_splits_of_a_total_follow_the_counts(seed: int) -> None:
+    first = window((1, 2), {0: [], 1: [1.5]}, [0.25, 0.75], 1e-6)
+    second = window((2, 3), {0: [], 1: [2.5]}, [0.5, 0.5], 1e-6)
+    slots = CoreDraws((first, second), 2)
+    assert slots.k_probs == pytest.approx([0.125, 0.5, 0.375])
+    n = 4000
+    lower = (slots.sample(n, 1, seed)[:, 0, 2] < 2).mean()  # 0.75·0.5 against 0.25·0.5
+    assert abs(lower - 0.75) < 4.5 * np.sqrt(0.75 * 0.25 / n)
+
+
+@pytest.mark.parametrize(
+    ("place", "spread", "other", "status"),
+    [
+        (1.99, 1e-6, 1.99, "exact"),
+        (1.9999, 1e-3, 1.9999, "approximate"),  # may lie on either side
+        (1.99, 1e-6, None, "approximate"),  # the right window does not see it
+    ],
+)
+def test_doubts_about_borders(
+    place: float, spread: float, other: float | None, status: str
+) -> None:
+    left = window((1, 2), {0: [], 1: [place]}, [0, 1], spread)
+    seen = [0, 1] if other is not None else [1, 0]
+    right = window((2, 3), {0: [], 1: [other or 0.0]}, seen, spread)  # type: ignore[arg-type]
+    prior = dataclasses.replace(PRIOR, frequency=(1, 3), k_max=2)
+    post = BandPosterior(left.posterior.observation, prior, (left, right))
+    assert post.verdict.status == status, post.verdict
+
+
+def test_subtraction_and_selection() -> None:
+    t = DT * np.arange(N)
+    obs = Observation.from_arrays(2 * np.cos(2 * np.pi * 1.3 * t + 0.4), DT)
+    theta = np.array([[2.0, 0.4, 1.3]])
+    assert np.abs(without(obs, theta).long.values).max() < 1e-9
+    assert without(obs, theta[:0]) is obs
+    both = np.array([[1, 0, 2.0], [1, 0, 1.0], [1, 0, 3.0]])
+    assert inside(both, (1.0, 3.0))[:, 2].tolist() == [1.0, 2.0]

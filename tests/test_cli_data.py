@@ -14,9 +14,10 @@ from numpy.typing import NDArray
 from typer.testing import CliRunner
 
 from slotflow.cli import app
-from slotflow.cli.data import Reading, data_warnings, fill_warnings
+from slotflow.cli.data import Reading
 from slotflow.priors import Prior
 from slotflow.streams import Observation, Stream
+from slotflow.wording import data_warnings, fill_warnings
 
 ROOT = Path(__file__).resolve().parents[1]
 N, DT = 400, 0.25

@@ -12,10 +12,10 @@ import pytest
 from typer.testing import CliRunner
 
 from slotflow.cli import app
-from slotflow.cli.output import _measured
 from slotflow.config import Config
 from slotflow.io import write_simulation
 from slotflow.simulate import simulate
+from slotflow.wording import measured
 
 TONES = np.array([[3.0e-3, 1.0, 49.97], [1.5e-3, 2.0, 50.4]])
 N, DT = 20_000, 1e-3
@@ -253,4 +253,4 @@ def test_demo_counts_right(tmp_path: Path) -> None:
     ],
 )
 def test_two_digits_of_the_uncertainty(value: float, sd: float, text: str) -> None:
-    assert _measured(value, sd) == text
+    assert measured(value, sd) == text

@@ -1,7 +1,7 @@
 """The posterior p(K, Θ | x): probabilities of K, draws, densities, tables, files and pictures.
 
 The class is a front: densities of tuples are in `tuples`, labels of components in `alignment`, tables in `summaries`
-and `export`, upper limits in `limits`, files in `posterior_file` and `loaded`, pictures in `plots/`.
+and `export`, upper limits in `limits`, files in `posterior_file` and `loaded`, pictures in `plots/`, pages in `report`.
 """
 
 from __future__ import annotations
@@ -285,6 +285,17 @@ class Posterior:
         from slotflow.plots.family import plot
 
         return plot(self, kind, path, **options)
+
+    def report(self, path: str | Path, **options: Any) -> None:
+        """Writes a page of HTML that needs no other file: verdict, tables, pictures, tests, prior, data.
+
+        Args:
+            path: File to write: .html or .htm.
+            **options: `source`, `settings`, `warnings` and `seed` of `slotflow.report.write_report`.
+        """
+        from slotflow.report import write_report
+
+        write_report(self, path, **options)
 
     def to_dataframe(self, n: int = 1000, seed: int = 0) -> pd.DataFrame:
         """One row per draw and component of joint draws, with the component's label and existence."""

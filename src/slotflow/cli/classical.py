@@ -31,6 +31,7 @@ from slotflow.cli.options import (
     ModelName,
     PriorFile,
     Quiet,
+    Report,
     Seed,
     bounds,
     help_text,
@@ -75,6 +76,7 @@ def run(
     samples: Annotated[int, typer.Option(min=1, help="Draws to summarize and to write.")] = 1000,
     seed: Seed = 0,
     out: Annotated[Path | None, typer.Option(help="Folder for the results.")] = None,
+    report: Report = None,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -104,4 +106,5 @@ def run(
         {"classical": facts},
         f"Smallest BIC: K = {order}",
         quiet=quiet,
+        report=report,
     )

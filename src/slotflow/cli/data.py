@@ -13,8 +13,7 @@ import typer
 
 from slotflow.formats import STANDARD_INPUT, TEXT, WAV
 from slotflow.formats import file_name as shown_name
-from slotflow.preprocess import describe, detrend
-from slotflow.priors import Prior
+from slotflow.preprocess import detrend
 from slotflow.sampling import LONGEST_GAP
 from slotflow.signals import Signals, open_signals
 from slotflow.streams import Observation, Stream
@@ -32,15 +31,9 @@ __all__ = [
     "StepShort",
     "TRef",
     "TimeUnit",
-    "data_notes",
-    "data_warnings",
-    "fill_warnings",
     "shown_name",
     "stream_record",
 ]
-
-FEWEST_CYCLES = 10
-"""A short stream with fewer cycles of a tone cannot tell an offset from it."""
 
 Short = Annotated[
     Path | None, typer.Option("--short", help="File of the short stream, if it has its own.")
@@ -185,34 +178,3 @@ def stream_record(stream: Stream) -> dict[str, Any]:
         "t_ref": stream.t_ref,
         "unit": stream.unit,
     }
-
-
-def data_notes(obs: Observation) -> list[str]:
-    """What the reader assumed and did, in words; of the short stream, what the long one's notes do not say."""
-    notes = list(obs.long.notes)
-    other = () if obs.short is None else obs.short.notes
-    return notes + [f"short stream: {note}" for note in other if note not in notes]
-
-
-def fill_warnings(obs: Observation) -> list[str]:
-    """What to say beside a result that rests on filled samples; of each stream that has some."""
-    return [
-        name + describe(stream).warnings[0]
-        for name, stream in zip(("", "short stream: "), obs.streams, strict=False)
-        if stream.filled
-    ]
-
-
-def data_warnings(obs: Observation, prior: Prior) -> list[str]:
-    """Offsets and trends that noise does not explain, with what to do about them.
-
-    Args:
-        obs: The data.
-        prior: Says where tones may lie.
-    """
-    found = []
-    for name, stream in zip(("", "short stream: "), obs.streams, strict=False):
-        if stream is obs.long or prior.frequency[0] * stream.duration >= FEWEST_CYCLES:
-            facts = dataclasses.replace(describe(stream), filled=())
-            found += [name + text for text in facts.warnings]
-    return found

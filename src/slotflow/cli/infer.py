@@ -38,6 +38,7 @@ from slotflow.cli.options import (
     ModelName,
     PriorFile,
     Quiet,
+    Report,
     Seed,
     bounds,
     help_text,
@@ -73,7 +74,7 @@ HELP = help_text(
     "model's own prior, the band from the data if the strongest peak lies elsewhere, and all of it is shown back.",
     "slotflow infer long.csv --short short.csv --out result",
     "slotflow infer voltage.csv --dt 0.001 --band 49:51 --amplitude 1e-3:1e-2 --out result --plot",
-    "slotflow infer voltage.csv --prior prior.yaml --f-lo 48",
+    "slotflow infer voltage.csv --prior prior.yaml --f-lo 48 --report voltage.html",
     "slotflow infer long.npy --dt 0.05 --min-separation 0 --k-max 5 --max-seconds 60",
     "slotflow infer test.npz --no-refine --k-prior 1:0.5,2:0.5 --json > answers.json",
     "slotflow infer many.npz --out results --quiet",
@@ -138,6 +139,7 @@ def run(
         bool, typer.Option("--force", help="Compute again what an earlier run has left in --out.")
     ] = False,
     plot: Annotated[bool, typer.Option("--plot", help="Write posterior.png too.")] = False,
+    report: Report = None,
     device: Device = None,
     threads: Annotated[int | None, typer.Option(min=1, help="CPU threads.")] = None,
     as_json: Json = False,
@@ -173,13 +175,26 @@ def run(
     start = time.perf_counter()
     counts = {file: how.count(file) for file in found}
     total = sum(counts.values())
+    if report is not None and total > 1:
+        raise ValueError(
+            f"--report shows one signal, received {total}; analyse them without it, then write pages of those that "
+            "matter: Posterior.load(file).report(page)."
+        )
     kept = plot or save == "all" or (save is None and total <= SAVED)
     full = as_json or total <= FEW
     weights = content_hash(network.state_dict(), {"name": network.config.name})
     job = Job(
         network, stated, over_k, f_lo, refine, max_seconds, samples, seed, threads, weights, full
     )
-    writer = Writer(out, samples, seed, plot, stems(found), counts, kept or total == 1)
+    writer = Writer(
+        out, samples, seed, plot, stems(found), counts, kept or total == 1, report=report
+    )
+    asked = {
+        "model": network.config.name + (f" from {model}" if model else ""),
+        "exact step": f"at most {max_seconds:g} s" if refine else "left out",
+        "draws": samples,
+        "seed": seed,
+    }
     ledger = Ledger(out / LEDGER, force) if out is not None and total > 1 else None
     display = Display(total, as_json, quiet, lines=out is None)
     failed: list[dict[str, Any]] = []
@@ -204,7 +219,7 @@ def run(
                 elif answer.record is not None:
                     display.add(answer.record, answer.facts)
                 else:
-                    record = result_record(answer, writer, full)
+                    record = result_record(answer, writer, full, asked)
                     if ledger is not None:
                         ledger.add(str(answer.file), answer.signal, answer.key, record)
                     display.add(record, answer.facts)

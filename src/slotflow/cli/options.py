@@ -13,6 +13,7 @@ import yaml
 from slotflow.config import Config, preset_names
 from slotflow.devices import check_device
 from slotflow.prior_file import read_prior
+from slotflow.report import check_name
 
 __all__ = [
     "Amplitude",
@@ -28,6 +29,7 @@ __all__ = [
     "Preset",
     "PriorFile",
     "Quiet",
+    "Report",
     "Seed",
     "Settings",
     "bounds",
@@ -51,6 +53,13 @@ def _check_device(name: str | None) -> str | None:
     except ValueError as error:
         raise ValueError(f"--device: {error}") from error
     return name
+
+
+def _check_report(path: Path | None) -> Path | None:
+    """Refuses a page of another kind before anything is computed."""
+    if path is not None:
+        check_name(path)
+    return path
 
 
 Seed = Annotated[int, typer.Option(min=0, help="The same seed gives the same result.")]
@@ -104,6 +113,14 @@ PriorFile = Annotated[
 Quiet = Annotated[
     bool,
     typer.Option("--quiet", "-q", help="Print nothing but complaints and what --json asks for."),
+]
+Report = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="HTML",
+        callback=_check_report,
+        help="Page to write: verdict, tables and pictures of one signal in one file.",
+    ),
 ]
 KMin = Annotated[int | None, typer.Option(min=0, help="Smallest number of components.")]
 KMax = Annotated[int | None, typer.Option(min=1, help="Largest number of components.")]

@@ -14,8 +14,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from slotflow.cli.data import fill_warnings
 from slotflow.posterior import PARAMETERS
+from slotflow.wording import fill_warnings, limit_words, measured, number
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -161,12 +161,12 @@ def print_posterior(record: Record, truth: Record | None = None) -> None:
     else:
         console.print("\nNo component: noise alone is the most probable.")
     if record["upper_limit"] is not None:
-        console.print(escape(_limits(record["upper_limit"], record["unit"])))
+        console.print(escape(limit_words(record["upper_limit"], record["unit"])))
     sigma, error = record["noise_std"], record["noise_std_error"]
     unit = f" {record['unit']}" if record["unit"] else ""
     console.print(
-        f"\nNoise level σ = {_measured(sigma, error) if error else f'{sigma:.4g}'}{escape(unit)}"
-        + (f" (truth {_number(truth['noise_std'], error or sigma / 100)})" if truth else "")
+        f"\nNoise level σ = {measured(sigma, error) if error else f'{sigma:.4g}'}{escape(unit)}"
+        + (f" (truth {number(truth['noise_std'], error or sigma / 100)})" if truth else "")
     )
     if record["components"] and evidence is None:
         share = record["constrained_fraction"]
@@ -181,16 +181,6 @@ def _evidence(found: Record, best: float) -> str:
         return f"  {'':<18s}"
     text = f"{value - best:+.1f}" if math.isfinite(error) else f"≲ {value - best:+.1f}"
     return f"  {'Δ ln Z ' + text:<18s}"
-
-
-def _limits(limit: Record, unit: str) -> str:
-    """The upper limits in words."""
-    best, median, worst = (f"{limit[name]:.3g}" for name in ("best", "median", "worst"))
-    unit = f" {unit}" if unit else ""
-    return (
-        f"A lone tone's amplitude would be below {median}{unit} ({limit['credibility']:.0%}, median over the band; "
-        f"{best} at {limit['best_frequency']:.5g} Hz to {worst} at {limit['worst_frequency']:.5g} Hz)"
-    )
 
 
 def _component_table(record: Record, truth: Record | None) -> Table:
@@ -209,9 +199,9 @@ def _component_table(record: Record, truth: Record | None) -> Table:
         cells = [str(row["component"]) if row else "–"]
         for name in PARAMETERS:
             sd = row[f"{name}_sd"] if row else math.nan
-            cells.append(_measured(row[f"{name}_median"], sd) if row else "missed")
+            cells.append(measured(row[f"{name}_median"], sd) if row else "missed")
             if truth:
-                cells.append(_number(exact[name], sd) if exact else "none")
+                cells.append(number(exact[name], sd) if exact else "none")
         if doubtful:
             cells.append(f"{row['existence']:.2f}" if row else "")
         table.add_row(*cells)
@@ -228,22 +218,6 @@ def _pairs(rows: list[Record], truth: list[Record]) -> list[tuple[Record | None,
     found = [(row, truth[partner[n]] if n in partner else None) for n, row in enumerate(rows)]
     missed = [(None, t) for n, t in enumerate(truth) if n not in partner.values()]
     return [*found, *missed]
-
-
-def _measured(value: float, sd: float) -> str:
-    """A value and its uncertainty with two digits of the latter: 2.526053 ± 0.000033."""
-    return f"{_number(value, sd)} ± {_number(sd, sd)}"
-
-
-def _number(value: float, sd: float) -> str:
-    """A value to two digits of its uncertainty; with an exponent where decimals would not do."""
-    if not (math.isfinite(sd) and sd > 0):
-        return f"{value:.4f}"
-    place = 1 - math.floor(math.log10(sd))
-    if 0 <= place <= 9:
-        return f"{value:.{place}f}"
-    size = math.floor(math.log10(abs(value))) if value else -place
-    return f"{value:.{max(size + place, 1)}e}"
 
 
 def _bar(p: float, width: int = 24) -> str:

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from slotflow.cli import output
 from slotflow.cli.assumed import unlikely
-from slotflow.cli.data import data_notes, data_warnings
+from slotflow.cli.data import shown_name
 from slotflow.cli.many import Answer
 from slotflow.formats import STANDARD_INPUT
 from slotflow.io import atomic_path
 from slotflow.plots import plot_posterior, save_figure
+from slotflow.report import write_report
+from slotflow.wording import data_notes, data_warnings
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -22,13 +24,16 @@ if TYPE_CHECKING:
 __all__ = ["Writer", "result_record", "stems"]
 
 
-def result_record(answer: Answer, writer: Writer, full: bool) -> dict[str, Any]:
+def result_record(
+    answer: Answer, writer: Writer, full: bool, asked: dict[str, object] | None = None
+) -> dict[str, Any]:
     """A posterior as plain values, its files written.
 
     Args:
         answer: With a posterior.
         writer: Of its files.
         full: Whether to tell all that may be shown.
+        asked: Settings that a report tells.
     """
     post, prior = answer.post, answer.prior
     assert post is not None and prior is not None
@@ -39,7 +44,18 @@ def result_record(answer: Answer, writer: Writer, full: bool) -> dict[str, Any]:
     record["warnings"] = data_warnings(post.observation, prior)
     if (doubt := unlikely(post.observation, prior)) is not None:
         record["warnings"].append(doubt)
-    if files := writer.write(answer, post, summary, prior):
+    files = writer.write(answer, post, summary, prior)
+    if writer.report is not None:
+        files["report"] = str(writer.report)
+        write_report(
+            post,
+            writer.report,
+            source=shown_name(answer.file),
+            settings=asked,
+            warnings=answer.facts.get("warnings", []),
+            seed=writer.seed,
+        )
+    if files:
         record["files"] = files
     return record
 
@@ -63,6 +79,7 @@ class Writer:
         stems: A name for each input file.
         counts: Signals in each.
         kept: Whether signals have files at all.
+        report: Page of the one signal that there is; None: none is written.
     """
 
     def __init__(
@@ -74,9 +91,10 @@ class Writer:
         stems: dict[Path, str],
         counts: dict[Path, int],
         kept: bool,
+        report: Path | None = None,
     ) -> None:
         self.out, self.samples, self.seed, self.plot = out, samples, seed, plot
-        self.stems, self.counts, self.kept = stems, counts, kept
+        self.stems, self.counts, self.kept, self.report = stems, counts, kept, report
 
     def files(self, file: Path, signal: int) -> dict[str, Path]:
         """The files of a signal."""

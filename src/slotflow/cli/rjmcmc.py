@@ -34,6 +34,7 @@ from slotflow.cli.options import (
     ModelName,
     PriorFile,
     Quiet,
+    Report,
     Seed,
     bounds,
     help_text,
@@ -99,6 +100,7 @@ def run(
     samples: Annotated[int, typer.Option(min=1, help="Draws to summarize and to write.")] = 1000,
     seed: Seed = 0,
     out: Annotated[Path | None, typer.Option(help="Folder for the results.")] = None,
+    report: Report = None,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -137,4 +139,5 @@ def run(
         f"{s.seconds:.1f} s",
         f"Accepted: {rates}; exchanges {swaps or 'none'}",
         quiet=quiet,
+        report=report,
     )

@@ -11,12 +11,14 @@ from rich.markup import escape
 from slotflow.cardinality import under_k_prior
 from slotflow.cli import output
 from slotflow.cli.assumed import assumed_prior, assumed_record, print_assumed, proposed_band
-from slotflow.cli.data import Reading, data_notes, data_warnings, shown_name
+from slotflow.cli.data import Reading, shown_name
 from slotflow.io import atomic_path
 from slotflow.model import SlotFlow
 from slotflow.posterior import Posterior
 from slotflow.priors import Prior
+from slotflow.report import write_report
 from slotflow.streams import Observation
+from slotflow.wording import data_notes, data_warnings
 
 __all__ = ["Question", "ask", "give"]
 
@@ -81,8 +83,9 @@ def give(
     facts: dict[str, Any],
     *lines: str,
     quiet: bool = False,
+    report: Path | None = None,
 ) -> None:
-    """Writes summary and posterior to a folder and prints the answer.
+    """Writes summary and posterior to a folder, and a page if it is asked for, and prints the answer.
 
     Args:
         question: What was asked.
@@ -94,6 +97,7 @@ def give(
         facts: Further entries of that document.
         *lines: Printed below the table else.
         quiet: Whether to print complaints alone.
+        report: The page; None: none is written.
     """
     summary = post.summary(n=samples, seed=seed)
     record: dict[str, Any] = {"file": str(question.file), "signal": question.signal}
@@ -106,6 +110,11 @@ def give(
         with atomic_path(files["summary"]) as temporary:
             summary.to_csv(temporary)
         post.save(files["posterior"], n=samples, seed=seed)
+    if report is not None:
+        files["report"] = str(report)
+        settings = {"draws": samples, "seed": seed, "run": "; ".join(lines)}
+        source = shown_name(question.file)
+        write_report(post, report, source=source, settings=settings, seed=seed)
     if as_json:
         output.print_json(record | {"assumed": question.assumed} | facts | {"files": files})
         return

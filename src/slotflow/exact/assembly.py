@@ -88,8 +88,8 @@ class Proposer:
             self.pair_tables[key] = gaussian, tables
         return self.pair_tables[key]
 
-    def parts(self, target: Target) -> list[Proposal]:
-        """Proposals of an order."""
+    def parts(self, target: Target, split: bool = True) -> list[Proposal]:
+        """Proposals of an order; without splits of the orders below if something else divides their tones."""
         k, modes = target.k, self.modes
         parts: list[Proposal] = []
         here = modes.plausible(k)
@@ -125,7 +125,7 @@ class Proposer:
                 found = self.table(base)
                 if found is not None:
                     parts.append(Births(*found, k - len(base.z)))
-        if self.close:
+        if self.close and split:
             parts += self._splits(target, floor)
         return parts
 

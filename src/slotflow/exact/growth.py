@@ -24,7 +24,7 @@ from slotflow.exact.numeric import log_sum_exp
 from slotflow.exact.surface import Surface
 from slotflow.exact.target import Array, Target, to_z
 
-__all__ = ["Growth"]
+__all__ = ["Growth", "carried"]
 
 SHARES = (0.75, 0.25)
 """Draws to which the others adapt if they are far from the prior's bounds, and not at all."""
@@ -50,11 +50,7 @@ class Growth:
 
     def carried(self, result: Importance) -> Importance:
         """A result with the errors of the draws of K − 1 and of their evidence added to its own."""
-        again = 1 + len(result.log_weights) / max(self.lower.effective, 1.0)
-        error = math.hypot(
-            result.log_evidence_error * math.sqrt(again), self.lower.log_evidence_error
-        )
-        return replace(result, log_evidence_error=error)
+        return carried(result, self.lower)
 
     def sample(self, n: int, rng: np.random.Generator) -> Array:
         """Draws, (n, K, 3), sorted."""
@@ -120,3 +116,10 @@ class Growth:
                 before[at, j] += np.log(mass[np.arange(len(at)), cell[at, j]] / surface.width)
         total: Array = log_sum_exp(np.where(wanted, before, -np.inf), axis=-1)
         return total - self.lower.log_evidence
+
+
+def carried(result: Importance, lower: Importance) -> Importance:
+    """A result that grew from draws of one tone less, with their errors and that of their evidence added to its own."""
+    again = 1 + len(result.log_weights) / max(lower.effective, 1.0)
+    error = math.hypot(result.log_evidence_error * math.sqrt(again), lower.log_evidence_error)
+    return replace(result, log_evidence_error=error)

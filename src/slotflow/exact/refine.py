@@ -103,8 +103,10 @@ def refine(
     except SINGULAR as error:
         reason = f"the fit did not converge ({error})"
         return _unsampled(post, prior, statistics, starts[0], "approximate", reason)
-    verdict = _verdict(orders, statistics, prior, post.observation, draws)
-    slots = JointDraws(_padded(orders, post.k_max), statistics, prior, post.slots)
+    missing = unvisited(orders, prior)
+    verdict = _verdict(orders, missing, statistics, prior, post.observation, draws)
+    orders = _completed(_padded(orders, post.k_max), missing, post)
+    slots = JointDraws(orders, statistics, prior, post.slots)
     return RefinedPosterior(post, slots, verdict)
 
 
@@ -184,7 +186,12 @@ def _padded(orders: Orders, k_max: int) -> Orders:
 
 
 def _verdict(
-    orders: Orders, statistics: Statistics, prior: Prior, observation: Observation, draws: int
+    orders: Orders,
+    missing: list[int],
+    statistics: Statistics,
+    prior: Prior,
+    observation: Observation,
+    draws: int,
 ) -> Verdict:
     """Judges the result by its draws and by the residual of the largest K that is plausible."""
     fit = orders.fits.get(orders.largest, np.zeros((0, 3)))
@@ -204,11 +211,24 @@ def _verdict(
     )
     if verdict.status == "misfit" and (doubt := unlikely_amplitude(observation, prior)):
         return Verdict("misfit", f"{verdict.reason}; {doubt}", verdict.checks)
-    missing = unvisited(orders, prior)
     if verdict.status == "exact" and missing:
-        reason = f"the time budget ended before K = {missing[0]} was looked at; raise max_seconds"
+        reason = (
+            f"the time budget ended before K = {missing[0]} was looked at, whose odds are the network's; raise "
+            "max_seconds"
+        )
         return Verdict("approximate", reason, verdict.checks)
     return verdict
+
+
+def _completed(orders: Orders, missing: list[int], post: Posterior) -> Orders:
+    """The same with the odds that the network gives to orders for which there was no time, instead of zero."""
+    best = orders.k_map
+    if not missing or not post.k_probs[best] > 0:
+        return orders
+    k_probs = orders.k_probs.copy()
+    # No order that was not looked at may seem more probable than one that was.
+    k_probs[missing] = k_probs[best] * np.minimum(post.k_probs[missing] / post.k_probs[best], 1.0)
+    return replace(orders, k_probs=k_probs / k_probs.sum())
 
 
 def unvisited(orders: Orders, prior: Prior) -> list[int]:

@@ -6,7 +6,7 @@ Orders are visited upwards and downwards from a first guess as long as p(K | x) 
 integral but that over σ. An order is only sampled if it can matter:
 
 - too few tones: one tone less than Z_K's loses what its weakest tone is worth (`assembly.without_weakest`), if tones
-  are resolved; Z_K never exceeds the largest likelihood, nor, for resolved tones, Laplace's estimate by much;
+  are resolved; Z_K never exceeds the largest likelihood, nor Laplace's estimate by much;
 - one tone more than the data ask for gains (K + 1) × the mean over its prior of its likelihood ratio (`births.py`): a
   tone that the prior wants strong;
 - a further split in two that the data do not ask for gains no more than the one before.
@@ -16,7 +16,8 @@ sampled at all (the prior excludes whatever fits the data), BIC stands in for ln
 
 The others are importance sampled from a proposal that suits the signal (`assembly.py`). Where two or more tones may be
 anywhere, the search starts from the tones beyond doubt, and each order grows out of the draws of the one below
-(`growth.py`), whose errors it takes over. If the weights cannot be
+(`growth.py`), whose errors it takes over. Where tones may be unresolved, one of the draws below is divided in two
+(`division.py`), with their errors too. If the weights cannot be
 trusted, or too few draws are effective for what the order contributes, tempered sampling starts from the same proposal.
 """
 
@@ -31,12 +32,14 @@ import numpy as np
 
 from slotflow.exact.assembly import WEAK, Proposer, laplace_evidence, without_weakest
 from slotflow.exact.births import Births
+from slotflow.exact.division import Division
 from slotflow.exact.growth import Growth
 from slotflow.exact.importance import Importance, importance_sample
 from slotflow.exact.likelihood import Statistics
 from slotflow.exact.modes import Mode, Modes
 from slotflow.exact.numeric import log_sum_exp
 from slotflow.exact.orders import NEGLIGIBLE, Orders
+from slotflow.exact.splits import RESOLVED
 from slotflow.exact.surface import Surface, room_for_cells
 from slotflow.exact.target import Array, Target, to_theta, to_z
 from slotflow.exact.tempering import Tempering, tempered
@@ -52,6 +55,8 @@ TOUCH = 0.1
 """Bins by which a maximum may undercut the smallest separation."""
 SLICE = 0.2
 """Share of the time budget that tempered sampling of an order gets at least."""
+FIRST = 0.3
+"""Share of the time budget that importance sampling of an order gets at most."""
 FEW = 100.0
 """Effective draws of an order below which none grow from it."""
 SMALL = 0.05
@@ -187,15 +192,20 @@ class _Search:
         mode = self.modes.best(k)
         if mode is not None and not above:
             largest = float(target.log_likelihood(np.array([mode.rss]))[0]) - math.lgamma(k + 1)
-            if np.isfinite(best) and largest >= best - HOPELESS and not self.close:
-                largest = min(largest, laplace_evidence(target, mode) + MARGIN)
+            if np.isfinite(best) and largest >= best - HOPELESS:
+                # Of an unresolved pair the posterior is no Gaussian, and the estimate worth less.
+                pairs = mode.gap(self.modes.bin) < RESOLVED
+                margin = 3 * MARGIN if pairs else MARGIN
+                largest = min(largest, laplace_evidence(target, mode) + margin)
             if largest < best - HOPELESS:
                 self.log_z[k], self.methods[k] = largest, "bound"
                 return
-        parts = self.proposer.parts(target)
+        growth, division = self._growth(k), self._division(k)
+        parts = self.proposer.parts(target, split=division is None)
+        if division is not None:
+            parts.append(division)
         if not parts:
             return
-        growth = self._growth(k)
         if growth is not None:
             parts = [p for p in parts if not isinstance(p, Births) or p.free <= 2]
             parts.append(growth)
@@ -210,7 +220,7 @@ class _Search:
             draws=draws,
             effective=0.25 * draws,
             max_draws=4 * draws,
-            max_seconds=self.left,
+            max_seconds=min(self.left, FIRST * self.max_seconds),
         )
         if growth is not None:
             result = growth.carried(result)
@@ -219,6 +229,8 @@ class _Search:
                 result = growth.carried(
                     importance_sample(target, proposal, self.rng, draws=4 * draws)
                 )
+        if division is not None:
+            result = division.carried(result)
         if not self._enough(result, best):
             if growth is not None:
                 parts = self.proposer.parts(target)
@@ -229,6 +241,8 @@ class _Search:
             if result.log_evidence < best - 4:
                 options = replace(options, particles=options.particles // 2)
             slow = tempered(target, proposal, self.rng, options, table)
+            if division is not None:
+                slow = division.carried(slow)
             if slow.pareto_k < 1 or not result.sound:
                 result = slow
         self.results[k], self.methods[k] = result, result.method
@@ -274,6 +288,17 @@ class _Search:
         if self.surface is None:
             self.surface = Surface(target, target.noise.precision(sure.rss))
         return Growth(self.surface, target, lower)
+
+    def _division(self, k: int) -> Division | None:
+        """One tone of the draws of k − 1 in two, where tones may be unresolved."""
+        lower = self.results.get(k - 1)
+        if not self.close or k < 2 or lower is None or lower.effective < FEW:
+            return None
+        if not math.isfinite(self.error[k - 1]):
+            return None
+        mode, target = self.modes.best(k - 1), Target(self.statistics, self.prior, k - 1)
+        gaussian = None if mode is None else target.gaussian(mode.z)
+        return None if gaussian is None else Division(target, lower, gaussian)
 
     def _enough(self, result: Importance, best: float) -> bool:
         """Whether importance sampling was good enough for what the order contributes."""

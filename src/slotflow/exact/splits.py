@@ -10,8 +10,10 @@ the products B = ⟨T, v⟩ with its tangents T, the fit moves by −λΣB and
 
 .. math:: Δ \ln L = λ⟨r, v⟩ - \tfrac12 λ⟨v, v⟩ + \tfrac12 λ^2 B^T Σ B .
 
-That, with the prior of the amplitudes, is a table over cells of δ, |c_1| and the angle ψ of c_1 to C. Cells of ψ are
-narrow around 0 and π, where the quadrature part of the pair's dipole vanishes and δ has the most room.
+Where the fit has far to move this is a difference of large numbers, and wrong; so the likelihood itself is computed at
+the moved fit wherever this does not exclude a split. That, with the prior of the amplitudes, is a table over cells of
+δ, |c_1| and the angle ψ of c_1 to C. Cells of ψ are narrow around 0 and π, where the quadrature part of the pair's
+dipole vanishes and δ has the most room.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ from slotflow.exact.nonuniform import Interpolant
 from slotflow.exact.numeric import log_sum_exp, phasor
 from slotflow.exact.target import Array, Target, residuals
 
-__all__ = ["PairTable", "Split", "splits"]
+__all__ = ["RESOLVED", "PairTable", "Split", "divided", "merged", "splits"]
 
 Complex = NDArray[np.complex128]
 DISTANCES, AMPLITUDES, ANGLES = 24, 10, 20
@@ -39,6 +41,10 @@ REACH = 1.2
 """Largest δ in bins."""
 PRIOR_SHARE = 0.1
 """Share of the cells' volume in their probabilities."""
+RESOLVED = 1.0
+"""Distance in bins from which on other tones move with the one that is split."""
+UNLIKELY = 12.0
+"""Nats by which a split may be worse than the tone, to first order, for its likelihood to be computed."""
 WIDEN = 1.1
 """Factor on the fit's standard deviations."""
 
@@ -80,15 +86,26 @@ class PairTable:
         low, high = prior.amplitude
         kept = np.flatnonzero((other > low - spread) & (other < high + spread))
         self.shift: Array = np.zeros((len(volume), len(gaussian[0])))
+        self.log_gain = -math.inf
+        """Logarithm of the mass in the table, by which tones can be compared."""
         mass = np.zeros(len(volume))
         if kept.size:
             gain, b = self._gain(target, z, j, delta[kept], first[kept])
-            self.shift[kept] = -b @ gaussian[1]
+            self.shift[kept] = -b @ _response(gaussian, j, RESOLVED * target.bin)
             gain -= 0.5 * (b * self.shift[kept]).sum(-1)
+            likely = np.flatnonzero(gain > -UNLIKELY)
+            at = kept[likely]
+            tones = z + self.moved(at)
+            pair = divided(tones[:, j], delta[at], size[at], psi[at])
+            tones = np.concatenate([tones[:, :j], pair, tones[:, j + 1 :]], 1)
+            more = Target(statistics, prior, len(z) + 1)
+            log_l = target.noise.log_marginal(np.append(more.rss(tones), rss))
+            gain[likely] = log_l[:-1] - log_l[-1]
             power = 2 if prior.amplitude_law == "loguniform" else 1
             gain -= power * np.log(np.maximum(other[kept], low)) + (power - 1) * np.log(size[kept])
             gain += np.log(volume[kept])
-            mass[kept] = (1 - PRIOR_SHARE) * np.exp(gain - log_sum_exp(gain))
+            self.log_gain = float(log_sum_exp(gain))
+            mass[kept] = (1 - PRIOR_SHARE) * np.exp(gain - self.log_gain)
             mass[kept] += PRIOR_SHARE * volume[kept] / volume[kept].sum()
         else:
             mass = volume
@@ -152,6 +169,10 @@ class PairTable:
         cell = np.ravel_multi_index(index, self.shape)
         return cell, np.where(inside, self.log_density[cell], -np.inf)
 
+    def moved(self, cell: NDArray[np.int64]) -> Array:
+        """How the tones of the fit move for splits in given cells, (n,) to (n, D, 3)."""
+        return self.shift[cell].reshape(len(cell), self.shift.shape[1] // 3, 3)
+
     def _edges(self) -> tuple[Array, Array, Array]:
         return self.distance, self.amplitude, self.angle
 
@@ -173,13 +194,13 @@ class Split:
         base = self.gaussian.sample(n, rng)
         drawn = {j: table.sample(n, rng) for j, table in self.tables.items()}
         for j, (cell, *_) in drawn.items():
-            base = base + self.tables[j].shift[cell].reshape(n, -1, 3)
+            base = base + self.tables[j].moved(cell)
         columns: list[Array] = []
         for j in range(self.d):
             if j not in drawn:
                 columns.append(base[:, j])
                 continue
-            pair = _divided(base[:, j], *drawn[j][1:])
+            pair = divided(base[:, j], *drawn[j][1:])
             columns += [pair[:, 0], pair[:, 1]]
         return np.stack(columns, 1)
 
@@ -194,19 +215,35 @@ class Split:
                 columns.append(z[:, i])
                 i += 1
                 continue
-            tone, *inner = _merged(z[:, i : i + 2])
+            tone, *inner = merged(z[:, i : i + 2])
             i += 2
             columns.append(tone)
             cell, density = self.tables[j].locate(*inner)
             log_prob += density - np.log(inner[1])
             shift += self.tables[j].shift[cell]
         near = np.flatnonzero(log_prob > -np.inf)
-        flat = np.stack(columns, 1).reshape(n, -1)
+        flat = np.stack(columns, 1).reshape(n, 3 * self.d)
         log_prob[near] += self.gaussian.log_prob_flat(flat[near], shift[near])
         return log_prob
 
 
-def _divided(tone: Array, delta: Array, size: Array, psi: Array) -> Array:
+def _response(gaussian: tuple[Array, Array], j: int, apart: float) -> Array:
+    """Covariance of the tones that may move, given the others, (3D, 3D), zero for those.
+
+    The j-th tone moves, and all that are further apart than given: of an unresolved pair's two tones the data know
+    little, and to first order they would move far.
+    """
+    mean, covariance = gaussian
+    gap = np.diff(mean.reshape(-1, 3)[:, 0])
+    moves = np.minimum(np.append(gap, np.inf), np.insert(gap, 0, np.inf)) > apart
+    moves[j] = True
+    free = np.flatnonzero(np.repeat(moves, 3))
+    response: Array = np.zeros_like(covariance)
+    response[np.ix_(free, free)] = np.linalg.inv(np.linalg.inv(covariance)[np.ix_(free, free)])
+    return response
+
+
+def divided(tone: Array, delta: Array, size: Array, psi: Array) -> Array:
     """The pair, (n, 2, 3), that a tone (n, 3) is split into, for δ, |c_1| and ψ, (n,) each."""
     total = tone[:, 1] + 1j * tone[:, 2]
     first = size * np.exp(1j * psi) * total / np.abs(total)
@@ -217,7 +254,7 @@ def _divided(tone: Array, delta: Array, size: Array, psi: Array) -> Array:
     return np.stack([np.stack(lower, -1), np.stack(upper, -1)], 1)
 
 
-def _merged(pair: Array) -> tuple[Array, Array, Array, Array]:
+def merged(pair: Array) -> tuple[Array, Array, Array, Array]:
     """The tone, (n, 3), that a pair (n, 2, 3) was, and its δ, |c_1| and ψ, (n,) each."""
     first, second = (pair[:, m, 1] + 1j * pair[:, m, 2] for m in (0, 1))
     delta, total = pair[:, 1, 0] - pair[:, 0, 0], first + second

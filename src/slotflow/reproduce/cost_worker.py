@@ -34,7 +34,7 @@ from slotflow.streams import Observation
 
 __all__ = ["FEWEST_DRAWS", "main", "measure", "signal"]
 
-NUMBER = 85
+NUMBER = 87
 """Of the signals, as a set's."""
 NOISE = (0.5, 1.0)
 """Of the signals, about the middle of the prior's: the noise level changes the time of samplers more than K does."""

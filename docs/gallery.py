@@ -1,7 +1,12 @@
-"""The pictures of docs/posterior.md: `python docs/gallery.py` writes them to docs/images/."""
+"""The pictures of docs/posterior.md: `python docs/gallery.py` writes them to docs/images/.
+
+The picture of the report is a photograph by Chromium and is left as it is where there is none.
+"""
 
 from __future__ import annotations
 
+import sys
+import tempfile
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,9 +16,10 @@ from slotflow import Observation, Posterior, SlotFlow, Stream
 from slotflow.plots import save_figure
 from slotflow.plots.panels import signal
 
-__all__ = ["main", "noise", "tones"]
+__all__ = ["main", "noise", "photograph", "tones"]
 
-IMAGES = Path(__file__).resolve().parent / "images"
+ROOT = Path(__file__).resolve().parents[1]
+IMAGES = ROOT / "docs" / "images"
 DPI = 70
 SIGMA, SEED = 0.5, 3
 TONES = np.array([[0.9, 1.0, 2.6000], [0.7, 2.5, 2.6024], [0.042, 4.0, 2.8500]])
@@ -43,6 +49,21 @@ def noise() -> Posterior:
     return answer(TONES[:0], 0.2)
 
 
+def photograph(post: Posterior) -> None:
+    """Writes the top of the report, as a browser shows it."""
+    sys.path.insert(0, str(ROOT / "tests"))
+    from browser_helpers import CHROMIUM, open_page
+
+    if CHROMIUM is None:
+        print("no browser found: images/report.png stays as it is")
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        page = Path(folder) / "report.html"
+        post.report(page, source="tones.npz")
+        with open_page(page, 800, 1240) as shown:
+            shown.screenshot(IMAGES / "report.png", whole=False)
+
+
 def main() -> None:
     """Writes the pictures."""
     post, quiet = tones(), noise()
@@ -59,6 +80,7 @@ def main() -> None:
     }
     for name, figure in pictures.items():
         save_figure(figure, IMAGES / f"posterior-{name}.png", dpi=DPI)
+    photograph(post)
 
 
 if __name__ == "__main__":

@@ -62,7 +62,7 @@ def test_the_walk_word_for_word(tmp_path: Path) -> None:
     for words in ("6,000 samples × 0.001 s", "an offset of 250", "proposed: --band", "misfit"):
         assert words in look, words
     assert "Verdict: exact" in found and "given K = 3" in found
-    assert {"summary.csv", "posterior.nc", "posterior.png"} <= set(written.split())
+    assert {"summary.csv", "posterior.nc", "posterior.png", "report.html"} <= set(written.split())
     assert "frequency_median" in written and len(written.strip().splitlines()) >= 6
     assert loaded.startswith("exact") and "the beat: 0.2" in loaded
     assert again.startswith("exact") and "frequency_sd" in again

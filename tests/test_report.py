@@ -339,18 +339,20 @@ def run(*args: object, code: int = 0) -> str:
     return result.output
 
 
-@pytest.mark.parametrize("command", ["infer", "classical"])
-def test_commands_write_reports(command: str, series: Path, tmp_path: Path) -> None:
-    path = tmp_path / "r.html"
-    extra = ("--no-refine",) if command == "infer" else ()
-    printed = run(command, series, *FLAGS, *extra, "--report", path, "--seed", 3, "--json")
-    record = json.loads(printed)
-    record = record["signals"][0] if command == "infer" else record
-    assert record["files"] == {"report": str(path)} and record["k_map"] == 1
-    words = " ".join(Reader(path.read_text("utf-8")).text)
-    for fact in ("a <b> & c.csv", "400 samples × 0.25 s", "0.4 to 1.2 Hz", "seed", " 3 ", "Component 1"):  # fmt: skip
-        assert fact in words, fact
-    assert f"Written: {path}" in " ".join(run(command, series, *FLAGS, *extra, "--report", path).split())  # fmt: skip
+def test_commands_write_reports(series: Path, tmp_path: Path) -> None:
+    first, second = tmp_path / "infer.html", tmp_path / "classical.html"
+    printed = run(
+        "infer", series, *FLAGS, "--no-refine", "--report", first, "--seed", 3, "--json"
+    )  # fmt: skip
+    record = json.loads(printed)["signals"][0]
+    assert record["files"] == {"report": str(first)} and record["k_map"] == 1
+    printed = run("classical", series, *FLAGS, "--report", second, "--seed", 3)
+    assert f"Written: {second}" in printed
+    facts = ("a <b> & c.csv", "400 samples × 0.25 s", "0.4 to 1.2 Hz", "seed", " 3 ", "Component 1")
+    for path, own in ((first, "slotflow:zoom"), (second, "Smallest BIC: K = 1")):
+        words = " ".join(Reader(path.read_text("utf-8")).text)
+        for fact in (*facts, own):
+            assert fact in words, fact
 
 
 def test_commands_refuse(series: Path, tmp_path: Path) -> None:

@@ -86,7 +86,9 @@ def remedies(post: Posterior) -> list[str]:
         likely = float(post.k_probs.max())
         if likely < 0.95:
             return ["Use it, and report p(K | x) with it: the number of components is not certain."]
-        return ["Use it." if post.k_map else "Use it: the upper limits say what may still be there."]
+        return [
+            "Use it." if post.k_map else "Use it: the upper limits say what may still be there."
+        ]
     if verdict.status == "approximate":
         if AMORTIZED in verdict.reason:
             return [

@@ -40,7 +40,8 @@ nav li { padding: .2rem 0; }
 nav small, .about, figcaption { color: var(--soft); }
 section { border-top: 1px solid var(--line); margin-top: 2rem; padding-top: 1.5rem; }
 figure { margin: 1rem 0; }
-.picture { overflow-x: auto; width: var(--width, 100%); max-width: 100%; border: 1px solid var(--line); border-radius: .4rem; background: #fff; }
+.picture { overflow-x: auto; width: var(--width, 100%); max-width: 100%; border: 1px solid var(--line);
+  border-radius: .4rem; background: #fff; }
 .picture img { display: block; width: 100%; height: auto; }
 figcaption { font-size: .9rem; margin-top: .4rem; max-width: 46rem; }
 table { border-collapse: collapse; width: 100%; font-size: .9rem; font-variant-numeric: tabular-nums; }

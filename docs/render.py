@@ -67,6 +67,37 @@ RIVALS = (
 )  # fmt: skip
 """What others reach, measured before and by other commands: see the text beside the table and docs/benchmarks.md."""
 
+REPRODUCED = (
+    ("cardinality", "accuracy of K"),
+    ("cardinality", "accuracy of K, frontier"),
+    ("calibration", "largest |coverage − α|, all sets and parameters"),
+    ("scaling", "sd of f at K = 1 [mHz]"),
+    ("scaling", "sd of f at K = 10 [mHz]"),
+    ("scaling", "sd of A at K = 10 [%]"),
+    ("scaling", "sd of φ at K = 10 [rad]"),
+    ("slots", "consistency, repeated inference"),
+)
+"""Rows of docs/results/ that the README shows: file and measure."""
+
+
+def reproduced(folder: Path) -> Iterator[tuple[str, ...]]:
+    """Lines of the README's table: the paper, and ours of the network, the exact step and preset `paper`."""
+    for name, measure in REPRODUCED:
+        ours, small = (
+            results_rows(folder / f"{name}.json"),
+            results_rows(folder / "paper" / f"{name}.json"),
+        )
+        found = (ours.get(measure), ours.get(f"{measure}, exact step"), small.get(measure))
+        paper = next((row["paper"] for row in found if row is not None), "")
+        yield measure, paper or "–", *("–" if row is None else row["text"] for row in found)
+
+
+def results_rows(path: Path) -> dict[str, dict[str, Any]]:
+    """Rows of one result by their measure; none if the file is not there."""
+    if not path.exists():
+        return {}
+    return {row["measure"]: row for row in json.loads(path.read_text(encoding="utf-8"))["rows"]}
+
 
 def own_line(rows: dict[str, dict[str, Any]]) -> tuple[str, ...]:
     """Our line of the comparison."""
@@ -206,6 +237,19 @@ def render_tables(card: Card) -> Iterator[tuple[str, str]]:
     )
     yield "training", table(("", ""), facts)
     yield "ablations", ablation_table(ROOT / "docs" / "data" / "ablations.json")
+    yield (
+        "reproduced",
+        table(
+            (
+                "",
+                "paper",
+                "`zoom`",
+                "`zoom` and the exact step",
+                "preset `paper`, trained for minutes",
+            ),
+            reproduced(RESULTS_FOLDER),
+        ),
+    )
     exact = json.loads((ROOT / "docs" / "data" / "exact.json").read_text(encoding="utf-8"))
     yield (
         "exact",

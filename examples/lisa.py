@@ -99,7 +99,7 @@ def main(arguments: list[str] | None = None) -> Posterior:
             f"{binary:>6}   {f:7.1f} ± {f_sd:.1f}       {a:.2f} ± {a_sd:.2f}      {row['existence']:.3f}"
         )
     truth = TRUTH * (options.scale, 1.0, 1.0)
-    save_figure(post.plot("spectrum", truth=truth), options.out, dpi=100)
+    save_figure(post.plot(truth=truth), options.out, dpi=100)
     print(f"\nWritten: {options.out}")
     return post
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from posterior_helpers import gaussian_posterior
 from typer.testing import CliRunner
 
 from slotflow.cli import app
@@ -147,6 +148,9 @@ def test_tables_and_no_folders(many: Path, tmp_path: Path) -> None:
     found = [c for one in record["signals"] for c in one["components"]]
     medians = [float(row["frequency_median"]) for row in catalogue]
     assert medians == pytest.approx([c["frequency_median"] for c in found])
+    names = {"component", *gaussian_posterior([0.0, 1.0, 0.0, 0.0]).to_catalogue(n=50)}
+    facts = {"file", "signal", "k_map", "p_k_map"}
+    assert {name for name in names if "cov_" not in name} == set(catalogue[0]) - facts
     assert run(many, *FLAGS, "--quiet", "--out", out, "--save", "none") == ""
 
 

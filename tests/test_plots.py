@@ -15,6 +15,7 @@ from posterior_helpers import PRIOR, TONES, gaussian_posterior, shuffled
 from slotflow import Posterior
 from slotflow.baselines.sampled import Draws
 from slotflow.plots import plot_corner, plot_posterior, plot_training, save_figure
+from slotflow.plots.components import _texts, draw_components, quantity, scale
 from slotflow.plots.family import KINDS
 
 TRUTH = TONES
@@ -82,6 +83,73 @@ def unit_of(ax: Any) -> float:
         return 10.0 ** int(title.split("{")[1].split("}")[0])
     unit = title.partition("[")[2].rstrip("]")
     return {"µ": 1e-6, "m": 1e-3}.get(unit[:1], 1.0)
+
+
+@pytest.mark.parametrize(
+    ("value", "sd", "unit", "text"),
+    [
+        (2.60413, 0.00021, "Hz", "2.60413 ± 0.00021 Hz"),
+        (0.701, 0.0101, "rad", "0.701 ± 0.010 rad"),
+        (0.0524, 0.0013, "", "0.0524 ± 0.0013"),
+        (3.00046183e-3, 3.6e-10, "Hz", "3.00046183(36) mHz"),
+        (6.0612e-5, 2.4e-8, "Hz", "60.612 ± 0.024 µHz"),
+        (2.123456789012, 3.6e-11, "Hz", "2.123456789012(36) Hz"),
+        (1.584e-21, 3.6e-23, "", "(1.584 ± 0.036) × $10^{-21}$"),
+        (12345.6, 250.0, "Hz", "12346 ± 250 Hz"),
+        (2.5e9, 1.2e6, "Hz", "2.5000 ± 0.0012 GHz"),
+        (0.0, 0.0, "Hz", "0 Hz"),
+        (2.5, 0.0, "", "2.5"),
+    ],
+)
+def test_values_keep_their_digits(value: float, sd: float, unit: str, text: str) -> None:
+    """Two digits of the standard deviation and all of the value that it leaves, in a unit that fits."""
+    assert _texts(np.array([value]), np.array([sd]), unit) == [text]
+
+
+def test_one_unit_for_all_values() -> None:
+    found = _texts(np.array([9e-4, 3.2e-3]), np.array([1e-5, 2e-5]), "Hz")
+    assert found == ["0.900 ± 0.010 mHz", "3.200 ± 0.020 mHz"]
+
+
+@pytest.mark.parametrize(
+    ("width", "unit", "factor", "prefix"),
+    [
+        (3e-5, "Hz", 1e6, "µHz"),
+        (3e-21, "", 1e21, "$10^{-21}$"),
+        (3e-21, "V", 1e21, "zV"),
+        (3e-40, "", 1e42, "$10^{-42}$"),
+        (3e-40, "V", 1e24, "yV"),
+        (3.0, "", 1.0, ""),
+        (3e4, "Hz", 1e-3, "kHz"),
+        (0.0, "Hz", 1.0, "Hz"),
+    ],
+)
+def test_scales(width: float, unit: str, factor: float, prefix: str) -> None:
+    found = scale(width, unit)
+    assert found == (pytest.approx(factor), prefix)
+    assert quantity(31.7e-9, "Hz") == "31.7 nHz"
+
+
+def test_components_of_a_small_unit(seed: int) -> None:
+    """Strain of 1e-21 at 3 mHz: everything beside the rows and on the axes can be read."""
+    from matplotlib.figure import Figure
+
+    rng = np.random.default_rng(seed)
+    truth = np.array([[1.6e-21, 1.0, 3.0004e-3], [0.6e-21, 2.0, 3.0016e-3]])
+    draws = truth + (4e-23, 0.05, 4e-10) * rng.standard_normal((4000, 2, 3))
+    figure = Figure()
+    axes = list(figure.subplots(1, 3))
+    draw_components(axes, draws, truth)
+    assert "[$10^{-24}$]" in axes[0].get_title() and "[pHz]" in axes[2].get_title()
+    assert [t.get_text() for t in axes[0].get_yticklabels()] == [
+        "1   3.000400 mHz",
+        "2   3.001600 mHz",
+    ]
+    for ax, column, factor in ((axes[0], 0, 1e21), (axes[2], 2, 1e3)):
+        for text, exact in zip(ax.texts, truth[:, column], strict=True):
+            shown = float(re.match(r"\(?([\d.]+)", text.get_text())[1])  # type: ignore[index]
+            spread = factor * (4e-23, 0.05, 4e-10)[column] / np.sqrt(4000)
+            assert shown == pytest.approx(factor * exact, abs=8 * spread)
 
 
 def test_fewer_components_than_the_truth() -> None:

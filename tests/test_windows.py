@@ -221,6 +221,35 @@ def test_doubts_about_borders(
     assert post.verdict.status == status, post.verdict
 
 
+def test_files_come_back(tmp_path: Path, seed: int) -> None:
+    """A file of a band holds its windows, and a file of that file is the same."""
+    import xarray as xr
+
+    left = window((1, 2), {0: [], 1: [1.5]}, [0.25, 0.75], 1e-6)
+    right = window((2, 3), {0: [], 1: [2.5]}, [0.0, 1.0], 1e-6)
+    prior = dataclasses.replace(PRIOR, frequency=(1, 3), k_max=2)
+    post = BandPosterior(left.posterior.observation, prior, (left, right))
+    post.save(tmp_path / "a.nc", n=200, seed=seed)
+    read = Posterior.load(tmp_path / "a.nc")
+    assert read.verdict == post.verdict and read.prior == post.prior
+    assert read.method == post.method and read.k_map == post.k_map == 2
+    np.testing.assert_array_equal(read.k_probs, post.k_probs)
+    for again, drawn in zip(read.sample_joint(200), post.sample_joint(200, seed), strict=True):
+        np.testing.assert_array_equal(again, drawn)
+    assert read.windows["core_low"].tolist() == [1, 2]
+    assert read.windows["core_high"].tolist() == [2, 3]
+    assert read.windows["core_k_map"].tolist() == [1, 1]
+    assert len(read.summary()) == 2
+    with pytest.raises(ValueError, match="window by window"):
+        read.refine()
+    read.save(tmp_path / "b.nc", n=200, seed=seed)
+    with xr.open_dataset(tmp_path / "a.nc") as a, xr.open_dataset(tmp_path / "b.nc") as b:
+        assert a.sizes["window"] == 2 and a.attrs["window_verdicts"] == "exact, exact"
+        xr.testing.assert_identical(a.load(), b.load())
+    left.posterior.save(tmp_path / "c.nc", n=20)  # the control: one window alone
+    assert not Posterior.load(tmp_path / "c.nc").windows
+
+
 def test_subtraction_and_selection() -> None:
     t = DT * np.arange(N)
     obs = Observation.from_arrays(2 * np.cos(2 * np.pi * 1.3 * t + 0.4), DT)

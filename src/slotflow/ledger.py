@@ -158,9 +158,9 @@ def _signal(record: Record) -> Record:
 
 
 def _components(records: Iterator[Record]) -> Iterator[Record]:
-    """One row per component."""
+    """One row per component: the signal's facts, and what `Posterior.to_catalogue` calls by the same names."""
     for record in records:
         row = _signal(record)
         facts = {name: row[name] for name in ("file", "signal", "k_map", "p_k_map", "verdict")}
         for component in record["components"]:
-            yield facts | component
+            yield facts | {name: value for name, value in component.items() if name != "slot"}

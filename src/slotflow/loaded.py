@@ -77,6 +77,12 @@ class LoadedPosterior(Posterior):
         self.ess: float | None = float(facts["ess"]) if "ess" in facts else None
         """Effective share of the draws that were behind these; None where the method has none."""
         self._limit = _limit(found)
+        self.windows: dict[str, Array] = {
+            str(name): np.asarray(value.values)
+            for name, value in found.data_vars.items()
+            if value.dims == ("window",)
+        }
+        """Of a band that was analysed in W windows: core_low and core_high in Hz, core_k_map, (W,) each; else empty."""
 
     @property
     def has_data(self) -> bool:
@@ -137,7 +143,12 @@ class LoadedPosterior(Posterior):
         )
 
     def refine(self, **options: Any) -> RefinedPosterior:
-        """As of any posterior, where the data are there."""
+        """As of any posterior, where the data are there and were analysed as one."""
+        if self.windows:
+            raise ValueError(
+                "expected a posterior of one window, received one of several: the exact step runs window by window; "
+                "call infer_band with refine=True."
+            )
         if not self.has_data:
             raise ValueError(
                 "expected a posterior that holds its data, received one of a file without them; read the data and set "
@@ -147,7 +158,7 @@ class LoadedPosterior(Posterior):
 
     def extra_variables(self, n: int, seed: int) -> tuple[dict[str, Any], dict[str, Any]]:
         """What the file held beside draws and p(K | x), for `to_dataset`."""
-        facts = {} if self.ess is None else {"ess": self.ess}
+        facts: dict[str, Any] = {} if self.ess is None else {"ess": self.ess}
         sigma = self._sigma[self._rows(n, seed)]
         unit = self.unit or "data units"
         variables: dict[str, Any] = {}
@@ -159,6 +170,11 @@ class LoadedPosterior(Posterior):
             variables["log_evidence"] = (("k_value",), value, {"long_name": "ln Z_K"})
             words = {"long_name": "standard error of ln Z_K"}
             variables["log_evidence_error"] = (("k_value",), error, words)
+        for name, values in self.windows.items():
+            words = {} if name == "core_k_map" else {"units": "Hz"}
+            variables[name] = (("window",), values, words)
+        if "window_verdicts" in self.attributes:
+            facts["window_verdicts"] = self.attributes["window_verdicts"]
         return variables, facts
 
     def _rows(self, n: int, seed: int) -> NDArray[np.int64]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,6 +23,12 @@ WIDEST = 6.0
 """How much wider than half of the components one may be that is still shown whole."""
 SURE = 0.995
 """Existence probability that need not be told."""
+PREFIXES = dict(zip(range(-8, 9), (*"yzafpnµm", "", *"kMGTPEZY"), strict=True))
+"""Names of the powers of 1,000."""
+PLAIN = (0.01, 1e5)
+"""Range of the largest of several values within which they need no prefix."""
+DECIMALS = 6
+"""With more decimals than these a standard deviation stands in brackets, in units of the value's last digit."""
 
 
 def draw_components(
@@ -61,7 +68,7 @@ def draw_components(
             offset = factor * (samples[:, j] - median[j])
             _draw_row(ax, j, offset, factor * (exact[j] - median[j]), 1.5 * factor * reach)
         shown = np.mod(median, 2 * np.pi) if column == 1 else median
-        values = [_rounded(*pair, unit) for pair in zip(shown, sd, strict=True)]
+        values = _texts(shown, sd, unit)
         for j, text in enumerate(values):
             ax.text(
                 1.0, j - 0.3, text, transform=ax.get_yaxis_transform(),
@@ -69,7 +76,7 @@ def draw_components(
             )  # fmt: skip
         reach *= factor
         if reach > 0:  # far tails may leave the panel; the values stand beside it
-            room = 0.018 * max(map(len, values))
+            room = 0.018 * max(len(re.sub(r"[${}^]", "", text)) for text in values)
             ax.set_xlim(-reach, reach * (1 + room) / (1 - room))
         ax.locator_params(axis="x", nbins=6)
         ax.set_title(f"{name} − median{f' [{prefix}]' if prefix else ''}")
@@ -78,15 +85,15 @@ def draw_components(
         ax.grid(axis="y", visible=False)
         ax.tick_params(axis="y", length=0)
         ax.spines["left"].set_visible(False)
-    medians = np.median(draws[..., 2], axis=0)
     for ax in axes[1:]:
         ax.set_yticklabels([])
-    low, high = np.quantile(draws[..., 2], (0.16, 0.84), axis=0)
+    factor, prefix = _readable(float(np.median(draws[..., 2], axis=0).max()), "Hz")
+    low, medians, high = factor * np.quantile(draws[..., 2], (0.16, 0.5, 0.84), axis=0)
     digits = [_digits(float(width)) for width in 0.5 * (high - low)]
     sure = np.ones(n_components) if existence is None else existence
     doubts = ["" if p >= SURE else f"\nprobability {p:.2f}" for p in sure]
     axes[0].set_yticklabels(
-        [f"{j + 1}   {f:.{digits[j]}f} Hz{doubts[j]}" for j, f in enumerate(medians)]
+        [f"{j + 1}   {f:.{digits[j]}f} {prefix}{doubts[j]}" for j, f in enumerate(medians)]
     )
     for j, label in enumerate(axes[0].get_yticklabels()):
         label.set_color(colour_of(j))
@@ -112,11 +119,11 @@ def scale(width: float, unit: str) -> tuple[float, str]:
     """A factor of a power of 1,000 that makes a width readable, and the unit then: 3e-5 Hz to (1e6, "µHz")."""
     if not width > 0:
         return 1.0, unit
-    power = int(np.clip(np.floor(np.log10(2 * width) / 3), -4, 3))
+    power = int(np.floor(np.log10(2 * width) / 3))
     if not unit:
         return 10.0 ** (-3 * power), "" if power == 0 else f"$10^{{{3 * power}}}$"
-    prefix = {-4: "p", -3: "n", -2: "µ", -1: "m", 0: "", 1: "k", 2: "M", 3: "G"}[power]
-    return 10.0 ** (-3 * power), prefix + unit
+    power = min(max(power, min(PREFIXES)), max(PREFIXES))
+    return 10.0 ** (-3 * power), PREFIXES[power] + unit
 
 
 def quantity(value: float, unit: str) -> str:
@@ -125,17 +132,35 @@ def quantity(value: float, unit: str) -> str:
     return f"{factor * value:.3g} {prefix}"
 
 
-def _rounded(value: float, sd: float, unit: str) -> str:
-    """A value and its standard deviation, with two digits of the latter."""
-    place = 1 - int(np.floor(np.log10(sd))) if sd > 0 else 4
-    if not 0 <= place <= 9:
-        return f"{value:.6g} ± {sd:.2g} {unit}".strip()
-    return f"{value:.{place}f} ± {sd:.{place}f} {unit}".strip()
+def _readable(largest: float, unit: str) -> tuple[float, str]:
+    """A factor and a unit for values up to a largest one: as they are if they can be read, else as of `scale`."""
+    return (1.0, unit) if PLAIN[0] <= largest < PLAIN[1] else scale(largest / 2, unit)
+
+
+def _texts(values: Float, sds: Float, unit: str) -> list[str]:
+    """Values with their standard deviations, all in one readable unit; both of shape (K,)."""
+    factor, prefix = _readable(float(np.abs(values).max()), unit)
+    texts = [_rounded(factor * x, factor * sd) for x, sd in zip(values, sds, strict=True)]
+    if not prefix:
+        return texts
+    if not unit:
+        return [f"({text}) × {prefix}" for text in texts]
+    return [f"{text} {prefix}" for text in texts]
+
+
+def _rounded(value: float, sd: float) -> str:
+    """A value and its standard deviation, with two digits of the latter: 0.701 ± 0.010, or 3.00046183(36)."""
+    if not sd > 0:
+        return f"{value:.6g}"
+    place = int(np.clip(1 - np.floor(np.log10(sd)), 0, 15))
+    if place > DECIMALS:
+        return f"{value:.{place}f}({10.0**place * sd:.0f})"
+    return f"{value:.{place}f} ± {sd:.{place}f}"
 
 
 def _digits(width: float) -> int:
     """Decimals of a value that name a component of a width."""
-    return int(np.clip(-np.floor(np.log10(width)) - 1, 0, 9)) if width > 0 else 4
+    return int(np.clip(-np.floor(np.log10(width)) - 1, 0, 15)) if width > 0 else 4
 
 
 def _wrap(angle: Any) -> Any:

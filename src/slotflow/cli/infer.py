@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from contextlib import nullcontext
 from pathlib import Path
@@ -48,6 +49,7 @@ from slotflow.cli.results import Writer, result_record, stems
 from slotflow.io import find_files
 from slotflow.ledger import Ledger, write_table
 from slotflow.model import SlotFlow
+from slotflow.processes import stop_signals
 from slotflow.progress import progress
 from slotflow.sampling import LONGEST_GAP
 
@@ -207,6 +209,8 @@ def run(
         return ledger.finished(str(file), signal, key)
 
     with (
+        # Of many signals the one under way is finished; a second Ctrl-C does not wait for it.
+        stop_signals() if total > 1 else nullcontext(threading.Event()) as stop,
         progress(total, "infer", quiet=quiet or total == 1) as bar,
         nullcontext() if ledger is None else ledger,
     ):
@@ -226,6 +230,8 @@ def run(
                     computed += 1
                 seen += answer.count
                 bar.update(seen)
+                if stop.is_set():
+                    raise KeyboardInterrupt
         except KeyboardInterrupt as error:
             stopped = error
         tables = {}

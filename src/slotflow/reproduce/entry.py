@@ -47,7 +47,7 @@ class Comparison:
             return value
         if self.form.endswith("%"):
             return f"{value} ± {100 * self.error:.2g} %"
-        return f"{value} ± {self.error:.1g}"
+        return f"{value} ± {self.error:{'.1g' if self.error < 9.5 else '.0f'}}"
 
     def to_dict(self) -> Data:
         """The line as plain values."""

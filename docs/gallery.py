@@ -1,10 +1,14 @@
-"""The pictures of docs/posterior.md: `python docs/gallery.py` writes them to docs/images/.
+"""The pictures of docs/posterior.md and docs/quickstart.md: `python docs/gallery.py` writes them to docs/images/.
 
 The picture of the report is a photograph by Chromium and is left as it is where there is none.
 """
 
 from __future__ import annotations
 
+import os
+import re
+import shutil
+import subprocess
 import sys
 import tempfile
 from dataclasses import replace
@@ -16,7 +20,7 @@ from slotflow import Observation, Posterior, SlotFlow, Stream
 from slotflow.plots import save_figure
 from slotflow.plots.panels import signal
 
-__all__ = ["main", "noise", "photograph", "tones"]
+__all__ = ["main", "noise", "photograph", "tones", "walk"]
 
 ROOT = Path(__file__).resolve().parents[1]
 IMAGES = ROOT / "docs" / "images"
@@ -64,8 +68,23 @@ def photograph(post: Posterior) -> None:
             shown.screenshot(IMAGES / "report.png", whole=False)
 
 
+def walk() -> None:
+    """Writes the picture of the quick start, from its own commands: those that make the data and the result."""
+    page = (ROOT / "docs" / "quickstart.md").read_text("utf-8")
+    blocks = re.findall(r"```bash\n(.*?)```", page, re.DOTALL)
+    wanted = [b for b in blocks if 'savetxt("voltage.csv"' in b or "--plot" in b]
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    with tempfile.TemporaryDirectory() as folder:
+        for block in wanted[:2]:
+            subprocess.run(
+                ["bash", "-e", "-c", block], cwd=folder, env=os.environ | {"PATH": path}, check=True
+            )
+        shutil.copy(Path(folder) / "result" / "posterior.png", IMAGES / "quickstart.png")
+
+
 def main() -> None:
     """Writes the pictures."""
+    walk()
     post, quiet = tones(), noise()
     print(post, post.verdict, post.summary().iloc[:, 1:3], sep="\n")
     print(quiet, quiet.verdict, sep="\n")

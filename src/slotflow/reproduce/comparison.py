@@ -281,7 +281,7 @@ def _convergence(data: Data) -> list[Comparison]:
 
 COMPARISON = Result(
     name="comparison",
-    title="Network, exact step and RJMCMC at K = 3",
+    title="Network, exact step and RJMCMC on three tones",
     section="5.1.5, figures 7 and 8, table 2",
     caption="Corner: all nine parameters of the signal whose σ is the median, less the truth (grey lines); 39 % and "
     "86 % contours. Slots of the network are independent, so its contours between tones are never tilted. Upper right: "

@@ -1,9 +1,10 @@
 r"""What candidates of K tones are drawn from: the parts that suit a signal, and their shares.
 
-Gaussians around the maxima that the prior does not exclude, bent as the posterior is (`collapsed.py`), with a wider and
-straighter companion where tones come close; where tones are weak, anchored tones with free ones (`births.py`); where
-the prior lets tones come closer than `CLOSE` bins, splits of the orders below (`splits.py`). The shares of the parts
-come from a pilot, whose draws are thrown away.
+Gaussians around the maxima that the prior does not exclude, bent as the posterior is (`collapsed.py`), with a
+companion cut off at the prior's edge where the data want tones beyond it (`edges.py`) and a wider and straighter one
+where tones come close; where tones are weak, anchored tones with free ones (`births.py`); where the prior lets tones
+come closer than `CLOSE` bins, splits of the orders below (`splits.py`). The shares of the parts come from a pilot,
+whose draws are thrown away.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import numpy as np
 
 from slotflow.exact.births import Births, BirthTable
 from slotflow.exact.collapsed import bent
+from slotflow.exact.edges import cut
 from slotflow.exact.gaussian import Mixture, Proposal, Warped
 from slotflow.exact.importance import effective_share, inside_support
 from slotflow.exact.likelihood import Statistics
@@ -105,6 +107,8 @@ class Proposer:
             pairs = mode.gap(modes.bin) < NEAR
             if part is not None:
                 parts.append(part)
+                if (edge := cut(part, target)) is not None:
+                    parts.append(edge)
                 if not pairs:
                     continue
             gaussian = None if mode.bounded else target.gaussian(mode.z, 1.0)
@@ -197,7 +201,7 @@ def without_weakest(target: Target, mode: Mode, log_evidence: float) -> float:
         log_evidence: ln Z_K.
     """
     k, prior = target.k, target.prior
-    rise = LINEAR * mode.strength * mode.rss / target.statistics.n
+    rise = LINEAR * mode.strength * target.noise.variance(mode.rss)
     log_l = target.log_likelihood(mode.rss + np.append(rise, 0.0))
     amplitude = np.clip(np.hypot(mode.z[:, 1], mode.z[:, 2]), *prior.amplitude)
     alone = np.stack([amplitude, 0 * amplitude, np.full(k, prior.frequency[0])], -1)[:, None]

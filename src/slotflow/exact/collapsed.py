@@ -83,8 +83,12 @@ class Bent:
 
     def sample(self, n: int, rng: np.random.Generator) -> Array:
         """Draws, (n, K, 3)."""
-        y = self.mean + rng.standard_normal((n, self.k)) @ self.spread.T
-        noise = solve_lower(self.factor, rng.standard_normal((2 * self.k, n)), transposed=True)
+        return self.from_normal(rng.standard_normal((n, 3 * self.k)))
+
+    def from_normal(self, u: Array) -> Array:
+        """What standard normal variables, (n, 3K), stand for, (n, K, 3): those of f first."""
+        y = self.mean + u[:, : self.k] @ self.spread.T
+        noise = solve_lower(self.factor, u[:, self.k :].T, transposed=True)
         straight = self._mean(y) + noise.T
         away = y @ self.root.T
         c = straight[:, : self.k] + 1j * straight[:, self.k :]
@@ -93,17 +97,18 @@ class Bent:
 
     def log_prob(self, z: Array) -> Array:
         """Log density, (n,)."""
+        u = self.to_normal(z)
+        log_prob: Array = -0.5 * np.einsum("nd,nd->n", u, u) - self.normalizer
+        return log_prob
+
+    def to_normal(self, z: Array) -> Array:
+        """The standard normal variables, (n, 3K), that z, (n, K, 3), stands for."""
         away = z[..., 0] - self.centre
         y = solve_lower(self.root, away.T).T
         white = solve_lower(self.spread, (y - self.mean).T)
         c = (z[..., 1] + 1j * z[..., 2]) * phasor(-self.theta / (2 * math.pi) * away)
         rest = (np.concatenate([c.real, c.imag], -1) - self._mean(y)) @ self.factor
-        log_prob: Array = (
-            -0.5 * np.einsum("kn,kn->n", white, white)
-            - 0.5 * np.einsum("nd,nd->n", rest, rest)
-            - self.normalizer
-        )
-        return log_prob
+        return np.concatenate([white.T, rest], 1)
 
     def _mean(self, y: Array) -> Array:
         """Re and Im of the straightened c̄, (n, 2K), of y, (n, K)."""

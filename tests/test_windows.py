@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 
+import slotflow.windows as windows_module
 from slotflow import SlotFlow
 from slotflow.band_posterior import BandPosterior, CoreDraws, Window, inside, without
-from slotflow.exact.verdict import Verdict
+from slotflow.exact.verdict import Check, Verdict, judge
 from slotflow.posterior import Posterior
 from slotflow.priors import Prior
 from slotflow.streams import Observation
-from slotflow.windows import CORES, SHIFT, _at_gaps, infer_band, is_wide
+from slotflow.windows import LAYOUTS, SHIFT, _at_gaps, infer_band, is_wide
 from slotflow.zoom import ZoomSlotFlow
 
 N, DT = 3000, 0.1
@@ -38,7 +41,7 @@ def band_signal(
     """Tones at least 3 bins apart over 500 bins, three of them at the borders of the windows, in noise."""
     rng = np.random.default_rng(seed)
     bins = np.sort(rng.uniform(0, BINS - 4 * (k - 1), k)) + 4 * np.arange(k)
-    borders = np.linspace(0, BINS, int(np.ceil(BINS / CORES[0])) + 1)[1:4]
+    borders = np.linspace(0, BINS, int(np.ceil(BINS / LAYOUTS[0][0])) + 1)[1:4]
     for border in borders:
         at = border + rng.uniform(-0.4, 0.4)
         bins = np.append(bins[np.abs(bins - at) > 4], at)
@@ -89,6 +92,43 @@ def test_both_streams_and_the_network_alone(model: ZoomSlotFlow, seed: int) -> N
     fast = infer_band(model, obs, PRIOR, refine=False)
     assert fast.verdict.status == "approximate" and "amortized only" in fast.verdict.reason
     assert fast.k_map == len(theta)
+
+
+def test_a_crowded_band_on_both_streams(model: ZoomSlotFlow, seed: int) -> None:
+    """More tones in any wide window than the model knows: narrower ones, and none is lost or invented."""
+    rng, gap, k = np.random.default_rng(seed), 2.0, 36
+    low, high = 1.2, 1.2 + 300 / T
+    f = low + (np.sort(rng.uniform(0, 300 - gap * (k - 1), k)) + gap * np.arange(k)) / T
+    a, phi = rng.uniform(0.6, 1.4, k), rng.uniform(0, 2 * np.pi, k)
+    series = [
+        (a * np.cos(2 * np.pi * np.outer(t, f) + phi)).sum(1) + 0.5 * rng.standard_normal(t.size)
+        for t in (DT * np.arange(N), np.arange(5120) / 512)
+    ]
+    obs = Observation.from_arrays(series[0], DT, series[1], 1 / 512)
+    prior = dataclasses.replace(PRIOR, frequency=(low, high), min_separation=1 / T)
+    post = infer_band(model, obs, prior, max_seconds=120)
+    assert post.k_map == k and post.verdict.status == "exact", post.verdict
+    assert len(post.windows) > 300 / LAYOUTS[0][0] + 1
+    assert max(w.posterior.k_map for w in post.windows) < 10
+    found = pulls(post, np.stack([a, phi, f], -1))
+    assert calibrated(found) and not calibrated(2 * found)
+
+
+def test_a_band_without_noise_bins_and_one_of_many_blocks(
+    model: ZoomSlotFlow, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    """The whole spectrum is the band, searched in three pieces."""
+    rng, n = np.random.default_rng(seed), 1000
+    f = np.array([0.31, 0.9, 1.55, 1.71, 2.4, 3.3, 4.7])
+    t = DT * np.arange(n)
+    x = np.cos(2 * np.pi * np.outer(t, f) + rng.uniform(0, 6, f.size)).sum(1)
+    obs = Observation.from_arrays(x + 0.5 * rng.standard_normal(n), DT)
+    prior = dataclasses.replace(PRIOR, frequency=(0.1, 4.99))
+    monkeypatch.setattr(windows_module, "BLOCK", 200.0)
+    tones = windows_module._search(obs, prior)
+    assert np.abs(np.sort(tones[:, 2]) - f).max() < 0.2 * DT  # a fifth of a bin
+    post = infer_band(model, obs, prior, refine=False)
+    assert post.k_map == f.size
 
 
 def test_it_is_a_posterior(model: ZoomSlotFlow, tmp_path: Path, seed: int) -> None:
@@ -176,14 +216,14 @@ def window(
     post = Judged(np.array(probs), Fixed(places, spread), obs, 1.0, 0.1, "test", PRIOR)
     fit = np.ones((post.k_map, 3))
     fit[:, 2] = places[post.k_map]
-    return Window(core, post, fit)
+    return Window(core, post, fit, 20 / T)
 
 
 def test_counts_are_convolved(seed: int) -> None:
     """Two windows; a tone in the guard of the first is not counted there."""
     left = window((1, 2), {0: [], 1: [1.5], 2: [1.5, 2.05]}, [0.0, 0.2, 0.8], 1e-6)
     right = window((2, 3), {0: [], 1: [2.05], 2: [2.05, 2.5]}, [0.0, 0.7, 0.3], 1e-6)
-    slots = CoreDraws((left, right), 4)
+    slots = CoreDraws((left, right), 4, PRIOR)
     assert slots.counts[0] == pytest.approx([0, 1]) and slots.counts[1] == pytest.approx(
         [0, 0.7, 0.3]
     )
@@ -195,7 +235,7 @@ def test_counts_are_convolved(seed: int) -> None:
 def test_splits_of_a_total_follow_the_counts(seed: int) -> None:
     first = window((1, 2), {0: [], 1: [1.5]}, [0.25, 0.75], 1e-6)
     second = window((2, 3), {0: [], 1: [2.5]}, [0.5, 0.5], 1e-6)
-    slots = CoreDraws((first, second), 2)
+    slots = CoreDraws((first, second), 2, PRIOR)
     assert slots.k_probs == pytest.approx([0.125, 0.5, 0.375])
     n = 4000
     lower = (slots.sample(n, 1, seed)[:, 0, 2] < 2).mean()  # 0.75·0.5 against 0.25·0.5
@@ -219,6 +259,38 @@ def test_doubts_about_borders(
     prior = dataclasses.replace(PRIOR, frequency=(1, 3), k_max=2)
     post = BandPosterior(left.posterior.observation, prior, (left, right))
     assert post.verdict.status == status, post.verdict
+
+
+class Refined(Judged):
+    """A posterior whose tests of the residual have one small p-value."""
+
+    p_value = 1.0
+
+    @property
+    def verdict(self) -> Verdict:
+        checks = (Check("colour", self.p_value, "not white"),)
+        return judge(checks, refined=True, ess=0.9, pareto_k=0.1)
+
+    @property
+    def orders(self) -> Any:
+        draws = SimpleNamespace(ess=0.9, pareto_k=0.1, log_weights=np.zeros(10))
+        return SimpleNamespace(results={self.k_map: draws}, k_error=0.0, fits={})
+
+
+@pytest.mark.parametrize(("p_value", "status"), [(6e-4, "exact"), (4e-4, "misfit")])
+def test_false_alarms_of_all_windows_together(p_value: float, status: str) -> None:
+    """Two windows, each called a misfit below 1e-3: together below half of that."""
+    both = []
+    for core, place in (((1.0, 2.0), 1.5), ((2.0, 3.0), 2.5)):
+        one = window(core, {0: [], 1: [place]}, [0, 1], 1e-6)
+        post = one.posterior
+        refined = Refined(post.k_probs, post.slots, post.observation, 1.0, 0.1, "test", PRIOR)
+        refined.p_value = p_value
+        assert refined.verdict.status == "misfit"
+        both.append(dataclasses.replace(one, posterior=refined))
+    prior = dataclasses.replace(PRIOR, frequency=(1, 3), k_max=2)
+    found = BandPosterior(both[0].posterior.observation, prior, tuple(both))
+    assert found.verdict.status == status, found.verdict
 
 
 def test_files_come_back(tmp_path: Path, seed: int) -> None:
@@ -248,6 +320,25 @@ def test_files_come_back(tmp_path: Path, seed: int) -> None:
         xr.testing.assert_identical(a.load(), b.load())
     left.posterior.save(tmp_path / "c.nc", n=20)  # the control: one window alone
     assert not Posterior.load(tmp_path / "c.nc").windows
+
+
+def test_best_fit_and_residual_of_a_band() -> None:
+    """As of one window, but for the most probable number of tones only."""
+    left = window((1, 2), {1: [1.5]}, [0.0, 1.0], 1e-6)
+    right = window((2, 3), {1: [2.5]}, [0.0, 1.0], 1e-6)
+    prior = dataclasses.replace(PRIOR, frequency=(1, 3), k_max=2)
+    post = BandPosterior(left.posterior.observation, prior, (left, right))
+    fit = post.best_fit()
+    assert fit.shape == (2, 3) and fit[:, 2].tolist() == [left.fit[0, 2], right.fit[0, 2]]
+    np.testing.assert_array_equal(post.best_fit(2), fit)
+    rest = without(post.observation, fit).long.values
+    np.testing.assert_array_equal(post.residual()[0], rest)
+    np.testing.assert_array_equal(post.residual(k=2)[0], rest)
+    for ask in (post.best_fit, post.residual):
+        with pytest.raises(
+            ValueError, match=r"k_map = 2 or None, received k = 1: .* window by window"
+        ):
+            ask(1)
 
 
 def test_subtraction_and_selection() -> None:

@@ -23,6 +23,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from slotflow.coupling import Coupling, couple
+from slotflow.exact.likelihood import Statistics
 from slotflow.posterior import Posterior
 from slotflow.priors import Prior
 from slotflow.streams import Observation, Stream
@@ -30,10 +32,8 @@ from slotflow.streams import Observation, Stream
 if TYPE_CHECKING:
     from slotflow.exact.verdict import Verdict
 
-__all__ = ["GUARD", "STRIP", "BandPosterior", "CoreDraws", "Window", "inside", "without"]
+__all__ = ["STRIP", "BandPosterior", "CoreDraws", "Window", "inside", "without"]
 
-GUARD = 20.0
-"""Bins of 1/T on either side of a core that are analysed with it."""
 STRIP = 3.0
 """Outermost bins of a guard, in which no tone is left to fit."""
 DRAWS = 2000
@@ -42,6 +42,8 @@ STRADDLES = 0.01
 """Share of draws with a tone on the other side of a border from which on the verdict mentions it."""
 NOTHING = 1e-12
 """p(K | x) of numbers of tones above the largest one that is kept."""
+COUPLED = 1e-3
+"""Probability of the windows' counts from which on their draws are coupled."""
 NAMED = 3
 """Windows that a verdict names."""
 
@@ -58,6 +60,12 @@ class Window:
     """The posterior of core and guard, the tones farther away subtracted."""
     fit: Array
     """(A, φ, f) of its best fit, guard included, (k, 3)."""
+    guard: float
+    """How far on either side of the core it reaches, in Hz."""
+
+    def reach(self, duration: float) -> float:
+        """How far from its core tones are free parameters, in Hz, for a long stream of so many seconds."""
+        return self.guard - STRIP / duration
 
 
 class CoreDraws:
@@ -66,10 +74,19 @@ class CoreDraws:
     Args:
         windows: The windows, in the order of their frequencies.
         k_max: Largest total number of tones.
+        prior: That of the band.
+        statistics: Of all streams, if the draws of different windows are to be coupled (`coupling.py`).
     """
 
-    def __init__(self, windows: tuple[Window, ...], k_max: int) -> None:
-        self.windows, self.k_max = windows, k_max
+    def __init__(
+        self,
+        windows: tuple[Window, ...],
+        k_max: int,
+        prior: Prior,
+        statistics: Statistics | None = None,
+    ) -> None:
+        self.windows, self.k_max, self.prior, self.statistics = windows, k_max, prior, statistics
+        self.couplings: dict[tuple[int, ...], Coupling | None] = {}
         self.counts: list[Array] = []
         """p_w(j), the distribution of each core's count."""
         self.draws: list[dict[int, tuple[Array, Array]]] = []
@@ -99,6 +116,7 @@ class CoreDraws:
             )
         rng = np.random.default_rng(seed)
         theta = np.empty((n, k, 3))
+        counts = np.zeros((n, len(self.windows)), dtype=np.int64)
         left = np.full(n, k)  # tones that the windows not yet looked at share
         for i in reversed(range(len(self.windows))):
             before, own = self.partial[i], self.counts[i]
@@ -113,7 +131,32 @@ class CoreDraws:
                     which = rng.choice(len(draws), size=mine.size, p=weights / weights.sum())
                     theta[mine, total - count : total] = draws[which]
                     left[mine] = total - count
+                    counts[mine, i] = count
+        for chosen in np.unique(counts, axis=0) if n and k else ():
+            if coupling := self.coupling(tuple(chosen.tolist())):
+                rows = np.flatnonzero((counts == chosen).all(1))
+                theta[rows] = coupling.apply(theta[rows], self.prior)
         return theta
+
+    def coupling(self, counts: tuple[int, ...]) -> Coupling | None:
+        """The map to joint draws for given numbers of tones in the cores; None where there is none.
+
+        Numbers that are hardly probable are not worth a joint fit: their draws stay independent.
+        """
+        if self.statistics is None:
+            return None
+        if counts not in self.couplings:
+            found = None
+            fits = [_core_fit(w, j) for w, j in zip(self.windows, counts, strict=True)]
+            shares = [p[j] for p, j in zip(self.counts, counts, strict=True)]
+            known = [fit for fit in fits if fit is not None]
+            if math.prod(shares) > COUPLED and len(known) == len(fits):
+                theta, owner = np.concatenate(known), np.repeat(np.arange(len(counts)), counts)
+                cores = np.array([w.core for w in self.windows])
+                reach = self.windows[0].reach(self.statistics.grids[0].duration)
+                found = couple(self.statistics, theta, cores, owner, reach)
+            self.couplings[counts] = found
+        return self.couplings[counts]
 
     def log_prob(self, theta: Array) -> Array:
         """Not defined: each window has a density of its own."""
@@ -133,16 +176,24 @@ class BandPosterior(Posterior):
         observation: The data.
         prior: The stated prior.
         windows: The windows, in the order of their frequencies.
+        coupled: Whether draws of different windows are coupled, as those of the exact step ask for.
     """
 
     slots: CoreDraws
 
-    def __init__(self, observation: Observation, prior: Prior, windows: tuple[Window, ...]) -> None:
+    def __init__(
+        self,
+        observation: Observation,
+        prior: Prior,
+        windows: tuple[Window, ...],
+        coupled: bool = True,
+    ) -> None:
         width, gap = prior.frequency[1] - prior.frequency[0], prior.min_separation
         k_max = len(windows) * prior.k_max
         if gap > 0:
             k_max = min(k_max, math.ceil(width / gap))
-        slots = CoreDraws(windows, k_max)
+        statistics = Statistics.from_observation(observation) if coupled else None
+        slots = CoreDraws(windows, k_max, prior, statistics)
         slots.k_max = k_max = max(1, int(np.flatnonzero(slots.k_probs > NOTHING).max()))
         levels = [w.posterior.noise_std for w in windows]
         errors = [w.posterior.noise_std_error or 0.0 for w in windows]
@@ -167,14 +218,26 @@ class BandPosterior(Posterior):
         """The worst of the windows' verdicts, or a doubt about a border, and why."""
         return self._verdict
 
-    @property
-    def fit(self) -> Array:
-        """(A, φ, f) of the windows' best fits in their cores, (k, 3)."""
+    def best_fit(self, k: int | None = None) -> Array:
+        """(A, φ, f) of the windows' best fits in their cores, (k, 3).
+
+        Args:
+            k: k_map, as None is: each window fits its own most probable number of tones.
+        """
+        if k is not None and k != self.k_map:
+            raise ValueError(
+                f"expected k_map = {self.k_map} or None, received k = {k}: a wide band is fitted window by window; ask "
+                "a window for other numbers of tones: post.windows[i].posterior.best_fit(k)."
+            )
         return np.concatenate([inside(w.fit, w.core) for w in self.windows])
 
-    def residual(self) -> list[Array]:
-        """Each stream's data minus the best fit, (N_s,)."""
-        return [s.values for s in without(self.observation, self.fit).streams]
+    def residual(self, k: int | None = None) -> list[Array]:
+        """Each stream's data minus the best fit, (N_s,).
+
+        Args:
+            k: As of `best_fit`.
+        """
+        return [s.values for s in without(self.observation, self.best_fit(k)).streams]
 
     def extra_variables(self, n: int, seed: int) -> tuple[dict[str, Any], dict[str, Any]]:
         """The windows' cores, counts and verdicts, for `to_dataset`."""
@@ -217,7 +280,19 @@ def without(obs: Observation, theta: Array) -> Observation:
             total += amplitude * np.cos(2 * np.pi * np.mod(frequency * t, 1.0) + phase)
         return dataclasses.replace(stream, values=stream.values - total)
 
-    return Observation(*(rest(stream) for stream in obs.streams))
+    removed = obs.removed + len(theta)
+    return Observation(*(rest(stream) for stream in obs.streams), removed=removed)
+
+
+def _core_fit(window: Window, count: int) -> Array | None:
+    """(A, φ, f) of the most probable fit with so many tones in the core, (count, 3), or None."""
+    orders = getattr(window.posterior, "orders", None)
+    fits = {} if orders is None else orders.fits
+    for k in np.argsort(-window.posterior.k_probs):
+        found = inside(np.asarray(fits.get(int(k), np.zeros((0, 3)))).reshape(-1, 3), window.core)
+        if int(k) in fits and len(found) == count:
+            return found
+    return None
 
 
 def _core_draws(window: Window, seed: int) -> dict[int, tuple[Array, Array]]:
@@ -243,17 +318,16 @@ def _verdict(windows: tuple[Window, ...], duration: float) -> Verdict:
     """The worst verdict of the windows; a doubt about a border makes an exact one approximate."""
     from slotflow.exact.verdict import Verdict
 
+    verdicts = [_one_of(window.posterior, len(windows)) for window in windows]
     for status in ("misfit", "approximate"):
-        found = [w for w in windows if w.posterior.verdict.status == status]
+        found = [(w, v) for w, v in zip(windows, verdicts, strict=True) if v.status == status]
         if not found:
             continue
-        checks = tuple(check for w in found for check in w.posterior.verdict.checks)
-        reasons = [w.posterior.verdict.reason for w in found]
-        if len(found) == len(windows) and len(set(reasons)) == 1:
-            return Verdict(status, reasons[0], checks)
+        checks = tuple(check for _, verdict in found for check in verdict.checks)
+        if len(found) == len(windows) and len({verdict.reason for _, verdict in found}) == 1:
+            return Verdict(status, found[0][1].reason, checks)
         parts = [
-            f"{w.core[0]:.6g}–{w.core[1]:.6g} Hz: {reason}"
-            for w, reason in zip(found[:NAMED], reasons, strict=False)
+            f"{w.core[0]:.6g}–{w.core[1]:.6g} Hz: {verdict.reason}" for w, verdict in found[:NAMED]
         ]
         if len(found) > NAMED:
             parts.append(f"and {len(found) - NAMED} windows more")
@@ -263,11 +337,31 @@ def _verdict(windows: tuple[Window, ...], duration: float) -> Verdict:
     return Verdict("exact", f"each of {len(windows)} windows is exact")
 
 
+def _one_of(post: Posterior, number: int) -> Verdict:
+    """A window's verdict; a misfit that is none at the false-alarm rate of a whole band of so many is judged again."""
+    from slotflow.exact.verdict import FALSE_ALARM, judge
+
+    verdict, orders = post.verdict, getattr(post, "orders", None)
+    if verdict.status != "misfit" or orders is None:
+        return verdict
+    best = orders.results.get(post.k_map)
+    if best is None or len(best.log_weights) == 0:
+        return verdict
+    return judge(
+        verdict.checks,
+        refined=True,
+        ess=best.ess,
+        pareto_k=best.pareto_k,
+        k_error=orders.k_error,
+        at_k_max=float(post.k_probs[post.k_max]),
+        false_alarm=FALSE_ALARM / number,
+    )
+
+
 def _doubt(windows: tuple[Window, ...], duration: float) -> str:
     """Why the windows' counts are not independent; empty if nothing speaks against it."""
-    reach = (GUARD - STRIP - 1) / duration
     for left, right in itertools.pairwise(windows):
-        border = left.core[1]
+        border, reach = left.core[1], left.reach(duration) - 1 / duration
         around = (border - reach, border + reach)
         seen = [len(inside(w.fit, around)) for w in (left, right)]
         if seen[0] != seen[1]:

@@ -1,16 +1,19 @@
 r"""Bands wider than the model's window: overlapping windows, analysed one after the other.
 
-**Cores and guards.** The band is cut into cores of at most `CORES[0]` bins of 1/T. A core is analysed together with
-`GUARD` bins on either side, and only tones whose frequency lies in the core are kept: each tone belongs to one window.
+**Cores and guards.** The band is cut into cores of at most 90 bins of 1/T (`LAYOUTS`). A core is analysed together with
+a guard on either side, and only tones whose frequency lies in the core are kept: each tone belongs to one window.
 Tones in the guard are free parameters there too, so that a pair on both sides of a border is fitted jointly. Borders
 move, by at most `SHIFT` bins, to the middle of the widest gap between tones.
 
+**Search.** The classical pursuit (`baselines/classical.py`) finds the tones of the whole band first, all of them fitted
+together on all streams. Bands of more than `BLOCK` bins are searched in pieces, each without the tones of the others,
+until the tones stay the same.
+
 **Neighbours.** A tone farther from the core than the guard (less a strip of `STRIP` bins, in which none is left) is
-subtracted before the window is analysed, at its best fit in the window that owns it. The network alone sweeps over the
-windows, looking at the long stream, until the tones stay the same; then the exact step runs, on both streams. What a
-correction δ(t) of the subtracted tones leaks into a window is max |2/N Σ δ e^{−2πift}| there; a window into which more
-than `LEAK` standard errors of an amplitude, σ√(2/N), would leak is analysed again, and so is one that was called a
-misfit before its neighbours' last corrections.
+subtracted before the window is analysed. The windows' answers take the place of the search's; all tones are then
+fitted together again (`coupling.py`). What a correction δ(t) of the subtracted tones leaks into a window is max |2/N
+Σ δ e^{−2πift}| there; a window into which more than `LEAK` standard errors of an amplitude, σ√(2/N), would leak is
+analysed again, and so is one that was called a misfit before its neighbours' last corrections.
 
 **Number of tones.** The stated prior, p(K) included, holds for each window; `band_posterior.py` says how the windows'
 answers are put together.
@@ -26,7 +29,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from slotflow.band_posterior import GUARD, STRIP, BandPosterior, Window, inside, without
+from slotflow.band_posterior import STRIP, BandPosterior, Window, inside, without
+from slotflow.baselines.classical import classical
+from slotflow.coupling import joint_fit
+from slotflow.exact.likelihood import Statistics
 from slotflow.posterior import CentredSlots, Posterior
 from slotflow.priors import Prior
 from slotflow.streams import Observation
@@ -39,12 +45,16 @@ __all__ = ["BandPosterior", "Window", "infer_band", "is_wide"]
 
 SHIFT = 10.0
 """Largest way of a border to the widest gap, in bins."""
-CORES = (90.0, 45.0, 22.0)
-"""Widest core in bins; the next one is tried where a window shows as many tones as its prior allows."""
-SWEEPS = 5
-"""Most sweeps of the network."""
-EXACT_SWEEPS = 3
-"""Most rounds of the exact step."""
+LAYOUTS = ((90.0, 20.0), (45.0, 20.0), (22.0, 20.0), (22.0, 10.0), (12.0, 10.0))
+"""Widest core and guard in bins; narrower ones where a window would hold as many tones as its prior allows."""
+BLOCK = 1000.0
+"""Widest band in bins that is searched at once."""
+MOST = 150
+"""Most tones that the search looks for in a block."""
+SWEEPS = 4
+"""Most rounds of the search over several blocks."""
+ROUNDS = 3
+"""Most rounds of the windows."""
 STILL = 0.1
 """Largest change of a frequency, in bins, between sweeps that count as the same."""
 LEAK = 0.2
@@ -110,102 +120,143 @@ def infer_band(
             f"a band of {(high - low) * duration:.0f} bins of 1/T is analysed in windows, any of which may be empty: "
             f"expected k_min = 0, received {prior.k_min}; lower it, or narrow the band to {model.sizes.bins} bins."
         )
-    search = {name: options[name] for name in options.keys() - {"draws", "max_seconds"}}
-    for core in CORES:
-        borders, tones, posts = _search(model, Observation(observation.long), prior, core, search)
-        if all(post.k_map < prior.k_max for post in posts):
-            break
-    if refine:
-        posts = _refine(model, observation, prior, borders, tones, options)
+    tones = _search(observation, prior)
+    borders, guard = _layout(tones[:, 2], prior, duration)
+    posts = _answers(model, observation, prior, borders, guard, tones, {"refine": refine} | options)
     windows = tuple(
-        Window((float(a), float(b)), post, _best(post))
+        Window((float(a), float(b)), post, _best(post), guard)
         for (a, b), post in zip(itertools.pairwise(borders), posts, strict=True)
     )
-    return BandPosterior(observation, prior, windows)
+    return BandPosterior(observation, prior, windows, coupled=refine)
 
 
-def _search(
-    model: ZoomSlotFlow, obs: Observation, prior: Prior, core: float, options: dict[str, Any]
-) -> tuple[Array, list[Array], list[Posterior]]:
-    """Sweeps of the network: the borders (W + 1,), the tones of each core and the windows' posteriors."""
-    low, high = prior.frequency
-    duration = obs.long.duration
-    number = math.ceil((high - low) * duration / core)
-    nominal = np.linspace(low, high, number + 1)
-    borders, tones = nominal.copy(), [np.zeros((0, 3)) for _ in range(number)]
-    posts: list[Posterior] = []
-    power = np.abs(np.fft.rfft(obs.long.values - obs.long.values.mean()))
-    places = np.fft.rfftfreq(obs.long.n, obs.long.dt)
-    peaks = [
-        power[(places >= a) & (places <= b)].max(initial=0.0)
-        for a, b in itertools.pairwise(borders)
-    ]
-    order = np.argsort(-np.array(peaks), kind="stable")  # what leaks most comes first
-    for _ in range(SWEEPS):
+def _search(obs: Observation, prior: Prior) -> Array:
+    """(A, φ, f) of the tones that the classical pursuit finds in the band, (K, 3)."""
+    duration, (low, high) = obs.long.duration, prior.frequency
+    blocks = np.linspace(low, high, math.ceil((high - low) * duration / BLOCK) + 1)
+    tones = [np.zeros((0, 3)) for _ in blocks[1:]]
+    for _ in range(SWEEPS if len(tones) > 1 else 1):
         before = np.concatenate(tones)
-        found: dict[int, Posterior] = {}
-        for i in order:
-            view = _window_view(obs, prior, borders, tones, int(i))
-            found[int(i)] = post = model.infer(view[0], refine=False, prior=view[1], **options)
-            tones[i] = inside(_best(post), (borders[i], borders[i + 1]))
-        posts = [found[i] for i in range(number)]
+        for i, edges in enumerate(itertools.pairwise(blocks)):
+            others = np.concatenate([np.zeros((0, 3)), *tones[:i], *tones[i + 1 :]])
+            own = dataclasses.replace(
+                prior,
+                frequency=(float(edges[0]), float(edges[1])),
+                k_max=MOST,
+                k_probs=None,
+                min_separation=0.0,
+            )
+            found = classical(without(obs, others), own)
+            tones[i] = found.fits[int(found.k_bic[0])].theta[0].numpy()
         after = np.concatenate(tones)
-        moved = _at_gaps(nominal, after[:, 2], SHIFT / duration)
-        same = len(after) == len(before) and bool(
-            (np.abs(after[:, 2] - before[:, 2]) * duration < STILL).all()
-        )
-        if same and np.allclose(moved, borders, rtol=0, atol=STILL / duration):
+        if (
+            len(after) == len(before)
+            and (np.abs(np.sort(after[:, 2]) - np.sort(before[:, 2])) * duration < STILL).all()
+        ):
             break
-        borders = moved
-        tones = [inside(after, (a, b)) for a, b in itertools.pairwise(borders)]
-    return borders, tones, posts
+    return np.concatenate(tones)
 
 
-def _refine(
+def _layout(frequencies: Array, prior: Prior, duration: float) -> tuple[Array, float]:
+    """Borders (W + 1,) and guard, in Hz, of windows that hold fewer tones than a window's prior allows."""
+    low, high = prior.frequency
+    for core, guard in LAYOUTS:
+        nominal = np.linspace(low, high, math.ceil((high - low) * duration / core) + 1)
+        borders = _at_gaps(nominal, frequencies, min(SHIFT, core / 4) / duration)
+        reach = guard / duration
+        held = [
+            ((frequencies >= a - reach) & (frequencies <= b + reach)).sum()
+            for a, b in itertools.pairwise(borders)
+        ]
+        if max(held) < prior.k_max:
+            break
+    return borders, reach
+
+
+def _answers(
     model: ZoomSlotFlow,
     obs: Observation,
     prior: Prior,
     borders: Array,
-    tones: list[Array],
+    guard: float,
+    found: Array,
     options: dict[str, Any],
 ) -> list[Posterior]:
-    """The exact step on every window, again where the neighbours' fits have changed."""
-    number = len(tones)
+    """The posterior of every window; those are analysed again whose neighbours' tones have changed.
+
+    Args:
+        model: The network.
+        obs: The data.
+        prior: That of the band.
+        borders: Of the cores, in Hz, (W + 1,).
+        guard: In Hz.
+        found: (A, φ, f) of the tones that the search found, (K, 3).
+        options: Of `SlotFlow.infer`.
+    """
+    number = len(borders) - 1
+    tones = [inside(found, edges) for edges in itertools.pairwise(borders)]
+    statistics = Statistics.from_observation(obs)
     posts: list[Posterior | None] = [None] * number
     views: list[Observation] = [obs] * number
     todo = list(range(number))
-    for _ in range(EXACT_SWEEPS):
+    for _ in range(ROUNDS):
         for i in todo:
-            views[i], window = _window_view(obs, prior, borders, tones, i)
+            views[i], window = _window_view(obs, prior, borders, guard, tones, i)
             posts[i] = post = model.infer(views[i], prior=window, **options)
             tones[i] = inside(_best(post), (borders[i], borders[i + 1]))
+        tones = _together(statistics, borders, tones)
         todo = []
         for i, post in enumerate(posts):
             assert post is not None
-            now, window = _window_view(obs, prior, borders, tones, i)
-            delta = now.long.values - views[i].long.values
-            first, last = (round(edge * obs.long.duration) for edge in window.frequency)
-            leak = np.abs(np.fft.rfft(delta))[first : last + 1].max(initial=0.0)
-            noise = post.noise_std * math.sqrt(2 / obs.long.n)
-            outdated = post.verdict.status == "misfit" and bool(delta.any())
-            if outdated or 2 / obs.long.n * leak > LEAK * noise:
+            now, window = _window_view(obs, prior, borders, guard, tones, i)
+            leak = _leak(now, views[i], window.frequency, statistics.ratios) / post.noise_std
+            if leak > LEAK or (leak > 0 and post.verdict.status == "misfit"):
                 todo.append(i)
         if not todo:
             break
     return [post for post in posts if post is not None]
 
 
+def _together(statistics: Statistics, borders: Array, tones: list[Array]) -> list[Array]:
+    """The tones of all cores at their joint maximum on all streams, or as they are where there is none nearby."""
+    best = joint_fit(statistics, np.concatenate(tones))
+    if best is None:
+        return tones
+    moved = [inside(best, edges) for edges in itertools.pairwise(borders)]
+    return moved if [len(t) for t in moved] == [len(t) for t in tones] else tones
+
+
+def _leak(
+    now: Observation, then: Observation, band: tuple[float, float], ratios: tuple[float, ...]
+) -> float:
+    """The largest amplitude in a band that two views differ by, in units of its standard error for σ = 1.
+
+    Args:
+        now: One view.
+        then: The other.
+        band: Lower and upper edge in Hz.
+        ratios: Noise level of each stream in units of σ.
+    """
+    total = samples = 0.0
+    for new, old, ratio in zip(now.streams, then.streams, ratios, strict=True):
+        change = np.abs(np.fft.rfft(new.values - old.values))
+        first, last = math.floor(band[0] * new.duration), math.ceil(band[1] * new.duration)
+        total += change[first : last + 1].max(initial=0.0) / ratio**2
+        samples += new.n / ratio**2
+    return total * math.sqrt(2 / samples)
+
+
 def _window_view(
-    obs: Observation, prior: Prior, borders: Array, tones: list[Array], i: int
+    obs: Observation, prior: Prior, borders: Array, guard: float, tones: list[Array], i: int
 ) -> tuple[Observation, Prior]:
     """What window i is asked: the data without the tones far from its core, and the prior of core and guard."""
     duration = obs.long.duration
     low, high = prior.frequency
     a, b = borders[i], borders[i + 1]
-    reach = (GUARD - STRIP) / duration
+    reach = guard - STRIP / duration
     others = np.concatenate([t for j, t in enumerate(tones) if j != i] or [np.zeros((0, 3))])
     far = others[(others[:, 2] < a - reach) | (others[:, 2] > b + reach)]
-    edges = max(low, a - GUARD / duration), min(high, b + GUARD / duration)
+    edges = max(low, a - guard), min(high, b + guard)
     room = edges[1] - edges[0]
     k_max = prior.k_max
     if prior.min_separation > 0:  # as many as fit, and no more than stated

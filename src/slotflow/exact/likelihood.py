@@ -37,7 +37,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -82,6 +82,8 @@ class Statistics:
     """Each stream's data over r_s, (B, I, J), float64."""
     energy: Tensor
     """Σ x² over all streams, each over r_s², (B,), float64."""
+    removed: int = 0
+    """Tones that were fitted to the data and taken out of them before: each took three degrees of freedom."""
 
     @classmethod
     def from_arrays(
@@ -138,30 +140,30 @@ class Statistics:
         several = as_list(observation)
         if not several:
             raise ValueError("expected at least one observation, received none.")
-        layouts = {_layout(one) for one in several}
+        layouts = {(_layout(one), one.removed) for one in several}
         if len(layouts) != 1:
             raise ValueError(
                 f"expected observations on the same grids, received {len(layouts)} different "
                 "layouts; build one Statistics for each."
             )
-        grids, ratios = layouts.pop()
+        (grids, ratios), removed = layouts.pop()
         series = [
             torch.stack([torch.as_tensor(_streams(one)[s].values) for one in several]).to(device)
             for s in range(len(grids))
         ]
-        return cls.from_arrays(series, grids, ratios)
+        return replace(cls.from_arrays(series, grids, ratios), removed=removed)
 
     def to(self, device: str | torch.device) -> Statistics:
         """The same on another device."""
         folded = tuple(x.to(device) for x in self.folded)
-        return Statistics(self.grids, self.ratios, folded, self.energy.to(device))
+        return Statistics(self.grids, self.ratios, folded, self.energy.to(device), self.removed)
 
     def take(self, index: Tensor) -> Statistics:
         """The signals of an index, shape (B',), int64, or of a mask, shape (B,), bool."""
         if len(self.energy) == len(index) == 1 and (index.dtype != torch.bool or bool(index)):
             return self  # what NumPy keeps of a single signal stays
         folded = tuple(x[index] for x in self.folded)
-        return Statistics(self.grids, self.ratios, folded, self.energy[index])
+        return Statistics(self.grids, self.ratios, folded, self.energy[index], self.removed)
 
     @property
     def n(self) -> int:

@@ -20,10 +20,12 @@ from numpy.typing import NDArray
 from scipy.linalg import lapack
 from torch import Tensor
 
-__all__ = ["factorize", "factorize_one", "solve", "solve_one", "theta_covariance"]
+__all__ = ["factorize", "factorize_one", "inverse_one", "solve", "solve_one", "theta_covariance"]
 
 SINGULAR = 1e-13
 """A scaled system whose smallest pivot falls below this is singular."""
+SMALLEST = 1e-10
+"""Smallest eigenvalue of a scaled matrix that is inverted."""
 
 
 def factorize(
@@ -97,6 +99,22 @@ def solve_one(
     """`solve` of one signal in NumPy: Δz, shape (3K,)."""
     step: NDArray[np.float64] = lapack.dpotrs(factor, slope * scale, lower=1)[0]
     return step * scale
+
+
+def inverse_one(matrix: NDArray[np.float64]) -> NDArray[np.float64] | None:
+    """Inverse of a positive symmetric matrix through unit diagonals, same shape; None where it is not positive."""
+    diagonal = np.diag(matrix)
+    if len(matrix) == 0:
+        return matrix
+    if not (np.isfinite(matrix).all() and (diagonal > 0).all()):
+        return None
+    scale = 1 / np.sqrt(diagonal)
+    unit = matrix * scale[:, None] * scale
+    values, vectors = np.linalg.eigh(0.5 * (unit + unit.T))
+    if values[0] < SMALLEST:
+        return None
+    inverse: NDArray[np.float64] = (vectors / values) @ vectors.T * scale[:, None] * scale
+    return inverse
 
 
 def solve(scale: Tensor, factor: Tensor, slope: Tensor) -> Tensor:

@@ -4,10 +4,13 @@
 # VENV=.venv             where the environment lives
 # TORCH_INDEX=URL        a further package index, for example the CPU build of torch:
 #                        make demo TORCH_INDEX=https://download.pytorch.org/whl/cpu
+# JOBS=2                 how many tests run at the same time: as many as there are cores, eight at
+#                        most, unless given; 0 runs them one after another in one process
 
 PYTHON ?= python3
 VENV ?= .venv
 TORCH_INDEX ?=
+JOBS ?= auto
 
 BIN := $(VENV)/bin
 CREATED := $(VENV)/.created
@@ -32,7 +35,7 @@ demo: $(INSTALLED) ## install, then infer one simulated mixture: verdict, table 
 	$(BIN)/slotflow demo
 
 test: lint typecheck ## install with the dev extra, then lint, types and tests
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses $(JOBS) --maxprocesses 8 --dist worksteal
 
 lint: $(DEVELOPED) ## ruff: rules and formatting, nothing is changed
 	$(BIN)/ruff check .
@@ -46,7 +49,7 @@ typecheck: $(DEVELOPED) ## mypy --strict on the package
 	$(BIN)/mypy --strict
 
 docs: $(DEVELOPED) ## build the documentation's site into site/
-	$(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 clean: ## remove builds and caches; keeps .venv, runs/ and results/
 	rm -rf build dist site .mypy_cache .pytest_cache .ruff_cache .hypothesis src/*.egg-info

@@ -9,13 +9,20 @@ from __future__ import annotations
 import os
 import zlib
 
+# Read when NumPy and torch are loaded, and by child processes: as many tests at once as there are cores.
+os.environ["OMP_NUM_THREADS"] = "1"
+
 import pytest
 import torch
 
 from slotflow import SlotFlow
 from slotflow.config import Config
 
-torch.set_num_threads(1)
+
+@pytest.fixture(autouse=True)
+def one_thread() -> None:
+    """Sums in the same order everywhere, whatever an earlier test has left."""
+    torch.set_num_threads(1)
 
 
 @pytest.fixture(scope="session")

@@ -136,13 +136,13 @@ def test_hash_of_half_precision_survives_saving_again(model: SlotFlow, tmp_path:
 
 
 def test_hash_is_fast() -> None:
-    """15 MB, the largest file that the package may hold, in less than 50 ms."""
+    """15 MB, the largest file that the package may hold, in less than 50 ms of a processor's time."""
     tensors = {f"layer.{i}": torch.zeros(1000, 50) for i in range(75)}
     times = []
     for _ in range(5):
-        start = time.perf_counter()
+        start = time.process_time()
         content_hash(tensors, CONFIG)
-        times.append(time.perf_counter() - start)
+        times.append(time.process_time() - start)
     assert statistics.median(times) < 0.05
 
 

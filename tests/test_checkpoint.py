@@ -468,7 +468,7 @@ def killed(how: str, tmp_path: Path, config: Config, kills: int, seed: int) -> l
     folder = tmp_path / "run"
     folder.mkdir(exist_ok=True)
     file = write_config(config, tmp_path / "config.yaml")
-    result = python("-c", KILLER, how, folder, file, kills, seed, timeout=120)
+    result = python("-c", KILLER, how, folder, file, kills, seed)
     assert result.returncode == 0, result.stderr
     return [line.split() for line in result.stdout.splitlines()]
 

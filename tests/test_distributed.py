@@ -16,7 +16,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 from torch import Tensor
-from training_helpers import ENVIRONMENT, metrics, same_tensors, tiny, write_config
+from training_helpers import ENVIRONMENT, PATIENCE, metrics, same_tensors, tiny, write_config
 
 import slotflow.train as training
 from slotflow.batches import batch_seed
@@ -26,9 +26,6 @@ from slotflow.loss import SlotFlowLoss
 from slotflow.model import SlotFlow
 from slotflow.simulate import Simulation, simulate
 from slotflow.train import train
-
-SECONDS = 120
-"""Limit for one start of two processes."""
 
 OBSERVED = '''
 """Trains, and notes per process the weights and gradients of every step and the files that it touches."""
@@ -87,14 +84,14 @@ def torchrun(*arguments: object) -> Iterator[subprocess.Popen[str]]:
         if process.poll() is None:
             process.terminate()
             try:
-                process.communicate(timeout=SECONDS)
+                process.communicate(timeout=PATIENCE)
             finally:
                 process.kill()
 
 
 def finish(process: subprocess.Popen[str]) -> str:
     """Waits for success."""
-    output, _ = process.communicate(timeout=SECONDS)
+    output, _ = process.communicate(timeout=PATIENCE)
     assert process.returncode == 0, output
     return output
 
@@ -163,13 +160,13 @@ def test_torchrun_is_stopped_and_resumed(debug_config: Config, tmp_path: Path) -
     file, out = write_config(config, tmp_path / "config.yaml"), tmp_path / "run"
     arguments = ["-m", "slotflow", "train", "--out", out, "--device", "cpu", "--quiet"]
     with torchrun(*arguments, "--config", file) as process:
-        end = time.monotonic() + SECONDS
+        end = time.monotonic() + PATIENCE
         while not (out / "metrics.jsonl").exists() or len(metrics(out)) < 5:
             assert process.poll() is None, process.communicate()[0]
             assert time.monotonic() < end
             time.sleep(0.01)
         process.send_signal(signal.SIGTERM)
-        output, _ = process.communicate(timeout=SECONDS)
+        output, _ = process.communicate(timeout=PATIENCE)
     assert process.returncode != 0, output
     step = load_training(out / "checkpoint.safetensors")[1]["step"]
     assert step % 40 != 0, output

@@ -9,12 +9,16 @@ import subprocess
 import sys
 import venv
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterable
+from contextlib import suppress
+from email import message_from_string
+from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
 
 import pytest
 import yaml
-from training_helpers import ENVIRONMENT, python, tiny, write_config
+from packaging.requirements import Requirement
+from training_helpers import ENVIRONMENT, PATIENCE, python, tiny, write_config
 
 from slotflow import __version__
 from slotflow.config import Config
@@ -60,7 +64,7 @@ def clean_environment() -> dict[str, str]:
     return {name: value for name, value in ENVIRONMENT.items() if name not in hidden} | pins
 
 
-def run(*command: object, cwd: Path, timeout: float = 60) -> str:
+def run(*command: object, cwd: Path) -> str:
     """Runs a command in a clean environment and returns what it prints."""
     result = subprocess.run(
         [str(word) for word in command],
@@ -68,7 +72,7 @@ def run(*command: object, cwd: Path, timeout: float = 60) -> str:
         env=clean_environment(),
         capture_output=True,
         text=True,
-        timeout=timeout,
+        timeout=PATIENCE,
         check=False,
     )
     assert result.returncode == 0, f"{command}\n{result.stdout}\n{result.stderr}"
@@ -84,18 +88,72 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, folder)
-    run(sys.executable, "-m", "build", "--wheel", folder, cwd=folder, timeout=300)
+    run(sys.executable, "-m", "build", "--wheel", folder, cwd=folder)
     (file,) = (folder / "dist").glob("*.whl")
     return file
 
 
+def required(
+    requirements: Iterable[str],
+    extras: Iterable[str] = (),
+    found: dict[str, Distribution] | None = None,
+) -> dict[str, Distribution]:
+    """What is installed here of some requirements (of a package with extras), of what those require, and so on."""
+    found = {} if found is None else found
+    for one in map(Requirement, requirements):
+        if one.marker and not any(one.marker.evaluate({"extra": e}) for e in ("", *extras)):
+            continue
+        key = f"{one.name}[{','.join(sorted(one.extras))}]"
+        if key not in found:
+            with suppress(PackageNotFoundError):  # pip will name it
+                found[key] = distribution(one.name)
+                required(found[key].requires or (), one.extras, found)
+    return found
+
+
+def test_what_is_required() -> None:
+    """What torch and xarray stand on, and nothing that only an extra needs."""
+
+    def names(*requirements: str) -> set[str]:
+        return {one.metadata["Name"] for one in required(requirements).values()}
+
+    found = names("torch>=2", "xarray", "pytest; extra == 'dev'", "no-such-package")
+    assert {"torch", "xarray", "pandas", "sympy", "mpmath", "packaging"} <= found
+    assert not {"pytest", "hypothesis", "h5netcdf"} & found
+    assert "h5netcdf" in names("xarray[io]")
+
+
+def python_of(environment: Path) -> Path:
+    """The interpreter of a virtual environment."""
+    return environment / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
+
+
+def pip(environment: Path, *words: object) -> str:
+    """Calls pip for a virtual environment that has none."""
+    command = (sys.executable, "-m", "pip", "--python", python_of(environment), *words)
+    return run(*command, cwd=environment)
+
+
 @pytest.fixture
-def environment(tmp_path: Path) -> Iterator[Path]:
-    """A new virtual environment; a gigabyte once torch is in it, so it is not kept for inspection."""
+def environment(wheel: Path, tmp_path: Path) -> Path:
+    """A new virtual environment in which the wheel is installed.
+
+    What the wheel requires is linked from the environment of the tests instead of being fetched and unpacked again;
+    nothing else is within reach, and pip confirms that nothing is missing.
+    """
     folder = tmp_path / "environment"
-    venv.create(folder, with_pip=True)
-    yield folder
-    shutil.rmtree(folder)
+    venv.create(folder)
+    where = "import sysconfig; print(sysconfig.get_path('purelib'))"
+    packages = Path(run(python_of(folder), "-c", where, cwd=folder).strip())
+    with zipfile.ZipFile(wheel) as archive:
+        text = archive.read(f"slotflow-{__version__}.dist-info/METADATA").decode()
+    for one in required(message_from_string(text).get_all("Requires-Dist", [])).values():
+        for name in {file.parts[0] for file in one.files or ()} - {"..", "__pycache__"}:
+            if not (packages / name).exists():
+                (packages / name).symlink_to(Path(one.locate_file(name)).resolve())
+    pip(folder, "install", "--quiet", "--no-compile", "--no-index", "--no-deps", wheel)
+    pip(folder, "check")
+    return folder
 
 
 def test_wheel_contents(wheel: Path) -> None:
@@ -110,18 +168,15 @@ def test_wheel_contents(wheel: Path) -> None:
         "slotflow",
         f"slotflow-{__version__}.dist-info",
     }
-    assert "slotflow = slotflow.cli:main" in entries
+    assert "slotflow = slotflow.__main__:main" in entries
 
 
 @pytest.mark.slow
-def test_wheel_in_a_clean_environment(wheel: Path, environment: Path, tmp_path: Path) -> None:
+def test_wheel_in_a_clean_environment(environment: Path, tmp_path: Path) -> None:
     """Installed, not editable; run in a folder that knows nothing of the repository."""
-    binaries = environment / ("Scripts" if os.name == "nt" else "bin")
-    away = tmp_path / "away"
+    python_there, away = python_of(environment), tmp_path / "away"
     away.mkdir()
-    install = ["-m", "pip", "install", "--quiet", "--no-compile", wheel]
-    run(binaries / "python", *install, cwd=away, timeout=900)
-    found = json.loads(run(binaries / "python", "-c", USE, cwd=away, timeout=120))
+    found = json.loads(run(python_there, "-c", USE, cwd=away))
     assert Path(found["file"]).resolve().is_relative_to(environment.resolve())
     assert not [path for path in found["path"] if (away / path).resolve().is_relative_to(ROOT)]
     assert found["version"] == __version__
@@ -129,7 +184,12 @@ def test_wheel_in_a_clean_environment(wheel: Path, environment: Path, tmp_path: 
     assert found["shape"] == [200, found["k_map"], 3]
     assert found["rows"] == found["k_map"] >= 1
     assert found["finite"]
-    assert __version__ in run(binaries / "slotflow", "--version", cwd=away)
+    assert __version__ in run(python_there.with_name("slotflow"), "--version", cwd=away)
+
+    (link,) = environment.rglob("zuko-*.dist-info")  # the control: one that is missing is noticed
+    link.unlink()
+    with pytest.raises(AssertionError, match=r"slotflow .* requires zuko, which is not installed"):
+        pip(environment, "check")
 
 
 OPTIONAL = ("matplotlib", "corner", "pandas", "xarray", "h5netcdf", "h5py", "rich", "typer")

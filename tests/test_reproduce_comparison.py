@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from oracle_helpers import Oracle
 from scipy.stats import norm
 from statistics_helpers import assert_within
-from test_evaluate import Oracle
 
 from slotflow import SlotFlow
 from slotflow.evaluate.sets import GRIDS

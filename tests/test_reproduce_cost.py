@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 import math
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +42,12 @@ def row(rows: list[Comparison], measure: str) -> Comparison:
 # --- memory and time -----------------------------------------------------------------------------
 
 
+def hand_back() -> None:
+    """Gives freed memory back to the system: what other tests have left would serve without growing the process."""
+    with suppress(AttributeError):  # only glibc keeps it, and has this function
+        ctypes.CDLL(None).malloc_trim(0)
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the mark cannot be put back")
 def test_tensors_are_in_the_process_but_not_in_pythons_allocator() -> None:
     def tensor() -> None:
@@ -49,6 +57,7 @@ def test_tensors_are_in_the_process_but_not_in_pythons_allocator() -> None:
         np.ones(SIZE // 8)
 
     for call in (tensor, array):
+        hand_back()
         before, peak = process_peak(call)
         assert peak - before == pytest.approx(SIZE, rel=0.1)
     assert python_peak(array) == pytest.approx(SIZE, rel=0.01)
@@ -112,8 +121,12 @@ def test_cost_without_eryn(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> N
         # The weights alone take 20 MB; Python's allocator hardly sees the answer.
         assert found["process_peak"] > found["process_before"] > 1e8 > found["python_peak"]
         assert 0.9 * WANTED < found["by_k"][0]["effective"] <= WANTED
-    forward, drawn = (data["methods"]["network"][key] for key in ("forward", "by_k"))
-    assert forward[-1]["seconds"] < 2 * drawn[-1]["seconds"]
+    # The fastest of three times each: whatever runs beside this test slows some of them down.
+    forward, drawn = (
+        min(entry["seconds"] for entry in data["methods"]["network"][key])
+        for key in ("forward", "by_k")
+    )
+    assert forward < 2 * drawn
     assert row(rows, "network, no draw, K = 10 [ms]").paper == "13.60"
     save_figure(COST.plot(data), tmp_path / "cost.png")
 

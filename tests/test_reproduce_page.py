@@ -12,13 +12,14 @@ from typing import Any
 
 import pytest
 from browser_helpers import needs_browser, open_page
+from matplotlib.text import Text
 
 from slotflow.plots.style import save_figure
 from slotflow.reproduce import RESULTS, Bench, Comparison, Settings
 from slotflow.reproduce.html_page import write_html
 from slotflow.reproduce.markdown_page import render_markdown
 from slotflow.reproduce.page import command, tally, verdict
-from slotflow.reproduce.records import collect
+from slotflow.reproduce.records import collect, read_record, write_record
 from slotflow.reproduce.runner import made_by
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -175,3 +176,35 @@ def test_the_page_of_results_is_up_to_date(render: ModuleType) -> None:
     if groups:
         text = render.RESULTS_PAGE.read_text("utf-8")
         assert text == render_markdown(groups, render.RESULTS_PAGE), "run python docs/render.py"
+
+
+def test_files_of_results_have_few_lines(render: ModuleType, tmp_path: Path) -> None:
+    """A line for each row and group of numbers, the same numbers as before, and those of the docs are written so."""
+    record = {
+        "name": "a",
+        "made": {},
+        "facts": {"b": "π"},
+        "rows": [{"c": 1}, {}],
+        "data": {"d": [1, 2]},
+    }
+    write_record(tmp_path / "a.json", record)
+    text = (tmp_path / "a.json").read_text("utf-8")
+    assert json.loads(text) == record == read_record(tmp_path / "a.json")
+    assert text.splitlines()[4:7] == ['"rows": [', '{"c": 1},', "{}"] and '"d": [1, 2]\n' in text
+    for path in render.RESULTS_FOLDER.rglob("*.json"):
+        write_record(tmp_path / "again.json", json.loads(path.read_text("utf-8")))
+        assert (tmp_path / "again.json").read_bytes() == path.read_bytes(), path
+
+
+def test_powers_and_indices_of_pictures_are_set_as_maths(render: ModuleType) -> None:
+    """No label of a result's picture shows the signs of mathematics; widths far from the bound are on a log scale."""
+    scales = {}
+    for record in (record for group in render.collected() for record in group):
+        if record.result.name not in ("dataset", "scaling"):
+            continue
+        figure = record.result.plot(record.content["data"])
+        words = [text.get_text() for text in figure.findobj(Text)]
+        assert any("$" in text for text in words)
+        assert not [text for text in words if set("^_") & set(re.sub(r"\$.*?\$", "", text))]
+        scales[record.result.name, record.model] = figure.axes[-1].get_yscale()
+    assert scales["scaling", "zoom"] == "linear" and scales["scaling", "paper"] == "log"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
 
@@ -67,15 +66,6 @@ TRAIN = TrainConfig(
     checkpoint_minutes=0.0,
 )
 CONFIG = Config(MODEL, LOSS, MIXTURE, TRAIN)
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    """Sums in the same order everywhere."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 def objective(seed: int, rough: float = 0.05) -> ZoomLoss:

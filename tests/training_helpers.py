@@ -16,10 +16,22 @@ from torch import Tensor
 from slotflow.checkpoint import load_training
 from slotflow.config import Config
 
-__all__ = ["ENVIRONMENT", "metrics", "python", "same_training", "tiny", "write_config"]
+__all__ = [
+    "ENVIRONMENT",
+    "PATIENCE",
+    "metrics",
+    "python",
+    "rates",
+    "same_tensors",
+    "same_training",
+    "tiny",
+    "write_config",
+]
 
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "MPLBACKEND": "Agg"}
 """For child processes: one thread, so that they compute the same bits as the tests."""
+PATIENCE = 300.0
+"""Seconds after which a child process counts as stuck: a busy machine is slow."""
 TIMING = ("seconds", "signals_per_second")
 """Entries of the metrics that depend on the machine's speed."""
 
@@ -47,6 +59,11 @@ def metrics(folder: Path, split: str | None = None) -> list[dict[str, Any]]:
     ]
 
 
+def rates(folder: Path) -> list[float]:
+    """Learning rate of each logged step."""
+    return [line["lr"] for line in metrics(folder, "train")]
+
+
 def same_training(a: Path, b: Path) -> bool:
     """Whether two folders hold the same loss curve, weights, averages, optimizer, schedule and random state."""
     (parts_a, state_a), (parts_b, state_b) = (
@@ -70,7 +87,7 @@ def write_config(config: Config, path: Path) -> Path:
 
 
 def python(
-    *arguments: object, timeout: float = 60, **options: Any
+    *arguments: object, timeout: float = PATIENCE, **options: Any
 ) -> subprocess.CompletedProcess[str]:
     """Runs this interpreter with arguments; output is captured, a failure is the caller's to judge."""
     command = [sys.executable, *map(str, arguments)]

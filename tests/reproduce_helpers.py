@@ -1,0 +1,29 @@
+"""Small benches for the tests of the reproduction, and what to read off their results."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from slotflow import Simulation
+from slotflow.evaluate.sets import SignalSet, batches
+from slotflow.reproduce import RESULTS, Bench, Comparison, Settings
+
+__all__ = ["bench", "row", "simulated"]
+
+
+def bench(model: Any, seed: int, n: int, draws: int = 100, repeats: int = 20) -> Bench:
+    """A bench that asks the network alone."""
+    return Bench(model, Settings(n, draws, repeats, seed % 2**20, "network"))
+
+
+def row(name: str, data: dict[str, Any], measure: str) -> Comparison:
+    """The one row of a result that is about a measure."""
+    (found,) = [r for r in RESULTS[name].compare(data) if r.measure == measure]
+    return found
+
+
+def simulated(signals: SignalSet, n: int, seed: int) -> list[Simulation]:
+    """One batch of n signals of a set, in a list of one."""
+    return list(batches(signals, n, n, seed % 2**20, torch.device("cpu")))

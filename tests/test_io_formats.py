@@ -43,6 +43,241 @@ def rows(times: object, delimiter: str = ",") -> str:
     return "".join(f"{t}{delimiter}{x}\n" for t, x in zip(times, X, strict=False))  # type: ignore[call-overload]
 
 
+# --- Text tables as instruments and spreadsheets write them ---------------------------------------
+
+TABLES = {
+    "a comment that names the columns": "# time [ms], voltage [mV]\n" + rows(1e3 * T),
+    "a comment with white space between": "# time (ms)  voltage (mV)\n" + rows(1e3 * T, " "),
+    "a header with white space between": "Time (ms) Voltage (mV)\n" + rows(1e3 * T, " "),
+    "a preamble": "Device: 7\nOperator: me, myself\n\ntime [ms],x [mV]\n" + rows(1e3 * T),
+    "settings of the table's width": "Step,250,ms\nRecords,6\nt/ms,a [V],x [mV]\n"
+    + "".join(f"{1e3 * t},7,{x}\n" for t, x in zip(T, X, strict=True)),
+    "settings padded to its width": "Operator,me,\nt/ms,a [V],x [mV]\n"
+    + "".join(f"{1e3 * t},7,{x}\n" for t, x in zip(T, X, strict=True)),
+    "a note to spreadsheets": "sep=;\ntime [ms];x [mV]\n" + rows(1e3 * T, ";").replace(".", ","),
+    "tabs and decimal commas": "time [ms]\tx [mV]\n" + rows(1e3 * T, "\t").replace(".", ","),
+    "white space and decimal commas": "t/ms x[mV]\n" + rows(1e3 * T + 0.5, "  ").replace(".", ","),
+    "a name twice": "t [ms],a,a,x [mV]\n"
+    + "".join(f"{1e3 * t},7,8,{x}\n" for t, x in zip(T, X, strict=True)),
+    "a column that stays empty": "t [ms],x [mV],remarks\n" + rows(1e3 * T).replace("\n", ",\n"),
+    "a column that counts": ",t [ms],x [mV]\n"
+    + "".join(f"{i},{1e3 * t},{x}\n" for i, (t, x) in enumerate(zip(T, X, strict=True))),
+}
+
+
+@pytest.mark.parametrize("name", list(TABLES))
+def test_headers_are_found(write: Write, name: str) -> None:
+    """Above all the unit of time, without which everything is wrong by a factor of a thousand."""
+    last = TABLES[name].splitlines()[-1].replace(";", ",").count(",") + 1
+    several = name.startswith(("settings", "a name"))
+    stream = read_stream(write("a.txt", TABLES[name]), column=last if several else None)
+    np.testing.assert_array_equal(stream.values, X)
+    assert (stream.dt, stream.unit) == (pytest.approx(0.25), "mV")
+    skipped = name.startswith(("a preamble", "settings"))
+    assert ("above the table skipped" in " ".join(stream.notes)) == skipped
+
+
+def test_rows_are_never_skipped(write: Write) -> None:
+    """What looks like data is data, and wrong if it does not fit."""
+    for text, message in {
+        "t,x\n0,1,2\n1,2\n2,3\n": "line 2: expected 2 column(s) as in line 3, received 3",
+        "t,x\n0,one\n1,2\n2,3\n": "line 2: expected a number, received 'one'",
+        "t,x\n0,1\n1,2\nt,x\n2,3\n": "line 4: expected a number, received",
+        "# t,x\n": "holds no data",
+    }.items():
+        with pytest.raises(ValueError, match=re.escape(message)):
+            read_stream(write("a.csv", text), column=None)
+
+
+def test_utf_16(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_bytes(("time [ms]\tx [µV]\n" + rows(1e3 * T, "\t")).encode("utf-16"))
+    stream = read_stream(tmp_path / "a.txt")
+    np.testing.assert_array_equal(stream.values, X)
+    assert (stream.dt, stream.unit) == (0.25, "µV")
+
+
+def test_missing_values_of_spreadsheets(write: Write) -> None:
+    """Also where the mark of a comment opens them."""
+    text = "".join("#N/A\n" if i == 2 else f"{x}\n" for i, x in enumerate(X))
+    with pytest.raises(ValueError, match="1 NaN or infinite of 6, the first at index 2"):
+        read_stream(write("a.csv", text), dt=0.25)
+
+
+def test_a_counter_is_no_time(write: Write) -> None:
+    path = write("a.csv", "sample,x\n" + rows(range(6)))
+    with pytest.raises(ValueError, match="neither; give the step"):
+        read_stream(path)
+    assert read_stream(path, dt=0.25).dt == 0.25
+
+
+def test_times_of_day(write: Write) -> None:
+    clock = [
+        "23:59:59.50",
+        "23:59:59.75",
+        "00:00:00.00",
+        "00:00:00.25",
+        "0:00:00.50",
+        "00:00:00.75",
+    ]
+    stream = read_stream(write("a.csv", "elapsed (h:m:s),x\n" + rows(clock)))
+    assert (stream.dt, stream.t_ref) == (0.25, 86399.5)
+    days = ["2024-03-01"] * 2 + ["2024-03-02"] * 4
+    two = "".join(f"{d};{c};{x}\n" for d, c, x in zip(days, clock, X, strict=True))
+    stream = read_stream(write("b.csv", "date;time;x\n" + two))
+    assert (stream.dt, print_date(stream.t_ref)) == (0.25, "2024-03-01T23:59:59.500000 UTC")
+    dotted = read_stream(
+        write("c.csv", "Datum;x\n" + rows([f"01.03.2024 12:00:0{i}" for i in range(6)], ";"))
+    )
+    assert (dotted.dt, print_date(dotted.t_ref)) == (1.0, "2024-03-01T12:00:00 UTC")
+    strokes = write("d.csv", "date,x\n" + rows([f"03/01/2024 12:00:0{i}" for i in range(6)]))
+    with pytest.raises(ValueError, match=r"line 2: expected a number or a date .* year first"):
+        read_stream(strokes)
+
+
+@pytest.mark.parametrize("unit", ["ms", "us", "ns"])
+def test_counts_since_1970_need_a_unit(write: Write, tmp_path: Path, unit: str) -> None:
+    """Taken as seconds, they would pass for a series of days."""
+    worth = unit_seconds(unit)
+    assert worth is not None
+    stamps = [round((1_700_000_000 + t) / worth) for t in T]
+    with pytest.raises(ValueError, match=f"looks like {unit} since 1970"):
+        read_stream(write("a.csv", "timestamp,x\n" + rows(stamps)))
+    stream = read_stream(tmp_path / "a.csv", time_unit=unit)
+    assert (stream.dt, stream.t_ref) == (pytest.approx(0.25), 1_700_000_000)
+    assert read_stream(tmp_path / "a.csv", time_unit="s").dt == pytest.approx(0.25 / worth)
+
+
+def test_nanoseconds_in_integers_are_exact(tmp_path: Path) -> None:
+    """A float64 of this size has steps of 256."""
+    np.savez(tmp_path / "a.npz", x=X, t=1_700_000_000_000_000_000 + 1000 * np.arange(6))
+    assert read_stream(tmp_path / "a.npz", time_unit="ns").dt == pytest.approx(1e-6, rel=1e-12)
+
+
+# --- Arrays ---------------------------------------------------------------------------------------
+
+
+def test_columns_of_arrays(tmp_path: Path) -> None:
+    """One column is a series, two are not a thousand signals."""
+    x = np.arange(50.0)
+    np.save(tmp_path / "column.npy", x[:, None])
+    np.savez(tmp_path / "column.npz", x=x[:, None], dt=0.5)
+    with h5py.File(tmp_path / "column.h5", "w") as file:
+        file["x"] = x[:, None]
+    for name in ("column.npy", "column.npz", "column.h5"):
+        (obs,) = read_observations(tmp_path / name, dt=0.5)
+        np.testing.assert_array_equal(obs.long.values, x)
+    np.save(tmp_path / "two.npy", np.stack([x, x], 1))
+    with pytest.raises(ValueError, match=r"50 rows of 2 .* np\.savez\(file, t=a\[:, 0\]"):
+        read_observations(tmp_path / "two.npy", dt=0.5)
+    np.save(tmp_path / "three.npy", np.zeros((2, 3, 50)))
+    with pytest.raises(ValueError, match=r"received shape \(2, 3, 50\) .* write the part"):
+        read_observations(tmp_path / "three.npy", dt=0.5)
+    np.save(tmp_path / "rows.npy", np.zeros((3, 50)))
+    assert len(read_observations(tmp_path / "rows.npy", dt=0.5)) == 3
+
+
+def test_fields_of_tables(tmp_path: Path) -> None:
+    table = np.array(
+        list(zip(T, X, 2 * X, strict=True)), dtype=[("t", "f8"), ("x", "f8"), ("y", "f4")]
+    )
+    np.save(tmp_path / "a.npy", table)
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["obs/tdi"] = table
+    for name, prefix in (("a.npy", ""), ("a.h5", "obs/tdi/")):
+        stream = read_stream(tmp_path / name, dataset=f"{prefix}y")
+        np.testing.assert_array_equal(stream.values, 2 * X)
+        assert stream.dt == 0.25
+
+
+def test_words_and_single_numbers_are_no_series(tmp_path: Path) -> None:
+    np.savez(tmp_path / "a.npz", signal=X, gain=3.0, author="me")
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["strain/Strain"], file["meta/Detector"], file["meta/gain"] = X, "H1", 3.0
+    for name in ("a.npz", "a.h5"):
+        np.testing.assert_array_equal(read_stream(tmp_path / name, dt=0.25).values, X)
+    h5py.File(tmp_path / "none.h5", "w").close()
+    with pytest.raises(ValueError, match="holds no data sets"):
+        read_stream(tmp_path / "none.h5")
+
+
+@pytest.mark.parametrize("name", ["fs", "sample_rate", "sampling_rate", "samplerate"])
+def test_sampling_rates(tmp_path: Path, name: str) -> None:
+    """Beside a series or in its attributes, in samples per second; a step must agree."""
+    np.savez(tmp_path / "a.npz", voltage=X, **{name: 4})
+    assert read_stream(tmp_path / "a.npz").dt == 0.25
+    assert read_stream(tmp_path / "a.npz", dt=0.25).dt == 0.25
+    with pytest.raises(
+        ValueError, match=rf"0\.5 s \(dt as given\) and 0\.25 s \(the rate '{name}'"
+    ):
+        read_stream(tmp_path / "a.npz", dt=0.5)
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["run/x"], file["run/y"] = X, X
+        file["run/x"].attrs[name] = 4.0
+    assert read_stream(tmp_path / "a.h5", dataset="run/x").dt == 0.25
+    with pytest.raises(ValueError, match="received neither"):
+        read_stream(tmp_path / "a.h5", dataset="run/y")
+    xr.Dataset({"x": ("n", X)}, attrs={name: 4.0}).to_netcdf(tmp_path / "a.nc", engine="h5netcdf")
+    assert read_stream(tmp_path / "a.nc").dt == 0.25
+    np.savez(tmp_path / "a.npz", voltage=X, **{name: 0.0})
+    with pytest.raises(ValueError, match=f"above 0 as '{name}', received 0"):
+        read_stream(tmp_path / "a.npz")
+
+
+def test_strain_files_of_gravitational_wave_detectors(tmp_path: Path) -> None:
+    """Step and start are attributes of the data set."""
+    with h5py.File(tmp_path / "a.hdf5", "w") as file:
+        file["strain/Strain"] = X
+        file["strain/Strain"].attrs.update({"Xspacing": 2.0**-12, "Xstart": 1126259446})
+        file["quality/simple/DQmask"] = np.ones(2)
+    found = read_stream(tmp_path / "a.hdf5", dataset="strain/Strain")
+    assert found.dt == 2.0**-12 and found.t_ref == 1126259446 and found.t0 == 0
+
+
+def test_time_stamps_by_name(tmp_path: Path, write: Write) -> None:
+    """Any array may hold them, and none need to."""
+    np.savez(tmp_path / "a.npz", x=X, t=T**2, clock=T)
+    with pytest.raises(ValueError, match="evenly spaced"):
+        read_stream(tmp_path / "a.npz", dataset="x")
+    assert read_stream(tmp_path / "a.npz", dataset="x", time="clock").dt == 0.25
+    assert read_stream(tmp_path / "a.npz", dt=0.5, dataset="x", time="none").dt == 0.5
+    with pytest.raises(ValueError, match="one of 'x', 't', 'clock', or 'none', received 'y'"):
+        read_stream(tmp_path / "a.npz", dataset="x", time="y")
+    path = write("a.csv", rows(T**2))
+    assert read_stream(path, dt=0.25, time="none").n == 6
+    path = write("b.csv", "".join(f"{x},{t}\n" for t, x in zip(T, X, strict=True)))
+    found = read_stream(path, time=2)
+    assert found.dt == 0.25
+    np.testing.assert_array_equal(found.values, X)
+    (obs,) = read_observations(path, short_path=path, time="2")
+    assert obs.short is not None and obs.short.dt == 0.25
+
+
+def test_errors_name_the_flag(tmp_path: Path, write: Write) -> None:
+    long, short = write("a.csv", "x\n1\n2\n"), write("b.csv", "x\n3\n4\n")
+    with pytest.raises(ValueError, match=r"b\.csv: .*dt_short \(on the command line --dt-short\)"):
+        read_observations(long, 0.5, short)
+    np.savez(tmp_path / "a.npz", a=X, b=X)
+    with pytest.raises(ValueError, match=r"with dataset \(on the command line --dataset\)"):
+        read_stream(tmp_path / "a.npz", 0.5)
+    path = write("c.csv", "time,a,b\n0,1,2\n1,1,2\n2,3,4\n")
+    with pytest.raises(ValueError, match=r"with column \(on the command line --column\)"):
+        read_stream(path)
+    with pytest.raises(ValueError, match=r"'c'; name one of them .*--column"):
+        read_stream(path, column="c")
+    with pytest.raises(ValueError, match=r"if 'time' holds no times, .*--time none.*--column"):
+        read_stream(path, 0.5, column="a")
+
+
+def test_advice_for_other_formats(write: Write) -> None:
+    for name, advice in {
+        "a.xlsx": "save the sheet as CSV",
+        "a.csv.gz": "unpack it",
+        "a": "no ending; a text table may be renamed",
+    }.items():
+        with pytest.raises(ValueError, match=advice):
+            read_stream(write(name, "1,2"))
+
+
 # --- WAV ------------------------------------------------------------------------------------------
 
 
@@ -225,6 +460,14 @@ def test_observation_read(tmp_path: Path, write: Write) -> None:
 )
 def test_units_in_headers(header: str, unit: str | None) -> None:
     assert header_unit(header, of_time=True) == unit
+
+
+@pytest.mark.parametrize(
+    ("header", "unit"),
+    [("BJD_TDB", "BJD"), ("BJD - 2457000", "BJD"), ("year", "year"), ("seconds ago", None)],
+)
+def test_units_in_the_first_word(header: str, unit: str | None) -> None:
+    assert header_unit(header, True) == unit
 
 
 def test_units_of_time() -> None:

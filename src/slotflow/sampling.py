@@ -46,7 +46,10 @@ def even_step(t: NDArray[np.float64], resolution: float = 0.0) -> float:
         f"{steps.min():.6g} to {steps.max():.6g} s (largest deviation {jitter:.2%} of the mean step {dt:.6g} s)"
     )
     if (places := missing_stamps(t, resolution)) is None:
-        raise ValueError(f"{found}; resample the series onto an even grid first.")
+        raise ValueError(
+            f"{found}; resample the series onto an even grid first, or, if the samples are even and the stamps are not "
+            "exact, leave them aside: time='none' with dt (on the command line --time none --dt SECONDS)."
+        )
     gaps = np.flatnonzero(np.diff(places) > 1)
     where = ", ".join(f"{i} (t = {t[i]:.9g} s)" for i in gaps[:SHOWN])
     raise ValueError(
@@ -77,7 +80,9 @@ def missing_stamps(t: NDArray[np.float64], resolution: float = 0.0) -> NDArray[n
 def check_times(t: NDArray[np.float64]) -> None:
     """Refuses time stamps (n,) that are too few, missing or not in order."""
     if t.size < 2:
-        raise ValueError("a time column needs at least 2 samples; give dt for a single one.")
+        raise ValueError(
+            "expected at least 2 time stamps, received 1: one sample is no series; check the file, or record more."
+        )
     if not np.isfinite(t).all():
         raise ValueError(
             f"times must be finite, received {int((~np.isfinite(t)).sum())} missing of {t.size}, the first at "
@@ -88,7 +93,8 @@ def check_times(t: NDArray[np.float64]) -> None:
         i = int(np.argmax(steps <= 0))
         raise ValueError(
             f"times must increase, but sample {i + 1} is at {t[i + 1]:.9g} s after {t[i]:.9g} s; "
-            "sort the series and remove repeated stamps."
+            "sort the series and remove repeated stamps; if they repeat for want of digits, leave them out and give "
+            "dt (on the command line --dt)."
         )
 
 

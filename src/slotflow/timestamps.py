@@ -15,14 +15,19 @@ from numpy.typing import NDArray
 
 __all__ = [
     "AUXILIARY",
+    "RATES",
+    "STARTS",
+    "STEPS",
     "TIME_HEADER",
     "Stamps",
     "header_unit",
     "join_dates",
+    "parse_clock",
     "parse_date",
     "print_date",
     "to_seconds",
     "unit_seconds",
+    "unwrap_clock",
 ]
 
 Array = NDArray[Any]
@@ -34,18 +39,26 @@ UNITS = {
     1.0: "s sec secs second seconds",
     60.0: "min mins minute minutes",
     3600.0: "h hr hrs hour hours",
-    86400.0: "d day days jd mjd bjd hjd",
+    86400.0: "d day days jd mjd bjd hjd btjd bkjd rjd tjd",
+    604800.0: "week weeks",
+    31557600.0: "yr yrs year years",
 }
-"""Seconds in each unit of time, and how it is written."""
+"""Seconds in each unit of time, and how it is written; a year is 365.25 days."""
 KNOWN = {name: seconds for seconds, names in UNITS.items() for name in names.split()}
 WORDS = {name for name in KNOWN if len(name) > 2 or name in ("ns", "us", "µs", "ms", "jd")}
 """Units that are told from other words by themselves; d, h and s are not."""
 
-AUXILIARY = re.compile(r"(dt|t0|times?|t|k|theta|sigma|snr_db)(_long|_short)?$")
+STEPS, RATES = ("dt", "Xspacing"), ("fs", "sample_rate", "sampling_rate", "samplerate")
+"""Names of a series' step in seconds, and of its samples per second."""
+STARTS = ("t0", "Xstart")
+"""Names of the time of its first sample in seconds."""
+AUXILIARY = re.compile(
+    rf"({'|'.join(STEPS + RATES + STARTS)}|times?|t|k|theta|sigma|snr_db)(_long|_short)?$"
+)
 """Names of arrays that belong to a series or to the truth behind it."""
 TIME_HEADER = re.compile(
     r"(times?|timestamps?|date|datetime|elapsed|epoch|seconds?|secs?|(milli|micro|nano)seconds?|"
-    r"minutes?|hours?|days?|[bhm]?jd)(?![a-z])|(t|ms|us|[µμ]s|ns)(_[a-zµμ]+$|\s*[\[(/].*)?$",
+    r"minutes?|hours?|days?|weeks?|years?|(b|h|m|r|t|bt|bk)?jd)(?![a-z])|(t|ms|us|[µμ]s|ns)(_[a-zµμ]+$|\s*[\[(/].*)?$",
     re.IGNORECASE,
 )
 """Headers of a column of time stamps, with or without a unit."""
@@ -56,7 +69,13 @@ DATE = re.compile(
     re.ASCII,
 )
 SPLIT_DATE = re.compile(r"(\d{4}[-/]\d{1,2}[-/]\d{1,2})[ \t]+(?=\d{1,2}:\d{1,2})", re.ASCII)
+DOTTED = re.compile(r"^\s*(\d{1,2})\.(\d{1,2})\.(\d{4})", re.ASCII)
+"""Day, month and year with dots, which is read in one way only; with strokes, it is not."""
+CLOCK = re.compile(r"(\d{1,3}):([0-5]?\d)(?::([0-5]?\d)(?:[.,](\d{1,18}))?)?$", re.ASCII)
+DAY = 86400.0
 BILLION = 10**9
+COUNTED = {"ns": 1e18, "us": 1e15, "ms": 1e12}
+"""Units, and the smallest number that is more likely a time since 1970 in this unit than one in seconds."""
 
 
 class Stamps(NamedTuple):
@@ -94,20 +113,37 @@ def header_unit(header: str, of_time: bool = False) -> str | None:
     words = re.split(r"[_\s]+", header.strip())
     if len(words) > 1 and unit_seconds(words[-1]) is not None:
         return words[-1]
-    return header if header.strip().lower().replace("μ", "µ") in WORDS else None
+    known = words[0].lower().replace("μ", "µ") in WORDS and (
+        len(words) == 1 or words[0][-1] in "dD"
+    )
+    return words[0] if known else None  # the days of BJD_TDB and of BJD - 2457000
 
 
 def join_dates(line: str) -> str:
     """Writes a date and the time of day after it as one field, so that white space may separate columns."""
-    return SPLIT_DATE.sub(r"\1T", line)
+    return SPLIT_DATE.sub(r"\1T", DOTTED.sub(r"\3-\2-\1", line))
+
+
+def parse_clock(text: str) -> float | None:
+    """Seconds since midnight of a time of day such as ``12:00:00.5``, or None if it is none."""
+    found = CLOCK.match(text.strip())
+    if found is None:
+        return None
+    hour, minute, second, fraction = (part or "0" for part in found.groups())
+    return 60.0 * (60 * int(hour) + int(minute)) + float(f"{second}.{fraction}")
+
+
+def unwrap_clock(seconds: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Times of day (n,) counted on over midnight."""
+    return seconds + DAY * np.concatenate([[0], np.cumsum(np.diff(seconds) < -DAY / 2)])
 
 
 def parse_date(text: str) -> int | None:
     """Nanoseconds since 1970 began of a date such as ``2024-03-01T12:00:00.5Z``, or None if it is none.
 
-    Dates without a time zone are taken as UTC.
+    Day, month and year may stand with dots, 01.03.2024. Dates without a time zone are taken as UTC.
     """
-    found = DATE.match(text.strip())
+    found = DATE.match(DOTTED.sub(r"\3-\2-\1", text.strip()))
     if found is None:
         return None
     year, month, day, hour, minute, second = (int(part or 0) for part in found.groups()[:6])
@@ -157,10 +193,22 @@ def to_seconds(stamps: Array, unit: str | None = None, resolution: float = 0.0) 
     worth, epoch = unit_seconds(name), parse_date(reference)
     if worth is None or (since and epoch is None):
         raise ValueError(
-            f"expected time stamps in one of the units ns, us, ms, s, min, h, d (or one of them since a date), "
+            f"expected time stamps in one of the units ns, us, ms, s, min, h, d, yr (or one of them since a date), "
             f"received {unit!r}; state the unit with time_unit (on the command line --time-unit)."
+        )
+    start = float(stamps[0])
+    likely = next((name for name, least in COUNTED.items() if abs(start) >= least), None)
+    if unit is None and likely is not None:
+        raise ValueError(
+            f"expected time stamps in seconds, since no unit is stated, received {start:.6g} as the first one, which "
+            f"looks like {likely} since 1970; state the unit with time_unit={likely!r}, or 's' if it is that (on the "
+            f"command line --time-unit {likely})."
         )
     raw = stamps.astype(np.float64)
     rounding = 2 * float(np.spacing(np.abs(raw).max()))
-    start = float(raw[0]) * worth + (epoch or 0) / BILLION
-    return Stamps((raw - raw[0]) * worth, start, max(resolution, rounding) * worth, bool(since))
+    after = raw - raw[0]
+    if stamps.dtype.kind in "iu" and np.abs(raw).max() < 2**62:  # exact: nanoseconds since 1970
+        ticks = stamps.astype(np.int64)
+        after, rounding = (ticks - ticks[0]).astype(np.float64), 0.0
+    first = start * worth + (epoch or 0) / BILLION
+    return Stamps(after * worth, first, max(resolution, rounding) * worth, bool(since))

@@ -46,17 +46,20 @@ SUFFIXES = TEXT + NUMPY + HDF5 + NETCDF + WAV
 
 
 @contextmanager
-def open_table(path: PathLike, untimed: bool = False) -> Iterator[Table]:
+def open_table(
+    path: PathLike, untimed: bool = False, time: str | int | None = None
+) -> Iterator[Table]:
     """Opens a file of any known format.
 
     Args:
         path: The file; its suffix tells the format. ``-`` is a text table on standard input.
         untimed: Do not take the first column of a text table without headers for time stamps.
+        time: Which column of a text table holds them; see :func:`slotflow.formats.text.text_table`.
 
     Yields:
         The table, which may be used until the block ends. A ValueError raised meanwhile gets the file's name.
     """
-    with naming(path), open_plain(path, untimed) as table:
+    with naming(path), open_plain(path, untimed, time) as table:
         yield table
 
 
@@ -74,10 +77,12 @@ def file_name(path: PathLike) -> str:
     return "standard input" if os.fspath(path) == STANDARD_INPUT else os.fspath(path)
 
 
-def open_plain(path: PathLike, untimed: bool = False) -> AbstractContextManager[Table]:
+def open_plain(
+    path: PathLike, untimed: bool = False, time: str | int | None = None
+) -> AbstractContextManager[Table]:
     """As `open_table`, but errors do not name the file."""
     if os.fspath(path) == STANDARD_INPUT:
-        return nullcontext(text_table(sys.stdin.buffer.read(), untimed))
+        return nullcontext(text_table(sys.stdin.buffer.read(), untimed, time))
     path = Path(path)
     suffix = path.suffix.lower()
     if not path.exists():
@@ -87,18 +92,27 @@ def open_plain(path: PathLike, untimed: bool = False) -> AbstractContextManager[
     if suffix not in SUFFIXES:
         raise ValueError(
             f"expected a file that ends in one of {' '.join(SUFFIXES)}, received "
-            f"{suffix or 'no ending'!r}; convert or rename it."
+            f"{repr(suffix) if suffix else 'no ending'}; {_advice(suffix)}."
         )
     with path.open("rb") as file:  # a file that may not be read is an OSError here, with its reason
         if not file.read(1):
             raise ValueError("the file is empty; expected at least one sample.")
     if suffix in TEXT:
-        return nullcontext(text_table(path.read_bytes(), untimed))
+        return nullcontext(text_table(path.read_bytes(), untimed, time))
     if suffix in WAV:
         return nullcontext(wav_table(path))
     if suffix in NETCDF:
         return netcdf_table(path)
     return numpy_table(path) if suffix in NUMPY else hdf5_table(path)
+
+
+def _advice(suffix: str) -> str:
+    """What to do with a file of another format."""
+    if suffix in (".xlsx", ".xls", ".ods"):
+        return "save the sheet as CSV"
+    if suffix in (".gz", ".bz2", ".xz", ".zip", ".zst"):
+        return "unpack it first"
+    return "a text table may be renamed to .csv; convert anything else"
 
 
 def find_files(patterns: Iterable[PathLike]) -> list[Path]:

@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from slotflow.formats.arrays import elsewhere, is_elsewhere
+from slotflow.formats.arrays import elsewhere, is_elsewhere, one_column
+from slotflow.formats.hdf5 import check_file
 from slotflow.tables import Array, Rows, Table, as_text, check_size, foreign
 from slotflow.timestamps import AUXILIARY, TIME_HEADER, unit_seconds
 
@@ -28,6 +29,7 @@ def netcdf_table(path: Path) -> Iterator[Table]:
     with path.open("rb") as file:
         classic = file.read(3) == b"CDF"
     if not classic:
+        check_file(path)
         _check_links(path)
     with foreign("NetCDF"):
         dataset = xr.open_dataset(
@@ -59,7 +61,7 @@ def netcdf_table(path: Path) -> Iterator[Table]:
                 variable = dataset[name]
                 if name in times:
                     variable = variable.transpose(..., times[name])
-                return np.asarray(variable.values)
+                return one_column(np.asarray(variable.values))
 
         def slices(name: str) -> Rows | None:
             if name in attributes or len(dataset[name].shape) != 2 or not dataset[name].size:

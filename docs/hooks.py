@@ -17,7 +17,7 @@ from typing import Any
 
 import griffe
 
-__all__ = ["Formulas", "on_page_content", "on_page_markdown", "svg"]
+__all__ = ["Formulas", "on_page_content", "on_page_markdown", "raised", "svg"]
 
 DOCS = Path(__file__).resolve().parent
 FONT_SIZE = 16.0
@@ -38,6 +38,15 @@ RULES = (
     (r"&", ""),
 )
 """What matplotlib's mathtext writes differently from LaTeX, as patterns and replacements, applied in this order."""
+
+SCRIPTS = (
+    (r"\^\{([^{}]+)\}", "sup"),
+    (r"(?<=[\w)\]])\^([\w−])(?![\w.])", "sup"),
+    (r"(?<=\w)_\{([^{}]+)\}", "sub"),
+    (r"(?<=\b\w)_([a-z0-9]{1,5}|[A-Z])(?![\w(])", "sub"),
+    (r"(?<=\bΔf)_([a-z]{1,3})(?![\w(])", "sub"),
+)
+"""Exponents and indices of running text, as patterns of what is to be set and HTML tags."""
 
 
 @cache
@@ -72,7 +81,21 @@ def on_page_content(content: str, **_: Any) -> str:
         formulas = html.unescape(match[1]).split(r"\\")
         return "".join(f'<p style="margin-left:1.5em">{svg(formula)}</p>' for formula in formulas)
 
-    return block.sub(lines, content)
+    return raised(block.sub(lines, content))
+
+
+def raised(content: str) -> str:
+    """Sets exponents and indices in running text, such as s^2, e^{2πift}, f_hi and K_max; code and formulas stay."""
+
+    def set_text(part: str) -> str:
+        for pattern, tag in SCRIPTS:
+            part = re.sub(pattern, rf"<{tag}>\1</{tag}>", part)
+        return part
+
+    parts = re.split(
+        r"(<(?:code|pre|svg)\b.*?</(?:code|pre|svg)>|<[^>]+>)", content, flags=re.DOTALL
+    )
+    return "".join(part if i % 2 else set_text(part) for i, part in enumerate(parts))
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
@@ -88,7 +111,7 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
 
 
 class Formulas(griffe.Extension):
-    """Rewrites ``.. math::`` in docstrings to ``$$ … $$`` and ``Example::`` to a code block's introduction."""
+    """Rewrites what Markdown does not know in docstrings: ``.. math::``, tables ruled with ``===``, ``Example::``."""
 
     def on_instance(self, *, obj: griffe.Object | griffe.Alias, **_: Any) -> None:
         """Looks at every module, class and function that griffe has read."""
@@ -100,6 +123,7 @@ class Formulas(griffe.Extension):
             obj.docstring.value,
             flags=re.M | re.S,
         )
+        text = re.sub(r"^( *)=+(?: +=+)+\n(.*?)\n\1=+(?: +=+)+$", _ruled, text, flags=re.M | re.S)
         text = re.sub(r":(?:func|class|mod|meth):`~?([^`]+)`", r"`\1`", text)
         obj.docstring.value = re.sub(r"(?<=\S)::$", ":", text, flags=re.M)
 
@@ -108,3 +132,11 @@ def _display(match: re.Match[str]) -> str:
     """One directive as a formula of its own paragraph."""
     body = " ".join(line.strip() for line in match[2].splitlines())
     return f"{match[1]}$${body}$$"
+
+
+def _ruled(match: re.Match[str]) -> str:
+    """A table without headings, whose columns are two spaces or more apart."""
+    rows = [re.split(r" {2,}", line.strip()) for line in match[2].splitlines()]
+    size = max(map(len, rows))
+    rows = [[""] * size, ["---"] * size, *(row + [""] * (size - len(row)) for row in rows)]
+    return "\n".join(f"{match[1]}| {' | '.join(row)} |" for row in rows)

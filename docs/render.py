@@ -1,6 +1,6 @@
 """Fills the tables of README.md and docs/ from the model's card and docs/data/, and draws the pictures beside them.
 
-    python docs/render.py                       # tables, docs/results.md, diagram, training curves and demo
+    python docs/render.py                       # tables, docs/results.md, and every picture from its numbers
     python docs/render.py --results results/    # the same after taking over what `slotflow reproduce` wrote
     python docs/render.py --check               # exit code 1 if a page is not what its numbers say
 
@@ -28,7 +28,7 @@ from diagram import draw  # noqa: E402
 
 from slotflow.cards import Card, embedded_card  # noqa: E402
 from slotflow.reproduce.markdown_page import render_markdown  # noqa: E402
-from slotflow.reproduce.records import collect  # noqa: E402
+from slotflow.reproduce.records import Record, collect  # noqa: E402
 from slotflow.reproduce.registry import RESULTS  # noqa: E402
 
 PAGES = ("README.md", "docs/model.md", "docs/exact.md")
@@ -139,7 +139,7 @@ def main() -> None:
     tables = dict(render_tables(embedded_card(MODEL)))
     pages = {ROOT / page: (ROOT / page).read_text(encoding="utf-8") for page in PAGES}
     wanted = {path: fill(text, tables) for path, text in pages.items()}
-    if groups := collect(RESULTS_FOLDER, list(RESULTS.values())):
+    if groups := collected():
         pages[RESULTS_PAGE] = (
             RESULTS_PAGE.read_text(encoding="utf-8") if RESULTS_PAGE.exists() else ""
         )
@@ -152,6 +152,11 @@ def main() -> None:
     for path in stale:
         path.write_text(wanted[path], encoding="utf-8")
     draw_pictures()
+
+
+def collected() -> list[list[Record]]:
+    """The results that docs/results/ holds."""
+    return collect(RESULTS_FOLDER, list(RESULTS.values()))
 
 
 def take_over(source: Path, folder: Path) -> None:
@@ -315,14 +320,14 @@ def measured(row: dict[str, Any]) -> bool:
 
 
 def draw_pictures() -> None:
-    """Diagram, training curves and demo."""
+    """Diagram, training curves, demo, and the pictures of docs/results/ from the numbers beside them."""
     from slotflow import SlotFlow, simulate
     from slotflow.cli.demo import SEED
     from slotflow.plots import plot_posterior, plot_training, save_figure
 
     images = ROOT / "docs" / "images"
     (images / "zoom.svg").write_text(draw(), encoding="utf-8")
-    for name in ("zoom", "paper"):
+    for name in ("zoom", "paper", "debug"):
         curve = plot_training(ROOT / "docs" / "data" / f"{name}-metrics.jsonl")
         save_figure(curve, images / f"{name}-training.png", dpi=110)
     model = SlotFlow.from_pretrained(MODEL)
@@ -332,6 +337,8 @@ def draw_pictures() -> None:
     figure = plot_posterior(post, sim.components(0), band=config.prior.frequency)
     save_figure(figure, images / "demo.png", dpi=110)
     save_figure(crowded(), images / "crowded.png", dpi=110)
+    for record in (record for group in collected() for record in group):
+        save_figure(record.result.plot(record.content["data"]), record.picture, dpi=110)
 
 
 if __name__ == "__main__":

@@ -60,6 +60,16 @@ def test_relabel_is_not_led_by_a_second_mode(seed: int) -> None:
     np.testing.assert_allclose(reference.frequency[:2], [2.55, 2.72], atol=1e-4)
 
 
+@pytest.mark.parametrize("bins", [2.5, 3.0, 4.5, 8.0])
+def test_relabel_leaves_alone_what_a_second_mode_jumps_over(bins: float, seed: int) -> None:
+    """A tone is below another one or above it, a few bins away: the other one stays the same component."""
+    theta = draws_around([2.7, 2.7 - bins * BIN], [1e-4] * 2, 1000, seed)
+    theta[:400, 1, 2] += 2.2 * bins * BIN
+    named, _, reference = relabel(theta, BIN)
+    assert (named[..., 0] == [2, 1]).all()
+    assert reference.width[1] < BIN < reference.width[0]
+
+
 @pytest.mark.parametrize("width", [1e-4, 0.02])
 def test_the_order_in_the_draws_does_not_matter(width: float, seed: int) -> None:
     theta = draws_around([2.70, 2.72, 2.9, 2.91], [width, 1e-4, 1e-4, 2e-3], 600, seed)

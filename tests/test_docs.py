@@ -83,6 +83,8 @@ def test_the_site_builds_and_its_links_lead_somewhere(tmp_path: Path) -> None:
     assert not {"render.py", "hooks.py", "zoom-metrics.jsonl"} & names  # scripts and data stay out
     method = (site / "method.html").read_text(encoding="utf-8")
     assert method.count('<svg role="img"') > 20 and ".. math::" not in method
+    words = re.sub(r"<(code|pre|svg)\b.*?</\1>|<[^>]+>", "", method, flags=re.S)
+    assert "====" not in words and "^{" not in words and "f<sub>hi</sub>" in method  # all are set
     reference = (site / "api.html").read_text(encoding="utf-8")
     for name in ("slotflow.SlotFlow.infer", "slotflow.Prior", "slotflow.Posterior.sample"):
         assert f'id="{name}"' in reference, name

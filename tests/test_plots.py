@@ -12,11 +12,13 @@ import numpy as np
 import pytest
 from posterior_helpers import PRIOR, TONES, gaussian_posterior, shuffled
 
-from slotflow import Posterior
+from slotflow import Observation, Posterior, Stream
 from slotflow.baselines.sampled import Draws
 from slotflow.plots import plot_corner, plot_posterior, plot_training, save_figure
-from slotflow.plots.components import _texts, draw_components, quantity, scale
+from slotflow.plots.components import draw_components
 from slotflow.plots.family import KINDS
+from slotflow.plots.panels import signal
+from slotflow.plots.units import clock, quantity, scale, texts, with_unit
 
 TRUTH = TONES
 
@@ -31,7 +33,7 @@ def gaussian(k: int, short: bool = True, prior: bool = True) -> Posterior:
     return post
 
 
-def texts(figure: Any) -> str:
+def words(figure: Any) -> str:
     """All text of a figure."""
     import matplotlib.text
 
@@ -46,7 +48,7 @@ def test_posterior(tmp_path: Path, k: int, with_truth: bool, prior: bool) -> Non
     post = gaussian(k, short=with_truth, prior=prior)
     figure = plot_posterior(post, TRUTH if with_truth else None)
     assert len(figure.axes) == 6
-    text = texts(figure)
+    text = words(figure)
     assert f"{k} component{'' if k == 1 else 's'} (probability 1.00)" in text
     assert ("true K" in text) == with_truth
     assert ("noise σ = 0.3" in text) == with_truth
@@ -103,12 +105,17 @@ def unit_of(ax: Any) -> float:
 )
 def test_values_keep_their_digits(value: float, sd: float, unit: str, text: str) -> None:
     """Two digits of the standard deviation and all of the value that it leaves, in a unit that fits."""
-    assert _texts(np.array([value]), np.array([sd]), unit) == [text]
+    assert texts(np.array([value]), np.array([sd]), unit) == [text]
 
 
 def test_one_unit_for_all_values() -> None:
-    found = _texts(np.array([9e-4, 3.2e-3]), np.array([1e-5, 2e-5]), "Hz")
+    found = texts(np.array([9e-4, 3.2e-3]), np.array([1e-5, 2e-5]), "Hz")
     assert found == ["0.900 ± 0.010 mHz", "3.200 ± 0.020 mHz"]
+    # The data's unit may have a prefix already.
+    assert texts(np.array([3e-5]), np.array([1e-6]), "mV", prefixed=False) == [
+        "(30.0 ± 1.0) × $10^{-6}$ mV"
+    ]
+    assert texts(np.array([3.0]), np.array([0.1]), "mV", prefixed=False) == ["3.00 ± 0.10 mV"]
 
 
 @pytest.mark.parametrize(
@@ -128,6 +135,53 @@ def test_scales(width: float, unit: str, factor: float, prefix: str) -> None:
     found = scale(width, unit)
     assert found == (pytest.approx(factor), prefix)
     assert quantity(31.7e-9, "Hz") == "31.7 nHz"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "title", "axis"),
+    [
+        (2.4e-4, "first 240 µs of 240 µs", "time [µs]"),
+        (0.5, "first 0.5 s of 0.5 s", "time [s]"),
+        (8.0e3, "first 8,000 s of 8,000 s", "time [s]"),
+        (3.6e4, "first 10 h of 10 h", "time [h]"),
+        (3.456e5, "first 4 d of 4 d", "time [d]"),
+    ],
+)
+def test_stretches_of_time_read_naturally(seconds: float, title: str, axis: str) -> None:
+    """No exponents in the title, and round numbers of the same unit on the axis."""
+    factor, unit = clock(seconds)
+    assert axis == with_unit("time", unit)
+    post = gaussian_posterior([1.0, 0.0, 0.0, 0.0], prior=None, short=False)
+    dt = seconds / 512
+    post.observation = Observation(Stream(post.observation.long.values, dt))
+    ax = post.plot("data", band=(1e-3 / dt, 1e-2 / dt)).axes[0]
+    assert ax.get_title(loc="left").endswith(title) and ax.get_xlabel() == axis
+    labels = [label.get_text().replace("−", "-") for label in ax.get_xticklabels()]
+    if factor != 1:
+        np.testing.assert_allclose([float(x) for x in labels], factor * ax.get_xticks(), rtol=1e-9)
+        assert max(len(x) for x in labels) <= 4
+
+
+def test_small_numbers_have_one_unit_on_each_axis() -> None:
+    """Microhertz and 1e-21: no offsets and no powers beside the axes; an epoch is named."""
+    tones = TONES * (1e-21, 1.0, 1e-5)
+    post = gaussian_posterior([0.0, 0.0, 0.0, 1.0], tones=tones, widths=[1e-23, 0.1, 1e-9])
+    post.prior, post.noise_std = None, 1e-21
+    values = signal(tones[None], 1e4 * np.arange(512.0))[0]
+    post.observation = Observation(Stream(values, 1e4, unit="strain", t_ref=1e9))
+    figure = post.plot()
+    data, spectrum, _, amplitude, phase, _ = figure.axes
+    assert data.get_ylabel() == "x(t) [$10^{-21}$ strain]"
+    assert data.get_xlabel() == "time since t = 1000000000 s [d]"
+    assert spectrum.get_ylabel() == "amplitude [$10^{-21}$ strain]"
+    assert spectrum.get_xlabel().startswith("frequency [µHz]")
+    assert amplitude.get_title(loc="left") == "Amplitude − median [$10^{-24}$ strain]"
+    assert phase.get_title(loc="left").startswith("Phase at t_ref")
+    assert "e-" not in words(figure) and "σ = 1.00 × 10⁻²¹ strain" in words(figure)
+    for ax in (data, spectrum):
+        assert all(len(t.get_text()) <= 5 for t in (*ax.get_xticklabels(), *ax.get_yticklabels()))
+    label = words(plot_corner(post, 1))
+    assert "$A_{1}$ [$10^{-24}$ strain]" in label or "$A_{1}$ [$10^{-21}$ strain]" in label
 
 
 def test_components_of_a_small_unit(seed: int) -> None:
@@ -192,7 +246,7 @@ def test_every_picture(tmp_path: Path, kind: str, k: int) -> None:
     figure = gaussian(k).plot(kind, tmp_path / "a.svg")
     assert (tmp_path / "a.svg").read_bytes().startswith(b"<?xml")
     assert len(figure.axes) == 36 or (kind, k) != ("corner", 2)
-    empty = "no component to show" in texts(figure)
+    empty = "no component to show" in words(figure)
     assert empty == (k == 0 and kind in ("overview", "components", "corner", "correlation"))
 
 
@@ -217,7 +271,7 @@ def test_upper_limit_in_the_spectrum() -> None:
     limit = quiet.upper_limit()
     assert limit is not None
     np.testing.assert_array_equal(lines[name].get_ydata(), limit.amplitude)
-    assert "upper limit" not in texts(gaussian(1).plot("spectrum"))
+    assert "upper limit" not in words(gaussian(1).plot("spectrum"))
 
 
 def test_existence_is_told_where_it_is_in_doubt() -> None:
@@ -240,11 +294,11 @@ def corner_means(figure: Any) -> list[float]:
 def test_corner_shows_the_parameters(seed: int) -> None:
     post = gaussian(3)
     figure = plot_corner(post, 2, truth=TRUTH)
-    assert len(figure.axes) == 9 and "truth" in texts(figure)
+    assert len(figure.axes) == 9 and "truth" in words(figure)
     means = corner_means(figure)
     assert means[0] == pytest.approx(TRUTH[1, 0], abs=0.02)
-    assert means[1] == pytest.approx(TRUTH[1, 1] - 2 * np.pi, abs=0.05)
-    assert "Hz" in texts(figure) and "$f_{2}$" in texts(figure)
+    assert means[1] == pytest.approx(TRUTH[1, 1], abs=0.05)  # within 0 to 2π, as in the tables
+    assert "Hz" in words(figure) and "$f_{2}$" in words(figure)
     assert len(plot_corner(post, parameters=["frequency"]).axes) == 9
     assert len(plot_corner(post, k=2, parameters=["amplitude"]).axes) == 4
 
@@ -255,7 +309,7 @@ def test_corner_of_two_methods_matches_their_components(seed: int) -> None:
     other = gaussian_posterior([0.0, 0.0, 0.0, 1.0], method="a sampler")
     other.slots = Draws(3, {3: shuffled(one.sample(2000, 3, seed), seed)}, {3: np.ones(2000)})
     figure = plot_corner(one, other=other, parameters=["amplitude"])
-    assert {"gaussian", "a sampler"} <= set(texts(figure).splitlines())
+    assert {"gaussian", "a sampler"} <= set(words(figure).splitlines())
     for i in range(3):
         patches = figure.axes[4 * i].patches
         assert len(patches) == 2
@@ -269,7 +323,7 @@ def test_corner_of_many_components_shows_frequencies() -> None:
     tones = np.stack([np.ones(5), np.zeros(5), np.linspace(2.55, 2.95, 5)], -1)
     post = gaussian_posterior([0.0] * 5 + [1.0], tones=tones, widths=[0.05, 0.1, 1e-4], prior=None)
     figure = plot_corner(post)
-    assert len(figure.axes) == 25 and r"\phi" not in texts(figure)
+    assert len(figure.axes) == 25 and r"\phi" not in words(figure)
 
 
 def test_residual_of_a_good_and_a_bad_fit() -> None:
@@ -279,7 +333,7 @@ def test_residual_of_a_good_and_a_bad_fit() -> None:
         figure = gaussian_posterior(
             np.eye(4)[k].tolist(), present=3, widths=[0.005, 0.005, 1e-4]
         ).plot("residual")
-        assert len(figure.axes) == 3 and "95 % of white noise" in texts(figure)
+        assert len(figure.axes) == 3 and "95 % of white noise" in words(figure)
         lines = {str(line.get_label()): line for line in figure.axes[-1].get_lines()}
         line = next(v for name, v in lines.items() if "highest peak" in name)
         heights.append(np.max(lines["residual"].get_ydata()) / line.get_ydata()[0])
@@ -287,14 +341,12 @@ def test_residual_of_a_good_and_a_bad_fit() -> None:
 
 
 def test_residual_of_a_long_series_is_drawn_in_pieces() -> None:
-    from slotflow import Observation, Stream
-
     post = gaussian_posterior([1.0, 0.0, 0.0, 0.0])
     values = 0.3 * np.random.default_rng(0).standard_normal(20_000)
     post.observation = Observation(Stream(values, 0.1))
     figure = post.plot("residual")
     assert len(figure.axes) == 2 and len(figure.axes[0].collections) == 1
-    assert "rms 1.0" in texts(figure) or "rms 0.99" in texts(figure)
+    assert "rms 1.0" in words(figure) or "rms 0.99" in words(figure)
 
 
 def test_correlation_matrix() -> None:
@@ -310,6 +362,15 @@ def test_many_values_of_k_are_cut_to_those_that_matter() -> None:
     post = gaussian_posterior(np.eye(61)[30].tolist(), tones=tones, present=0)
     ax = post.plot("k").axes[0]
     assert len(ax.patches) == 7 and ax.get_xlim()[0] > 20
+    post = gaussian_posterior(np.eye(19)[17].tolist(), tones=tones[:18], present=0)
+    ticks = post.plot("k").axes[0].get_xticks()
+    assert 17 in ticks and len(ticks) < 12  # the most probable one is named, and names keep apart
+
+
+def test_a_few_values_of_k_do_not_fill_the_panel() -> None:
+    post = gaussian_posterior([0.9, 0.1], tones=TRUTH[:1], present=0)
+    low, high = post.plot("k").axes[0].get_xlim()
+    assert low < 0 and high > 5
 
 
 def test_unknown_suffix_is_refused(tmp_path: Path) -> None:
@@ -350,7 +411,7 @@ def test_training_without_some_terms_or_with_a_cut_last_line(tmp_path: Path) -> 
     figure = plot_training(metrics(tmp_path / "a.jsonl", noise=False, tail='{"step": 1'))
     assert len(figure.axes[1].get_lines()) == 2
     (tmp_path / "b.jsonl").write_text('{"step": 1, "split": "train", "loss": NaN}\n')
-    assert "not recorded" in texts(plot_training(tmp_path / "b.jsonl"))
+    assert "not recorded" in words(plot_training(tmp_path / "b.jsonl"))
 
 
 @pytest.mark.parametrize(

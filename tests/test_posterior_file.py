@@ -193,6 +193,9 @@ def test_every_method(answers: dict[str, Posterior], name: str, tmp_path: Path) 
     before, after = post.summary(n=N, seed=2), read.summary(n=N)
     spread = before["frequency_sd"].to_numpy()
     assert (np.abs(after["frequency_median"] - before["frequency_median"]) < spread).all()
+    read.save(tmp_path / "b.nc", n=N, seed=2)
+    with xr.open_dataset(tmp_path / "a.nc") as a, xr.open_dataset(tmp_path / "b.nc") as b:
+        xr.testing.assert_identical(a.load(), b.load())
     read.plot()
 
 
@@ -277,6 +280,18 @@ def test_any_changed_byte_is_noticed(tmp_path: Path, seed: int) -> None:
             Posterior.load(path)
     path.write_bytes(content)
     assert Posterior.load(path).k_map == 3
+
+
+def test_damage_that_the_library_would_loop_on_is_met_first(tmp_path: Path) -> None:
+    """In a file without our checksum: the free rest of a block of objects is said to have no size."""
+    path = rewritten(tmp_path)
+    content = bytearray(path.read_bytes())
+    place = content.find(b"GCOL\x01")
+    assert place > 0
+    content[place + 16 : place + 32] = bytes(16)
+    path.write_bytes(bytes(content))
+    with pytest.raises(ValueError, match=r"a\.nc: .*an entry of an impossible size"):
+        Posterior.load(path)
 
 
 @pytest.mark.parametrize(

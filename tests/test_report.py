@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import math
 import re
 from html.parser import HTMLParser
 from pathlib import Path
@@ -25,6 +26,7 @@ from slotflow.loaded import LoadedPosterior
 from slotflow.posterior_file import read_dataset
 from slotflow.report import render_report, write_report
 from slotflow.report_sections import CITATION
+from slotflow.wording import evidence_words, ratio_words
 
 ROOT = Path(__file__).resolve().parents[1]
 ODD = '<script>alert(1)</script> & "it\'s" <img src=x onerror=alert(2)>'
@@ -206,6 +208,10 @@ def test_verdicts_and_tests_in_words(no_pictures: None) -> None:
     assert "not certain" in remedies(exact)[0]
     exact.k_probs = np.array([0.0, 0.0, 1.0, 0.0])
     assert remedies(exact) == ["Use it."]
+    short = Judged(base, Verdict("approximate", "the ESS per draw is 0.050, below 0.1"))
+    assert "--max-seconds" in remedies(short)[0]
+    short.method = "classical"  # more time or draws would not help
+    assert "--max-seconds" not in remedies(short)[0] and "slotflow infer" in remedies(short)[0]
     full = Judged(base, verdict)
     assert "Raise the largest K" not in " ".join(remedies(full))
     full.k_probs = np.array([0.0, 0.0, 0.0, 1.0])  # as many as the prior allows
@@ -264,25 +270,59 @@ def test_filled_samples_of_a_file_without_data(tmp_path: Path, no_pictures: None
 def test_of_a_file_without_draws(tmp_path: Path) -> None:
     gaussian_posterior([0.0, 1.0, 0.0, 0.0]).save(tmp_path / "p.nc", n=0)
     page = render_report(Posterior.load(tmp_path / "p.nc"))
-    assert "Verdict: " in page and page.count('class="missing"') > 3
+    assert "Verdict: " in page
+    assert "All pictures:" in page and page.count('class="missing"') == 2  # said once, not for each
     assert page.count("<img") == 1  # p(K | x) needs no draws
+    assert page.count("the file holds no draws") == 2 and "visited" not in page
 
 
-def test_of_a_wide_band(no_pictures: None) -> None:
+def test_evidence_in_words() -> None:
+    """A small error is not called none, a limit is marked, and minus signs are no hyphens."""
+    assert evidence_words(-5982.43, 0.021) == "−5982.43 ± 0.02"
+    assert evidence_words(-5982.43, 0.0) == "−5982.43 (standard error < 0.01)"
+    assert evidence_words(12.3, 0.006) == "12.30 ± 0.01"
+    assert evidence_words(12.3, math.inf) == "12.30"
+    assert ratio_words(-12.0, -2.0, 0.1) == "−10.0" and ratio_words(-2.0, -2.0, 0.1) == "+0.0"
+    assert ratio_words(-12.0, -2.0, math.inf) == "≲ −10.0"
+    assert ratio_words(-math.inf, -2.0, 0.1) == ratio_words(-2.0, -math.inf, 0.1) == ""
+
+
+def test_evidence_of_a_file(tmp_path: Path, no_pictures: None) -> None:
+    post = gaussian_posterior([0.1, 0.9, 0.0, 0.0])
+    post.save(tmp_path / "p.nc")
+    read = Posterior.load(tmp_path / "p.nc")
+    assert isinstance(read, LoadedPosterior) and "ln Z" not in render_report(read)
+    read.log_evidence = np.array([[-32.0, 0.1], [-20.0, 1e-5], [-50.0, math.inf], [-math.inf, 0]])
+    page = render_report(read)
+    assert "ln Z = −20.00 (standard error &lt; 0.01)." in page
+    assert ">−12.0<" in page and ">≲ −30.0<" in page
+
+
+def test_of_a_wide_band(tmp_path: Path, no_pictures: None) -> None:
     base = gaussian_posterior([0.0, 0.0, 1.0, 0.0], sigma=0.1)
     other = gaussian_posterior([0.0, 1.0, 0.0, 0.0], sigma=0.1)
     other.slots = GaussianSlots(TONES[[2, 0, 1]])
     reason = "a tone too many"
     parts = (
-        Window((2.5, 2.8), Judged(base, Verdict("exact", "fine")), TONES[:2]),
-        Window((2.8, 3.0), Judged(other, Verdict("misfit", reason)), TONES[2:]),
+        Window((2.5, 2.8), Judged(base, Verdict("exact", "fine")), TONES[:2], 0.05),
+        Window((2.8, 3.0), Judged(other, Verdict("misfit", reason)), TONES[2:], 0.05),
     )
-    page = render_report(BandPosterior(base.observation, PRIOR, parts))
+    post = BandPosterior(base.observation, PRIOR, parts)
+    page = render_report(post)
     table = page[page.index("Windows of the band") :]
     words = " ".join(Reader(table).text)
     assert "2.5–2.8 Hz" in words and "2.8–3 Hz" in words and reason in words
     assert "K = 0 to 3 in each window" in words and page.count("Component ") == 3
     assert "misfit" in page[: page.index("Windows of the band")]
+    post.save(tmp_path / "p.nc")
+    page = render_report(Posterior.load(tmp_path / "p.nc"))
+    table = page[page.index("Windows of the band") :]
+    cells = [text.strip() for text in Reader(table[: table.index("</table>")]).text if text.strip()]
+    assert cells[1:] == [
+        *("K", "verdict"),
+        *("2.5–2.8 Hz", "2", "exact"),
+        *("2.8–3 Hz", "1", "misfit"),
+    ]
 
 
 def test_pictures_that_cannot_be_drawn_are_named(no_pictures: None) -> None:

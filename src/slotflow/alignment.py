@@ -6,7 +6,8 @@ tones apart, and never at the order in which a draw lists them.
 
 **Reference.** Of the draws of one K (the most probable, unless told otherwise) the one that is most like the others
 gives each component's first frequency. Then, twice: match every draw to the reference and let g_j and s_j be the
-median and the spread, (q_84 − q_16)/2, of what was matched to component j.
+median and the spread, (q_84 − q_16)/2, of what was matched to component j. No width is known the first time: it is a
+bin for all, and pairs cost ln(1 + d²), so that the tones that stay in place are matched before one that jumps.
 
 Where the sorted frequencies of all draws keep to ranges that do not overlap, each within a bin, this is their order.
 
@@ -102,8 +103,8 @@ def relabel(draws: Array, resolution: float) -> tuple[Array, Labels, Reference]:
         return ranked, order, Reference(frequency, np.hypot(spread, pull))
     frequency, width = _typical(f, pull), np.full(k, GATE * pull)
     columns = np.tile(np.arange(k), (n, 1))
-    for _ in range(2):
-        labels = match(f, Reference(frequency, width), complete=True)
+    for first in (True, False):
+        labels = match(f, Reference(frequency, width), complete=True, robust=first)
         columns = np.argsort(labels, axis=1)
         frequency, spread = _places(np.take_along_axis(f, columns, 1))
         rising = np.argsort(frequency, kind="stable")
@@ -114,13 +115,16 @@ def relabel(draws: Array, resolution: float) -> tuple[Array, Labels, Reference]:
     return named, source, Reference(frequency, width)
 
 
-def match(frequency: Array, reference: Reference, *, complete: bool = False) -> Labels:
+def match(
+    frequency: Array, reference: Reference, *, complete: bool = False, robust: bool = False
+) -> Labels:
     """The component of the reference that each tone of the draws is.
 
     Args:
         frequency: Of K tones, (n, K), NaN where a draw has fewer.
         reference: J components.
         complete: Whether pairs beyond the gate count too, as long as there are components left.
+        robust: Whether far pairs cost little more than near ones, for widths that are a guess.
 
     Returns:
         (n, K); −1 for a tone that is none of them. No component occurs twice in a draw.
@@ -130,11 +134,11 @@ def match(frequency: Array, reference: Reference, *, complete: bool = False) -> 
     if n == 0 or k == 0 or size == 0:
         return np.full((n, k), -1, dtype=np.int64)
     step = max(1, CELLS // (k * size))
-    pieces = [_match(frequency[i : i + step], reference, complete) for i in range(0, n, step)]
-    return np.concatenate(pieces)
+    parts = (frequency[i : i + step] for i in range(0, n, step))
+    return np.concatenate([_match(part, reference, complete, robust) for part in parts])
 
 
-def _match(frequency: Array, reference: Reference, complete: bool) -> Labels:
+def _match(frequency: Array, reference: Reference, complete: bool, robust: bool) -> Labels:
     """The same of a few draws."""
     size = len(reference.frequency)
     labels = np.full(frequency.shape, -1, dtype=np.int64)
@@ -149,7 +153,7 @@ def _match(frequency: Array, reference: Reference, complete: bool) -> Labels:
     labels[rows, tones] = components
     # Else the cheapest ones, where all of them differ.
     rest = np.flatnonzero(~easy)
-    cost = _cost(distance[rest], reference.width)
+    cost = _cost(distance[rest], reference.width, robust)
     nearest = cost.argmin(2)  # (m, K)
     ranked = np.sort(nearest, axis=1)
     clear = np.all(np.diff(ranked, axis=1) != 0, axis=1) & np.all(inside[rest].any(2), axis=1)
@@ -250,11 +254,13 @@ def _further(
     return rank[labels], Reference(np.array(places)[rising], np.array(widths)[rising])
 
 
-def _cost(distance: Array, width: Array) -> Array:
+def _cost(distance: Array, width: Array, robust: bool) -> Array:
     """What pairs cost, (..., K, J): beyond the gate all the same but for a trace of the distance."""
-    spread = 2 * np.log(width / width.max())
-    beyond = GATE**2 + 1e-9 * np.minimum(distance, 1e6)
-    return np.where(distance <= GATE, np.minimum(distance, GATE) ** 2 + spread, beyond)
+    inside = np.minimum(distance, GATE) ** 2 + 2 * np.log(width / width.max())
+    cost = np.where(distance <= GATE, inside, GATE**2)
+    if robust:
+        cost = np.log1p(np.minimum(distance, GATE) ** 2)
+    return cost + np.where(distance > GATE, 1e-9 * np.minimum(distance, 1e6), 0.0)
 
 
 def _assign(distance: Array, cost: Array, labels: Labels, complete: bool) -> None:
@@ -276,8 +282,7 @@ def _typical(f: Array, pull: float) -> Array:
     d = np.abs(some[:, None, :, None] - others[None, :, None, :]) / (GATE * pull)  # (m, n', k, k)
     capped = np.minimum(d, GATE) ** 2
     cost = capped.min(2).sum((1, 2)) + capped.min(3).sum((1, 2))
-    chosen: Array = some[int(cost.argmin())]
-    return chosen
+    return np.asarray(some[int(cost.argmin())])
 
 
 def _places(f: Array) -> tuple[Array, Array]:

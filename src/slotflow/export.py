@@ -99,7 +99,8 @@ def to_arviz(post: Posterior, n: int, seed: int) -> Any:
     """ArviZ's InferenceData, or the DataTree that ArviZ 1.0 and later work on.
 
     Group `posterior`: amplitude, phase and frequency, (chain 1, draw n, component J), NaN where a draw lacks a
-    component; k, (chain, draw); sigma where it is known. Group `observed_data`: the streams, where they are there.
+    component; k, (chain, draw); sigma where it is known. Group `constant_data`: existence of the components, (J,).
+    Group `observed_data`: the streams, where they are there.
     Draws are equally weighted and independent of their order: diagnostics of chains mean nothing.
     """
     arviz = _needed("arviz", "arviz", "or use to_dataframe")
@@ -144,7 +145,6 @@ def _groups(post: Posterior, n: int, seed: int) -> dict[str, xr.Dataset]:
         "chain": [0],
         "draw": np.arange(n),
         "component": np.arange(1, len(found.existence) + 1),
-        "existence": ("component", found.existence),
     }
     facts = {
         "inference_library": "slotflow",
@@ -153,7 +153,13 @@ def _groups(post: Posterior, n: int, seed: int) -> dict[str, xr.Dataset]:
         "verdict": str(post.verdict),
         "t_ref": post.t_ref,
     }
-    groups = {"posterior": xr.Dataset(variables, coordinates, facts)}
+    groups = {
+        "posterior": xr.Dataset(variables, coordinates, facts),
+        "constant_data": xr.Dataset(
+            {"existence": ("component", found.existence, {"long_name": "p(component | x)"})},
+            {"component": coordinates["component"]},
+        ),
+    }
     if post.has_data:
         named = zip(("long", "short"), post.observation.streams, strict=False)
         data = {

@@ -83,6 +83,11 @@ class LoadedPosterior(Posterior):
             if value.dims == ("window",)
         }
         """Of a band that was analysed in W windows: core_low and core_high in Hz, core_k_map, (W,) each; else empty."""
+        self._tables = {
+            str(name): (value.dims, np.asarray(value.values), dict(value.attrs))
+            for name, value in found.data_vars.items()
+            if value.dims in (("k_value",), ("window",)) and name != "k_probs"
+        }
 
     @property
     def has_data(self) -> bool:
@@ -165,14 +170,7 @@ class LoadedPosterior(Posterior):
         if np.isfinite(self._sigma).any():
             words = {"units": unit, "long_name": "noise level"}
             variables["sigma"] = (("draw",), sigma, words)
-        if self.log_evidence is not None:
-            value, error = self.log_evidence.T
-            variables["log_evidence"] = (("k_value",), value, {"long_name": "ln Z_K"})
-            words = {"long_name": "standard error of ln Z_K"}
-            variables["log_evidence_error"] = (("k_value",), error, words)
-        for name, values in self.windows.items():
-            words = {} if name == "core_k_map" else {"units": "Hz"}
-            variables[name] = (("window",), values, words)
+        variables |= self._tables
         if "window_verdicts" in self.attributes:
             facts["window_verdicts"] = self.attributes["window_verdicts"]
         return variables, facts

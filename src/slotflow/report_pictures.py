@@ -22,11 +22,7 @@ PICTURES = {
         "Data and reconstruction",
         "The beginning of the series with the mean of the posterior's signals and the band that holds 90 % of them.",
     ),
-    "spectrum": (
-        "Spectrum of the band",
-        "Amplitude spectrum of the long stream with the components (median, 5 % to 95 %), and the upper limits of a "
-        "lone tone where there may be none.",
-    ),
+    "spectrum": ("Spectrum of the band", "Amplitude spectrum of the long stream"),
     "components": (
         "Components",
         "Each component's posterior as distances from its median; the numbers beside it are median and standard "
@@ -51,9 +47,13 @@ PICTURES = {
 def pictures(post: Posterior) -> list[str]:
     """The pictures that this posterior has, and why others are missing."""
     k, found = post.k_map, list[str]()
+    try:
+        post.sample(1)
+    except ValueError as error:  # a file without draws
+        return [missing("All pictures", str(error))]
     for name, (title, caption) in PICTURES.items():
-        if name == "spectrum" and not post.has_data:
-            title, caption = "Components over frequency", "Median, 5 % to 95 %; upper limits."
+        if name == "spectrum":
+            title, caption = _spectrum(post)
         if name in ("data", "residual") and not post.has_data:
             found.append(missing(title, "the file does not hold the data."))
         elif (name in ("components", "corner", "correlation") and k == 0) or (
@@ -66,6 +66,18 @@ def pictures(post: Posterior) -> list[str]:
         else:
             found += [f"<h3>{escape(title)}</h3>", *drawn(post, name, title, caption)]
     return found
+
+
+def _spectrum(post: Posterior) -> tuple[str, str]:
+    """Title and caption of the spectrum, with what is in it."""
+    title, caption = PICTURES["spectrum"]
+    parts = ["components (median, 5 % to 95 %)"] if post.k_map else []
+    if (limit := post.upper_limit()) is not None:
+        parts.append(f"{100 * limit.credibility:g} % upper limits of a lone tone")
+    with_them = " and ".join(parts)
+    if not post.has_data:
+        return "Components over frequency", f"{with_them[:1].upper()}{with_them[1:]}."
+    return title, f"{caption}{f' with {with_them}' if parts else ''}."
 
 
 def drawn(post: Posterior, name: str, title: str, caption: str) -> list[str]:

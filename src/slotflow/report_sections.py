@@ -13,7 +13,7 @@ from slotflow.band_posterior import BandPosterior
 from slotflow.html import badge, escape, table
 from slotflow.report_pictures import drawn, missing
 from slotflow.summaries import PARAMETERS
-from slotflow.wording import data_notes, limit_words, measured, number
+from slotflow.wording import data_notes, evidence_words, limit_words, measured, number, ratio_words
 
 if TYPE_CHECKING:
     from slotflow.posterior import Posterior
@@ -62,17 +62,14 @@ def counts(post: Posterior) -> list[str]:
         row = [f"K = {k}", f"{p:.3f}" if p >= LEAST else "&lt; 0.001"]
         if evidence is not None:
             value, error = (float(x) for x in evidence[k])
-            known = math.isfinite(value) and math.isfinite(best)
-            sign = "" if math.isfinite(error) else "≲ "
-            row.append(f"{sign}{value - best:+.1f}" if known else "")
+            row.append(ratio_words(value, best, error))
         rows.append(row)
     lines = drawn(post, "k", "p(K | x)", "Probability of each number of components.")
     lines += table(columns, rows)
     if math.isfinite(best):
         assert evidence is not None
-        error = float(evidence[post.k_map][1])
-        spread = f" ± {error:.2f}" if math.isfinite(error) else ""
-        lines.append(f"<p>Evidence of K = {post.k_map}: ln Z = {best:.2f}{spread}.</p>")
+        words = escape(evidence_words(best, float(evidence[post.k_map][1])))
+        lines.append(f"<p>Evidence of K = {post.k_map}: ln Z = {words}.</p>")
     limit = post.upper_limit()
     if limit is not None:
         words = limit_words(limit.record(), post.unit)
@@ -83,22 +80,37 @@ def counts(post: Posterior) -> list[str]:
 
 
 def windows(post: Posterior) -> list[str]:
-    """The windows of a wide band with their verdicts."""
+    """The windows of a wide band with their verdicts; those of a file with what it says of them."""
     title = "<h3>Windows of the band</h3>"
-    if not isinstance(post, BandPosterior):
-        words = str(getattr(post, "attributes", {}).get("window_verdicts", ""))
-        return [title, f"<p>Verdicts of the windows: {escape(words)}.</p>"] if words else []
     columns = {"band": "", "k": "K", "verdict": "verdict", "p": "smallest p-value", "note": "why"}
     rows = []
+    if not isinstance(post, BandPosterior):
+        stored: dict[str, Any] = getattr(post, "windows", {})
+        if not stored:
+            return []
+        words = str(getattr(post, "attributes", {}).get("window_verdicts", "")).split(", ")
+        names = ("core_low", "core_high", "core_k_map")
+        for low, high, k, status in zip(*(stored[name] for name in names), words, strict=True):
+            rows.append([_core(low, high), f"{int(k)}", _mark(escape(status))])
+        return [title, *table({name: columns[name] for name in ("band", "k", "verdict")}, rows)]
     for window, counts in zip(post.windows, post.slots.counts, strict=True):
         verdict = window.posterior.verdict
-        low, high = window.core
         count = f"{counts.argmax()} (probability {counts.max():.3f})"
-        mark = badge(verdict.status, COLOURS.get(verdict.status, "open"))
         tests = [check.p_value for check in verdict.checks]
         least = f"{min(tests):.3g} of {len(tests)} tests" if tests else ""
-        rows.append([f"{low:.6g}–{high:.6g} Hz", count, mark, least, escape(verdict.reason)])
+        mark = _mark(verdict.status)
+        rows.append([_core(*window.core), count, mark, least, escape(verdict.reason)])
     return [title, *table(columns, rows)]
+
+
+def _core(low: float, high: float) -> str:
+    """A window's own frequencies."""
+    return f"{low:.6g}–{high:.6g} Hz"
+
+
+def _mark(status: str) -> str:
+    """A verdict in its colour."""
+    return badge(status, COLOURS.get(status, "open"))
 
 
 def components(post: Posterior, seed: int) -> list[str]:
@@ -183,13 +195,16 @@ def settings_table(post: Posterior, settings: Mapping[str, object], seed: int) -
         (low, high), separation = prior.frequency, prior.min_separation
         bins = f" ({separation / post.resolution:.3g} bins of 1/T)" if post.resolution else ""
         law = {"loguniform": "log-uniform"}.get(prior.amplitude_law, prior.amplitude_law)
+        noise = f"{prior.sigma[0]:.4g} to {prior.sigma[1]:.4g}{_unit(post)}, uniform"
+        if prior.known_sigma is not None:
+            noise = f"{prior.known_sigma:.6g}{_unit(post)}, known"
         facts |= {
             "number of components": f"K = {law_of_k.k_min} to {law_of_k.k_max}{where}, {share}",
             "frequencies": f"{low:.9g} to {high:.9g} Hz, uniform",
             "smallest separation": f"{separation:.6g} Hz{bins}",
             "amplitudes": f"{prior.amplitude[0]:g} to {prior.amplitude[1]:g}{_unit(post)}, {law}",
             "phases": "uniform",
-            "noise level": f"{prior.sigma[0]:.4g} to {prior.sigma[1]:.4g}{_unit(post)}, uniform",
+            "noise level": noise,
         }
     facts |= {name: str(value) for name, value in settings.items()}
     ess = getattr(post, "ess", None)

@@ -10,7 +10,16 @@ from slotflow.preprocess import describe
 from slotflow.priors import Prior
 from slotflow.streams import Observation
 
-__all__ = ["data_notes", "data_warnings", "fill_warnings", "limit_words", "measured", "number"]
+__all__ = [
+    "data_notes",
+    "data_warnings",
+    "evidence_words",
+    "fill_warnings",
+    "limit_words",
+    "measured",
+    "number",
+    "ratio_words",
+]
 
 FEWEST_CYCLES = 10
 """A short stream with fewer cycles of a tone cannot tell an offset from it."""
@@ -32,13 +41,29 @@ def number(value: float, sd: float) -> str:
     return f"{value:.{max(size + place, 1)}e}"
 
 
+def evidence_words(value: float, error: float) -> str:
+    """Ln Z and its standard error: −5982.43 ± 0.02; the value alone where the error is not known."""
+    text = f"{value:.2f}".replace("-", "−")
+    if not math.isfinite(error):
+        return text
+    return f"{text} ± {error:.2f}" if error >= 0.005 else f"{text} (standard error < 0.01)"
+
+
+def ratio_words(value: float, best: float, error: float) -> str:
+    """Ln Z less that of the most probable K; ≲ where it is a limit, empty where one of them is not known."""
+    if not (math.isfinite(value) and math.isfinite(best)):
+        return ""
+    sign = "" if math.isfinite(error) else "≲ "
+    return sign + f"{value - best:+.1f}".replace("-", "−")
+
+
 def limit_words(limit: dict[str, Any], unit: str) -> str:
     """The upper limits in words."""
     best, median, worst = (f"{limit[name]:.3g}" for name in ("best", "median", "worst"))
     unit = f" {unit}" if unit else ""
     return (
-        f"A lone tone's amplitude would be below {median}{unit} ({limit['credibility']:.0%}, median over the band; "
-        f"{best} at {limit['best_frequency']:.5g} Hz to {worst} at {limit['worst_frequency']:.5g} Hz)"
+        f"A lone tone's amplitude would be below {median}{unit} ({100 * limit['credibility']:g} %, median over the "
+        f"band; {best} at {limit['best_frequency']:.5g} Hz to {worst} at {limit['worst_frequency']:.5g} Hz)"
     )
 
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from slotflow.exact.likelihood import Statistics
 from slotflow.exact.orders import Orders
-from slotflow.exact.target import Array, Target, residuals, to_z
+from slotflow.exact.target import Array, Target, residuals, to_theta, to_z
 from slotflow.exact.verdict import Verdict
 from slotflow.posterior import Posterior, Slots
 from slotflow.priors import Prior
@@ -103,7 +103,7 @@ class RefinedPosterior(Posterior):
         post.weighted().log_weights  # or the draws as they were weighted
         post.correlation()  # (3K, 3K), between components too
         post.sample_sigma(1000)  # the noise level
-        post.residual()[0]  # what the best fit leaves of the long stream
+        post.best_fit(), post.residual()[0]  # the largest likelihood, and what it leaves of the long stream
 
     Args:
         amortized: The network's answer that it came from.
@@ -117,8 +117,8 @@ class RefinedPosterior(Posterior):
         sigma, spread = amortized.noise_std, amortized.noise_std_error
         if slots.sampled(slots.orders.k_map):
             best = slots.orders.results[slots.orders.k_map]
-            weights = np.exp(best.log_weights)
-            sigma = float(np.sum(weights * best.sigma))
+            weights, known = np.exp(best.log_weights), slots.prior.known_sigma
+            sigma = float(np.sum(weights * best.sigma)) if known is None else known
             spread = math.sqrt(float(np.sum(weights * (best.sigma - sigma) ** 2)))
         super().__init__(
             slots.orders.k_probs,
@@ -179,20 +179,29 @@ class RefinedPosterior(Posterior):
         """
         return self.orders.sample(n, np.random.default_rng(seed), self._sampled(k))[1]
 
+    def best_fit(self, k: int | None = None) -> Array:
+        """(A, φ, f) of the largest likelihood that was found for k tones, (k, 3).
+
+        Fewer tones where the prior excludes every maximum of that order that was found.
+
+        Args:
+            k: Number of components; k_map if None. One that was excluded without a fit is fitted now, from the fits
+                beside it.
+        """
+        k = self._k(k)
+        found = self.orders.fits
+        return (
+            found[k] if k in found else _fitted(k, found, self.slots.statistics, self.slots.prior)
+        )
+
     def residual(self, k: int | None = None) -> list[Array]:
         """Each stream's data minus the best fit, over the stream's noise ratio, (N_s,).
 
         Args:
-            k: Number of components of the fit; k_map if None. One that was not looked at is refused.
+            k: Number of components of the fit, as of `best_fit`; k_map if None.
         """
-        k = self._k(k)
-        if k not in self.orders.fits:
-            raise ValueError(
-                f"there is no fit of k = {k} components, which the data exclude; there are fits of "
-                f"{sorted(self.orders.fits)}."
-            )
-        fit = self.orders.fits[k]
-        return residuals(self.slots.statistics, to_z(fit, self.slots.statistics.reference))
+        statistics = self.slots.statistics
+        return residuals(statistics, to_z(self.best_fit(k), statistics.reference))
 
     def extra_variables(self, n: int, seed: int) -> tuple[dict[str, Any], dict[str, Any]]:
         """Evidences, and σ of each draw (NaN for a draw of a K that was not sampled), for `to_dataset`."""
@@ -221,3 +230,25 @@ class RefinedPosterior(Posterior):
                 f"the verdict says why: {self.verdict}."
             )
         return k
+
+
+def _fitted(k: int, found: dict[int, Array], statistics: Statistics, prior: Prior) -> Array:
+    """The fit of a number of tones that has none, one tone at a time from the nearest that have, (k, 3) or fewer."""
+    from slotflow.exact.modes import Modes
+    from slotflow.exact.search import TOUCH
+
+    modes = Modes(statistics, prior)
+    sizes = sorted({len(fit) for fit in found.values()})
+    for fit in found.values():
+        modes.add([np.sort(fit[:, 2])])
+    for j in range(min((n for n in sizes if n > k), default=k) - 1, k - 1, -1):
+        modes.down(j)
+    for j in range(max((n for n in sizes if n < k), default=0) + 1, k + 1):
+        modes.up(j)
+        if not modes.plausible(j):  # nor are there more
+            break
+    for j in range(k, 0, -1):
+        for mode in modes.plausible(j):
+            if not mode.bounded and mode.gap(1.0) > prior.min_separation - TOUCH * modes.bin:
+                return to_theta(mode.z, statistics.reference)
+    return np.zeros((0, 3))

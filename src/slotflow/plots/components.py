@@ -9,30 +9,29 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slotflow.plots.style import INK, colour_of
+from slotflow.plots.units import readable, scale, texts, with_unit
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["draw_components", "match_truth", "quantity", "scale"]
+__all__ = ["draw_components", "match_truth"]
 
 Float = NDArray[np.float64]
 
-QUANTITIES = (("Amplitude", ""), ("Phase at t = 0", "rad"), ("Frequency", "Hz"))
-"""Names and units of the columns of θ."""
 WIDEST = 6.0
 """How much wider than half of the components one may be that is still shown whole."""
 SURE = 0.995
 """Existence probability that need not be told."""
-PREFIXES = dict(zip(range(-8, 9), (*"yzafpnµm", "", *"kMGTPEZY"), strict=True))
-"""Names of the powers of 1,000."""
-PLAIN = (0.01, 1e5)
-"""Range of the largest of several values within which they need no prefix."""
-DECIMALS = 6
-"""With more decimals than these a standard deviation stands in brackets, in units of the value's last digit."""
 
 
 def draw_components(
-    axes: list[Axes], draws: Float, truth: Float | None, existence: Float | None = None
+    axes: list[Axes],
+    draws: Float,
+    truth: Float | None,
+    existence: Float | None = None,
+    *,
+    unit: str = "",
+    epoch: str = "t = 0",
 ) -> None:
     """The marginal posterior of each component, one row each: amplitude, phase, frequency.
 
@@ -44,6 +43,8 @@ def draw_components(
         draws: Components in the order of their frequencies, shape (n, K, 3).
         truth: Shape (L, 3), or None.
         existence: Probability of each component, (K,); told where it is below 0.995.
+        unit: Of the data, empty if unknown.
+        epoch: When the phases hold.
     """
     n_components = draws.shape[1]
     if n_components == 0:
@@ -52,7 +53,8 @@ def draw_components(
         axes[1].text(0.5, 0.5, "no component to show", transform=axes[1].transAxes, ha="center")
         return
     matched = match_truth(draws, truth)  # rows of NaN where there is no partner
-    for column, (ax, (name, unit)) in enumerate(zip(axes, QUANTITIES, strict=True)):
+    columns = (("Amplitude", ""), (f"Phase at {epoch}", "rad"), ("Frequency", "Hz"))
+    for column, (ax, (name, si)) in enumerate(zip(axes, columns, strict=True)):
         samples, exact = draws[..., column].copy(), matched[:, column].copy()  # (n, K), (K,)
         if column == 1:  # unwrapped around the circular mean
             centre = np.angle(np.exp(1j * samples).mean(axis=0))
@@ -63,12 +65,12 @@ def draw_components(
         reaches = 1.8 * np.abs(offsets).max(axis=0)
         reach = min(float(reaches.max()), WIDEST * float(np.median(reaches)))
         reach = float(np.nanmax([reach, *(1.2 * np.abs(exact - median))]))
-        factor, prefix = scale(reach / 3, unit)
+        factor, prefix = scale(reach / 3, si)
         for j in range(n_components):
             offset = factor * (samples[:, j] - median[j])
             _draw_row(ax, j, offset, factor * (exact[j] - median[j]), 1.5 * factor * reach)
         shown = np.mod(median, 2 * np.pi) if column == 1 else median
-        values = _texts(shown, sd, unit)
+        values = texts(shown, sd, si or unit, prefixed=bool(si))
         for j, text in enumerate(values):
             ax.text(
                 1.0, j - 0.3, text, transform=ax.get_yaxis_transform(),
@@ -79,7 +81,7 @@ def draw_components(
             room = 0.018 * max(len(re.sub(r"[${}^]", "", text)) for text in values)
             ax.set_xlim(-reach, reach * (1 + room) / (1 - room))
         ax.locator_params(axis="x", nbins=6)
-        ax.set_title(f"{name} − median{f' [{prefix}]' if prefix else ''}")
+        ax.set_title(with_unit(f"{name} − median", prefix, "" if si else unit))
         ax.set_ylim(n_components - 0.7, -0.95)
         ax.set_yticks(range(n_components))
         ax.grid(axis="y", visible=False)
@@ -87,7 +89,7 @@ def draw_components(
         ax.spines["left"].set_visible(False)
     for ax in axes[1:]:
         ax.set_yticklabels([])
-    factor, prefix = _readable(float(np.median(draws[..., 2], axis=0).max()), "Hz")
+    factor, prefix = readable(float(np.median(draws[..., 2], axis=0).max()), "Hz")
     low, medians, high = factor * np.quantile(draws[..., 2], (0.16, 0.5, 0.84), axis=0)
     digits = [_digits(float(width)) for width in 0.5 * (high - low)]
     sure = np.ones(n_components) if existence is None else existence
@@ -113,49 +115,6 @@ def _draw_row(ax: Axes, j: int, samples: Float, truth: float, reach: float) -> N
     ax.plot(mid, j, "o", color=colour, ms=5)
     if np.isfinite(truth):
         ax.plot(truth, j, "x", color=INK, ms=6, mew=1.3, zorder=4)
-
-
-def scale(width: float, unit: str) -> tuple[float, str]:
-    """A factor of a power of 1,000 that makes a width readable, and the unit then: 3e-5 Hz to (1e6, "µHz")."""
-    if not width > 0:
-        return 1.0, unit
-    power = int(np.floor(np.log10(2 * width) / 3))
-    if not unit:
-        return 10.0 ** (-3 * power), "" if power == 0 else f"$10^{{{3 * power}}}$"
-    power = min(max(power, min(PREFIXES)), max(PREFIXES))
-    return 10.0 ** (-3 * power), PREFIXES[power] + unit
-
-
-def quantity(value: float, unit: str) -> str:
-    """A value with a readable unit: 3.33 mHz."""
-    factor, prefix = scale(value / 2, unit)
-    return f"{factor * value:.3g} {prefix}"
-
-
-def _readable(largest: float, unit: str) -> tuple[float, str]:
-    """A factor and a unit for values up to a largest one: as they are if they can be read, else as of `scale`."""
-    return (1.0, unit) if PLAIN[0] <= largest < PLAIN[1] else scale(largest / 2, unit)
-
-
-def _texts(values: Float, sds: Float, unit: str) -> list[str]:
-    """Values with their standard deviations, all in one readable unit; both of shape (K,)."""
-    factor, prefix = _readable(float(np.abs(values).max()), unit)
-    texts = [_rounded(factor * x, factor * sd) for x, sd in zip(values, sds, strict=True)]
-    if not prefix:
-        return texts
-    if not unit:
-        return [f"({text}) × {prefix}" for text in texts]
-    return [f"{text} {prefix}" for text in texts]
-
-
-def _rounded(value: float, sd: float) -> str:
-    """A value and its standard deviation, with two digits of the latter: 0.701 ± 0.010, or 3.00046183(36)."""
-    if not sd > 0:
-        return f"{value:.6g}"
-    place = int(np.clip(1 - np.floor(np.log10(sd)), 0, 15))
-    if place > DECIMALS:
-        return f"{value:.{place}f}({10.0**place * sd:.0f})"
-    return f"{value:.{place}f} ± {sd:.{place}f}"
 
 
 def _digits(width: float) -> int:

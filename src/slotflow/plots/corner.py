@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from slotflow.alignment import relabel
-from slotflow.plots.components import match_truth, scale
+from slotflow.plots.components import match_truth
 from slotflow.plots.panels import draw_nothing
 from slotflow.plots.style import COLOURS, INK, style
+from slotflow.plots.units import readable, scale, with_unit
 from slotflow.summaries import PARAMETERS
 
 if TYPE_CHECKING:
@@ -130,19 +131,24 @@ def _column(
     samples = [draws[:, j, i] for _, draws in several]
     truth = float(exact[j, i])
     symbol = f"${SYMBOLS[PARAMETERS[i]]}_{{{j + 1}}}$".replace("φ", r"\phi")
-    label = f"{symbol} [{unit}]" if unit else symbol
-    if i == 1:
-        centre = float(np.angle(np.exp(1j * samples[0]).mean()))
+    if i == 0:
+        factor, power = readable(float(np.abs(samples[0]).max()), "")
+        samples, truth = [factor * x for x in samples], factor * truth
+        label = with_unit(symbol, power, unit)
+    elif i == 1:
+        centre = float(np.angle(np.exp(1j * samples[0]).mean()) % (2 * np.pi))
         samples = [_near(x, centre) for x in samples]
-        truth, label = _near(truth, centre), f"{symbol} [rad]"
-    elif i == 2:
+        truth, label = _near(truth, centre), with_unit(symbol, "rad")
+    else:
         spread = float(np.std(samples[0]))
-        digits = int(np.clip(1 - np.floor(np.log10(spread)), 0, 9)) if spread > 0 else 6
+        digits = int(np.clip(1 - np.floor(np.log10(spread)), 0, 15)) if spread > 0 else 6
         middle = round(float(np.median(samples[0])), digits)
         factor, prefix = scale(spread, "Hz")
         samples = [factor * (x - middle) for x in samples]
         truth = factor * (truth - middle)
-        label = f"{symbol} − {middle:.{digits}f} Hz\n[{prefix}]"
+        larger, base = readable(abs(middle), "Hz")
+        places = max(digits - round(np.log10(larger)), 0)
+        label = f"{symbol} − {larger * middle:.{places}f} {base}\n[{prefix}]"
     ends = np.array([np.quantile(x, (0.001, 0.999)) for x in samples])
     low, high = float(ends[:, 0].min()), float(ends[:, 1].max())
     if np.isfinite(truth):

@@ -49,7 +49,8 @@ def plot_correlation(post: Posterior, k: int | None = None) -> Figure:
             for i in range(size):
                 for j in range(size):
                     shade = "white" if abs(matrix[i, j]) > 0.6 else INK
-                    text = f"{matrix[i, j]:+.2f}" if i != j else "1"
+                    text = f"{matrix[i, j]:+.2f}".replace("-", "−") if i != j else "1"
+                    text = "0.00" if text[1:] == "0.00" else text
                     ax.text(j, i, text, ha="center", va="center", size=7, color=shade)
         ax.set_title(f"Correlations given K = {size // 3}")
         figure.colorbar(image, ax=ax, shrink=0.8)

@@ -7,15 +7,24 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from slotflow.plots.components import quantity
 from slotflow.plots.style import COLOURS, GREY, INK, LEGEND, colour_of
+from slotflow.plots.units import clock, quantity, readable, tick_in, with_unit
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from slotflow.posterior import Posterior
 
-__all__ = ["band_of", "draw_data", "draw_k", "draw_nothing", "draw_spectrum", "signal"]
+__all__ = [
+    "band_of",
+    "draw_data",
+    "draw_k",
+    "draw_nothing",
+    "draw_spectrum",
+    "label_frequency",
+    "label_time",
+    "signal",
+]
 
 Float = NDArray[np.float64]
 
@@ -24,7 +33,11 @@ PERIODS = 24
 SIGNALS = 400
 """Draws behind the band of the signal."""
 MANY = 24
-"""Values of K that have room in a panel."""
+"""Bars that have room in a panel."""
+ROOM = 14
+"""How many of them can be named."""
+FEWEST = 6
+"""Values of K that a panel has room for at least, lest two of them fill it."""
 LIMIT = COLOURS[1]
 """Colour of the upper limits."""
 
@@ -66,10 +79,40 @@ def draw_data(
     ax.plot(
         stream.times[shown], stream.values[shown], "o", color=INK, ms=3, mew=0, label="long stream"
     )
-    unit = f" [{post.unit}]" if post.unit else ""
-    ax.set(xlabel="time [s]", ylabel=f"x(t){unit}", xlim=(t[0], t[-1]))
-    ax.set_title(f"Data and reconstruction, first {stop:.3g} s of {stream.duration:.4g} s")
+    ax.set(xlim=(t[0], t[-1]))
+    label_time(ax, post, stop)
+    _label_values(ax, post, "x(t)")
+    ax.set_title(f"Data and reconstruction, first {_stretch(stop)} of {_stretch(stream.duration)}")
     ax.legend(ncols=5, **LEGEND)
+
+
+def label_time(ax: Axes, post: Posterior, length: float) -> None:
+    """Names the axis of time of so many seconds, in a unit that fits; with an epoch, from there on."""
+    factor, unit = clock(length)
+    tick_in(ax.xaxis, factor)
+    name = f"time since t = {post.t_ref:.12g} s" if post.t_ref else "time"
+    ax.set_xlabel(with_unit(name, unit))
+
+
+def label_frequency(ax: Axes, highest: float, more: str = "") -> None:
+    """Names the axis of frequencies up to a highest one in Hz, in a unit that fits."""
+    factor, unit = readable(highest, "Hz")
+    tick_in(ax.xaxis, factor)
+    ax.set_xlabel(with_unit("frequency", unit) + more)
+
+
+def _label_values(ax: Axes, post: Posterior, name: str) -> None:
+    """Names the axis of data or amplitudes, with a power of ten where the numbers need one."""
+    factor, power = readable(float(np.abs(ax.get_ylim()).max()), "")
+    tick_in(ax.yaxis, factor)
+    ax.set_ylabel(with_unit(name, power, post.unit))
+
+
+def _stretch(seconds: float) -> str:
+    """A length of time in words: 0.113 s, 7,990 s, 4.01 d."""
+    factor, unit = clock(seconds)
+    value = factor * seconds
+    return f"{value:,.0f} {unit}" if value >= 1000 else f"{value:.3g} {unit}"
 
 
 def draw_spectrum(
@@ -122,12 +165,10 @@ def draw_spectrum(
         ax.plot(truth[:, 2], truth[:, 0], "x", color=INK, ms=5, mew=1.1, zorder=4, label="truth")
     ax.axvspan(low, high, color=GREY, alpha=0.06, lw=0, zorder=0)
     bin_width = f"; one bin, 1/T, is {quantity(post.resolution, 'Hz')}" if post.resolution else ""
-    unit = f" [{post.unit}]" if post.unit else ""
-    ax.set(
-        xlabel=f"frequency [Hz]{bin_width}", ylabel=f"amplitude{unit}",
-        xlim=(low - margin, high + margin),
-    )  # fmt: skip
+    ax.set_xlim(low - margin, high + margin)
     ax.set_ylim(0, 1.15 * ax.get_ylim()[1])
+    label_frequency(ax, high, bin_width)
+    _label_values(ax, post, "amplitude")
     ax.set_title("Spectrum of the band" if post.has_data else "Components (no data in the file)")
     if ax.get_legend_handles_labels()[0]:
         ax.legend(ncols=4, **LEGEND)
@@ -148,7 +189,9 @@ def draw_k(ax: Axes, post: Posterior, truth: Float | None) -> None:
         ax.plot(len(truth), 0, "^", color=INK, ms=7, clip_on=False, zorder=5, label="true K")
         ax.legend(**LEGEND)
     ax.set(xlabel="number of components K", ylabel="probability", ylim=(0, 1.12))
-    ax.set_xticks(k[:: 1 + k.size // MANY])
+    step = 1 + k.size // ROOM
+    ax.set_xticks(k[(post.k_map - k[0]) % step :: step])
+    ax.set_xlim(k[0] - 0.7, max(k[-1], k[0] + FEWEST) + 0.7)
     ax.grid(axis="x", visible=False)
     ax.set_title("p(K | x)" if post.verdict.status == "exact" else "q(K | x), not exact")
 

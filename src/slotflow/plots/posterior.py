@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from slotflow.plots.components import draw_components
 from slotflow.plots.panels import band_of, draw_data, draw_k, draw_spectrum
 from slotflow.plots.style import INK, style
+from slotflow.plots.units import figures
 from slotflow.summaries import components
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ def plot_posterior(post: Posterior, truth: ArrayLike | None = None, *, band: Ban
         draw_spectrum(figure.add_subplot(grid[1, :4]), post, draws, exact, band)
         draw_k(figure.add_subplot(grid[1, 4:]), post, exact)
         panels = [figure.add_subplot(grid[2, 2 * j : 2 * j + 2]) for j in range(3)]
-        draw_components(panels, draws, exact, exists)
+        draw_components(panels, draws, exact, exists, unit=post.unit, epoch=_epoch(post))
     return figure
 
 
@@ -100,7 +101,8 @@ def plot_components(post: Posterior, truth: ArrayLike | None = None) -> Figure:
     draws, exists = _components(post)
     with style():
         figure = Figure(figsize=(11, _height(draws.shape[1]) + 0.3), layout="constrained")
-        draw_components(list(figure.subplots(1, 3)), draws, _truth(truth), exists)
+        axes = list(figure.subplots(1, 3))
+        draw_components(axes, draws, _truth(truth), exists, unit=post.unit, epoch=_epoch(post))
     return figure
 
 
@@ -120,8 +122,15 @@ def _height(rows: int) -> float:
     return max(2.0, 0.7 + 0.37 * rows) if rows else 0.5
 
 
+def _epoch(post: Posterior) -> str:
+    """When phases hold, in few letters."""
+    return "t_ref" if post.t_ref else "t = 0"
+
+
 def _headline(post: Posterior) -> str:
     """The answer in one line."""
     k, sigma = post.k_map, post.noise_std
     text = f"{k} component{'' if k == 1 else 's'} (probability {post.k_probs[k]:.2f})"
-    return f"{text}, noise σ = {sigma:.3g}" if np.isfinite(sigma) else text
+    if not np.isfinite(sigma):
+        return text
+    return f"{text}, noise σ = {figures(sigma)}{f' {post.unit}' if post.unit else ''}"

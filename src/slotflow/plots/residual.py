@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from slotflow.plots.panels import band_of
+from slotflow.plots.panels import band_of, label_frequency, label_time
 from slotflow.plots.style import COLOURS, GREY, INK, LEGEND, colour_of, style
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def plot_residual(post: Posterior, *, band: tuple[float, float] | None = None) -
         axes = figure.subplots(len(rests) + 1, 1, height_ratios=heights)
         for ax, name, rest, stream in zip(axes, ("long", "short"), rests, streams, strict=False):
             _draw_time(ax, rest / sigma, stream.grid, name)
-        axes[len(rests) - 1].set_xlabel("time [s]")
+            label_time(ax, post, stream.duration)
         _draw_spectrum(axes[-1], rests[0] / sigma, streams[0].grid.dt, band)
         last, level = -np.inf, 0
         for j, f in enumerate(np.sort(np.median(draws[..., 2], axis=0))):
@@ -60,6 +60,7 @@ def plot_residual(post: Posterior, *, band: tuple[float, float] | None = None) -
             axes[-1].annotate(
                 str(j + 1), (f, 1.0), (0, -9 - 10 * level), xycoords=("data", "axes fraction"), ha="center",
                 textcoords="offset points", color=colour_of(j), fontweight="bold", size=8,
+                bbox={"fc": "white", "ec": "none", "pad": 0.6},
             )  # fmt: skip
     return figure
 
@@ -91,7 +92,7 @@ def _draw_spectrum(ax: Axes, rest: Float, dt: float, band: tuple[float, float]) 
     power = np.abs(np.fft.rfft(rest, 4 * n)) ** 2 / n
     shown = (f >= low - margin) & (f <= high + margin)
     inner, outer = np.log(1 / 0.95), np.log(1 / 0.05)  # quantiles of an exponential
-    name = "90 % of white noise at one frequency"
+    name = "90 % of white noise"
     ax.axhspan(inner, outer, color=COLOURS[0], alpha=0.12, lw=0, label=name)
     ax.plot(f[shown], power[shown], color=INK, lw=0.9, label="residual")
     peak = _highest(max((high - low) * n * dt, 1.0))
@@ -99,9 +100,9 @@ def _draw_spectrum(ax: Axes, rest: Float, dt: float, band: tuple[float, float]) 
     ax.axhline(peak, color=COLOURS[1], lw=1.1, ls="--", label=name)
     ax.axvspan(low, high, color=GREY, alpha=0.06, lw=0, zorder=0)
     top = 1.25 * max(peak, float(power[shown].max(initial=0)))
-    ax.set(xlabel="frequency [Hz]", ylabel="power / σ²", xlim=(low - margin, high + margin))
-    ax.set_ylim(0, top)
-    ax.set_title("Spectrum of the long one's residual")
+    ax.set(ylabel="power / σ²", xlim=(low - margin, high + margin), ylim=(0, top))
+    label_frequency(ax, high)
+    ax.set_title("Spectrum of the long stream's residual")
     ax.legend(ncols=3, **LEGEND)
 
 

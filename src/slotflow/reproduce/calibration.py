@@ -225,9 +225,9 @@ def _draw_coverage(left: Axes, right: Axes, sets: Data, name: str) -> None:
     high = max(1.25 * PAPER_DEVIATION, *reach)
     for ax in (left, right):
         ax.axhline(0, color=GREY, lw=0.9)
-        for sign in (-1, 1):
-            ax.axhline(sign * PAPER_DEVIATION, color=GREY, lw=0.9, ls=":")
-        ax.text(0.1, PAPER_DEVIATION, "the paper's 3 %", color=GREY, fontsize=8, va="bottom")
+        label = f"paper, ±{100 * PAPER_DEVIATION:g} %" if ax is left else None  # room for one
+        ax.axhline(PAPER_DEVIATION, color=GREY, lw=0.9, ls=":", label=label)
+        ax.axhline(-PAPER_DEVIATION, color=GREY, lw=0.9, ls=":")
         ax.set(xlabel="level α of the central interval", ylabel="coverage − α", ylim=(-high, high))
         ax.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0, symbol=" %"))
         ax.legend(loc="lower left", ncols=5)

@@ -210,7 +210,7 @@ def _draw_gaps(ax: Axes, found: Data) -> None:
         ax.axvline(c, color=INK, lw=0.9, ls="--")
         text = tidy(f"{ours:.1%} within {c:g} (paper {paper:.0%})")
         _label(ax, c + 0.25, 0.97 if c == MARKS[0] else 0.84, text)
-    ax.set(xlabel="gap between neighbours / Δf_min", xlim=(0, 21))
+    ax.set(xlabel=r"gap between neighbours / $\Delta f_\mathrm{min}$", xlim=(0, 21))
     ax.legend(loc="center right")
     ax.set_title("Frequency")
 

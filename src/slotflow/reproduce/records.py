@@ -11,10 +11,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from slotflow.io import atomic_path
 from slotflow.model import DEFAULT
 from slotflow.reproduce.entry import Data, Result
 
-__all__ = ["Record", "collect", "folder_of", "read_record"]
+__all__ = ["Record", "collect", "folder_of", "read_record", "write_record"]
 
 PARTS = {"name", "made", "facts", "rows", "data"}
 """What the file of a result holds."""
@@ -50,6 +51,28 @@ def read_record(path: Path, made: Data | None = None) -> Data | None:
     except (FileNotFoundError, json.JSONDecodeError, UnicodeDecodeError):
         return None
     return record if whole and (made is None or record["made"] == made) else None
+
+
+def write_record(path: Path, record: Data) -> None:
+    """Writes the file of a result, whole or not at all: a line for each of its parts, rows and groups of numbers."""
+    with atomic_path(path) as temporary:
+        temporary.write_text(_lines(record, ("rows", "data")) + "\n", "utf-8")
+
+
+def _lines(value: Data | list[Data], open_parts: Sequence[str] = ()) -> str:
+    """JSON with a line for each entry; the parts that are named have lines of their own for each of theirs."""
+    if isinstance(value, list):
+        return "[\n" + ",\n".join(map(_line, value)) + "\n]"
+    entries = (
+        f"{_line(name)}: {_lines(entry) if name in open_parts else _line(entry)}"
+        for name, entry in value.items()
+    )
+    return "{\n" + ",\n".join(entries) + "\n}"
+
+
+def _line(value: object) -> str:
+    """JSON on one line."""
+    return json.dumps(value, ensure_ascii=False, allow_nan=False)
 
 
 def collect(folder: Path, results: Sequence[Result]) -> list[list[Record]]:

@@ -18,13 +18,12 @@ import torch
 
 from slotflow import __version__
 from slotflow.evaluate.timing import device_label
-from slotflow.io import atomic_path
 from slotflow.plots.style import save_figure
 from slotflow.progress import progress as progress_bar
 from slotflow.reproduce.bench import Bench
 from slotflow.reproduce.entry import Data, Result
 from slotflow.reproduce.html_page import write_html
-from slotflow.reproduce.records import collect, folder_of, read_record
+from slotflow.reproduce.records import collect, folder_of, read_record, write_record
 from slotflow.reproduce.registry import RESULTS
 
 __all__ = ["INDEX", "made_by", "reproduce"]
@@ -82,9 +81,7 @@ def reproduce(
             "rows": [row.to_dict() for row in result.compare(data)],
             "data": data,
         }
-        text = json.dumps(record, indent=1, ensure_ascii=False, allow_nan=False)
-        with atomic_path(path) as temporary:
-            temporary.write_text(text + "\n", "utf-8")
+        write_record(path, record)
         save_figure(result.plot(data), place / f"{result.name}.png", dpi=110)
         write_html(folder / INDEX, collect(folder, list(RESULTS.values())))
         records.append(record | {"reused": old is not None})

@@ -13,6 +13,7 @@ is (Σ w_K² (s_K/σ_K)²)^{1/2}.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -43,6 +44,8 @@ MOST = (1.10, 1.15, 1.10)
 """Widths over the bound that the default network was asked for."""
 LARGEST_BIAS = 4.0
 """Standard errors beyond which a mean error counts as a bias."""
+FAR = 3.0
+"""Widths over the bound from which on they are drawn on a logarithmic scale."""
 METHOD_COLOURS = {"network": COLOURS[0], "exact": COLOURS[1]}
 PAPER_EXPONENTS = (0.3, 0.6, 0.2)
 PAPER_GROWTH = ("2.3", "4", "1.7")
@@ -193,10 +196,7 @@ def _plot(data: Data) -> Figure:
             _draw_widths(axes[0, i], first, methods[first], i)
             axes[0, i].set_title(f"{titles[i]} ({symbol})")
             _draw_ratios(axes[1, i], methods, i)
-        high = max(ax.get_ylim()[1] for ax in axes[1])
-        low = min(ax.get_ylim()[0] for ax in axes[1])
-        for ax in axes[1]:
-            ax.set_ylim(low, high)
+        _share_range(axes[1])
         for ax in axes.flat:
             ax.set_xlabel("K")
             ax.set_xscale("log")
@@ -216,7 +216,7 @@ def _draw_widths(ax: Axes, method: str, found: Data, i: int) -> None:
     fit = np.exp(np.log(sd).mean() + slope * (np.log(counts) - np.log(counts).mean()))
     colour = METHOD_COLOURS[method]
     ax.plot(counts, bound, color=INK, lw=1.4, label="joint Cramér–Rao bound")
-    ax.plot(counts, fit, color=colour, lw=1.0, ls="--", label=f"∝ K^{slope:.2f}")
+    ax.plot(counts, fit, color=colour, lw=1.0, ls="--", label=f"∝ $K^{{{slope:.2f}}}$")
     ax.errorbar(
         counts, sd, np.minimum(1.96 * error, 0.9 * sd), fmt="o", ms=4, lw=1.1, capsize=2,
         color=colour, label=f"{method}, 95 % error",
@@ -245,8 +245,18 @@ def _draw_ratios(ax: Axes, methods: Data, i: int) -> None:
         )  # fmt: skip
     ax.set_ylabel(f"sd of {SYMBOLS[i]} / bound")
     ax.legend(loc="upper left", ncols=3)
-    low, high = ax.get_ylim()
-    ax.set_ylim(low, high + 0.25 * (high - low))
+
+
+def _share_range(axes: Sequence[Axes]) -> None:
+    """One range for all panels with room for the legends, logarithmic where widths are far from the bound."""
+    far = max(ax.get_ylim()[1] for ax in axes) > FAR
+    if far:
+        for ax in axes:
+            ax.set_yscale("log")
+            _decimal_ticks(ax)
+    low, high = (f(ax.get_ylim()[j] for ax in axes) for j, f in enumerate((min, max)))
+    for ax in axes:
+        ax.set_ylim(low, high * (high / low) ** 0.25 if far else high + 0.25 * (high - low))
 
 
 def _decimal_ticks(ax: Axes) -> None:

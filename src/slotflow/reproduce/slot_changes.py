@@ -266,15 +266,13 @@ def draw_moves(ax: Axes, data: Mapping[str, Data]) -> None:
         y = [math.nan if value is None else value for value in found["by_distance"]]
         ax.plot(centres, y, marker="os^"[i], ms=4, lw=1.2, color=COLOURS[i], label=kind)
     floor = norm.ppf(0.75) * next(iter(data.values()))["floor"]
-    ax.axhline(floor, color=GREY, lw=0.9, ls=":")
-    ax.text(edges[-1], floor, "other draws alone", color=GREY, fontsize=8, va="bottom", ha="right")
     fresh = math.sqrt(2) * norm.ppf(0.75)  # median of |move|
-    ax.axhline(fresh, color=GREY, lw=0.9)
-    ax.text(edges[-1], fresh, "fresh noise", color=GREY, fontsize=8, va="bottom", ha="right")
+    ax.axhline(fresh, color=GREY, lw=0.9, label="fresh noise")
+    ax.axhline(floor, color=GREY, lw=0.9, ls=":", label="other draws alone")
     ax.set(xscale="log", yscale="log", xlabel="distance to the change [mHz]")
     ax.set_ylabel("median |move of the mean| / sd")
     ax.set_xticks(edges, [f"{edge:g}" for edge in edges])
     ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     ax.minorticks_off()
-    ax.legend(loc="upper right", bbox_to_anchor=(1.0, 0.92))
+    ax.legend(loc="lower left", bbox_to_anchor=(0.0, 0.06))
     ax.set_title("How far their means move, all parameters")

@@ -145,8 +145,28 @@ def test_errors_say_what_to_do(pair: tuple[Posterior, RefinedPosterior]) -> None
     for ask in (exact.weighted, lambda k: exact.sample_sigma(3, k)):
         with pytest.raises(ValueError, match="received 9; the verdict says why: exact"):
             ask(9)
-    with pytest.raises(ValueError, match="no fit of k = 9 components"):
-        exact.residual(9)
+    with pytest.raises(ValueError, match=r"components in 0\.\.10, received 11"):
+        exact.residual(11)
+
+
+def test_every_k_has_a_residual(model: SlotFlow) -> None:
+    """A K that was excluded without a fit is fitted when it is asked for; of too many tones, what the prior allows."""
+    tones = [[1.0, 1.0, 2.55], [0.8, 2.0, 2.7], [0.6, 0.5, 2.9]]
+    obs = signal(tones, 0.5, 8)
+    exact = model.infer(obs, prior=Prior(k_min=0), max_seconds=300)
+    assert exact.k_map == 3 and 1 not in exact.orders.fits
+    left = [sum(float((x**2).sum()) for x in exact.residual(k)) for k in range(5)]
+    for k in range(4):  # the strongest tones are those that are fitted
+        rest = [s.values for s in obs.streams]
+        for a, p, f in tones[:k]:
+            rest = [
+                x - a * np.cos(2 * np.pi * f * s.times + p)
+                for x, s in zip(rest, obs.streams, strict=True)
+            ]
+        # In the ten seconds of the short stream a fit takes some of the others' power as well.
+        assert left[k] == pytest.approx(sum((x**2).sum() for x in rest), rel=0.03)
+        assert len(exact.best_fit(k)) == k
+    assert left[4] <= left[3]
 
 
 def test_the_whole_result(pair: tuple[Posterior, RefinedPosterior], tmp_path: Path) -> None:

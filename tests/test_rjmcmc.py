@@ -360,6 +360,25 @@ def test_command_line(seed: int, tmp_path: Path) -> None:
         CliRunner().invoke(app, [*words[:-2], "--signal=2"], catch_exceptions=False)
 
 
+@needs_eryn
+@pytest.mark.parametrize("weakest", [0.2, 0.02])
+def test_noise_alone_ends_early_with_finite_numbers(weakest: float, seed: int) -> None:
+    """Where K = 0 has no parameter to watch, K itself says when there are enough draws, if it changes at all or not."""
+    prior = Prior(k_min=0, k_max=3, amplitude=(weakest, 1.0))
+    sim, _ = signal(seed, 0, prior)
+    post = rjmcmc(sim.observation(0), prior, replace(SMALL, max_steps=4000), seed=seed)
+    s = post.sampling
+    assert post.k_map == 0 and (post.k_probs[0] == 1 or weakest < 0.2)
+    assert (
+        s.warm_up + s.steps < 1000
+    )  # tuning alone would take 2000 if states without a tone counted
+    assert s.effective >= SMALL.effective and s.least_effective <= s.effective
+    assert 0 < post.ess <= 1 and math.isfinite(s.autocorrelation) and s.k_error < 0.05
+    assert post.verdict.status == "exact" and "nan" not in post.verdict.reason
+    # Moves of states without a tone, which always succeed, are not counted; there may be no others.
+    assert not any(s.acceptance[name] > 0.9 for name in ("one", "all"))
+
+
 def test_start_near_tones(seed: int) -> None:
     sim, statistics = signal(seed, 2)
     states = StatePrior(Prior())

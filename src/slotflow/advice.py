@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from slotflow.exact.verdict import AMORTIZED, Check, Verdict
+from slotflow.exact.verdict import AMORTIZED, FALSE_ALARM, Check, Verdict
 
 if TYPE_CHECKING:
     from slotflow.posterior import Posterior
 
 __all__ = ["MEANING", "Kind", "broken", "kind_of", "remedies"]
-
-FALSE_ALARM = 1e-3
-"""Rate of misfits among sound data that `judge` allows all tests together."""
 
 MEANING = {
     "exact": "The draws follow the posterior under the prior below, and what the best fit leaves of the data cannot be "
@@ -58,11 +55,15 @@ KINDS = {
     ),
     "constant": Kind("whether the data vary at all", "read another column or channel (--column)"),
     "rounding": Kind(
-        "whether anything but rounding is left", "state the noise level, if it is known"
+        "whether anything but rounding is left", "state the noise level, if it is known (--sigma)"
     ),
     "streams": Kind(
         "noise of the short stream, against the long one's",
-        "state the noise level of each stream (Stream.sigma)",
+        "state the noise level of each stream (--sigma and --sigma-short; in Python: Stream.sigma)",
+    ),
+    "stated level": Kind(
+        "scatter of the residual, against the noise level that was stated",
+        "correct the stated noise level (--sigma, --sigma-short), or give bounds of it instead",
     ),
 }
 """Every kind of test by the beginning of its name."""
@@ -94,6 +95,11 @@ def remedies(post: Posterior) -> list[str]:
             return [
                 "Run the exact step too: leave out --no-refine (in Python: post.refine()). Until then this is the "
                 "network's calibrated guess."
+            ]
+        if post.method == "classical":
+            return [
+                "Run the exact step: slotflow infer (in Python: post.refine()). Until then widths and p(K | x) are "
+                "those of a Gaussian around each fit."
             ]
         return [
             "Read the reason. More time (--max-seconds) or more draws often settle it; otherwise take the widths and "

@@ -28,7 +28,7 @@ class PriorBatch:
         amplitude: Bounds of A, shape (n, 2), float64.
         frequency: Bounds of f in Hz, shape (n, 2), float64.
         min_separation: Smallest allowed distance between two frequencies in Hz, shape (n,), float64.
-        sigma: Bounds of σ, shape (n, 2), float64.
+        sigma: Bounds of σ, shape (n, 2), float64; equal ones above 0 where it is known.
         amplitude_law: "uniform" or "loguniform".
     """
 
@@ -130,13 +130,14 @@ class PriorBatch:
         for name in ("amplitude", "frequency", "sigma"):
             lo, hi = getattr(self, name).unbind(1)
             good = (lo >= 0) & (lo < hi) & (hi < math.inf)
+            words = "two finite bounds with 0 <= lower < upper"
             if name == "amplitude" and self.amplitude_law == "loguniform":
                 good &= lo > 0
-            self._refuse(
-                good,
-                name,
-                "two finite bounds with 0 <= lower < upper (0 < lower for a log-uniform law)",
-            )
+                words += " (0 < lower for a log-uniform law)"
+            if name == "sigma":
+                good |= (lo > 0) & (lo == hi) & (hi < math.inf)
+                words += ", or equal and above 0 where it is known"
+            self._refuse(good, name, words)
         self._refuse(
             (self.min_separation >= 0) & (self.min_separation < math.inf),
             "min_separation",

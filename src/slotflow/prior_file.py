@@ -6,7 +6,8 @@ Every entry may be left out; what is not stated is derived from the data or take
     amplitude: [0.001, 0.01]    # bounds of A, in the data's units
     amplitude_law: uniform      # or loguniform
     min_separation: 0.15        # smallest distance of two frequencies, in Hz
-    sigma: [0, 0.02]            # bounds of the noise level, in the data's units
+    sigma: 0.01                 # known noise level, in the data's units, or bounds of it: [0, 0.02]
+    sigma_short: 0.002          # that of the short stream, if it is known and differs
     k_min: 0                    # smallest and largest number of components ...
     k_max: 5
     k_prior: {0: 0.5, 1: 0.3, 2: 0.2}    # ... or p(K), as pairs or as a list from K = 0 on
@@ -31,6 +32,7 @@ KEYS = (
     "amplitude_law",
     "min_separation",
     "sigma",
+    "sigma_short",
     "k_min",
     "k_max",
     "k_prior",
@@ -47,7 +49,8 @@ def read_prior(path: str | os.PathLike[str]) -> dict[str, Any]:
         path: A YAML file with some of `KEYS`.
 
     Returns:
-        The entries that are there, checked: pairs of floats, floats, whole numbers, and p(K) as a mapping.
+        The entries that are there, checked: pairs of floats (twice the same of a known noise level), floats, whole
+        numbers, and p(K) as a mapping.
     """
     path = Path(path)
     if not path.is_file():
@@ -79,11 +82,14 @@ def read_prior(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 def _entry(key: str, value: Any) -> Any:
     """One entry, checked."""
+    if key == "sigma" and not isinstance(value, list | dict):
+        level = _number(key, value)
+        return level, level
     if key in ("band", "amplitude", "sigma"):
         if not isinstance(value, list) or len(value) != 2:
             raise ValueError(f"{key}: expected two bounds such as [0.5, 1.5], received {value!r}.")
         return _number(key, value[0]), _number(key, value[1])
-    if key == "min_separation":
+    if key in ("min_separation", "sigma_short"):
         return _number(key, value)
     if key in ("k_min", "k_max"):
         if type(value) is not int:

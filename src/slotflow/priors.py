@@ -13,6 +13,9 @@ no rejection, and never fewer than K components.
 **Density.** The sorted allowed set has the volume (W − (K−1)s)^K / K!. There are K! labellings, so the density of a
 labelled tuple is (W − (K−1)s)^{−K} inside the allowed set and zero outside.
 
+**Noise level.** σ is uniform between its bounds. Equal bounds state a known level s: a point mass, with respect to
+which the density is 1 at s and zero elsewhere, so that p(x | Θ, K) = N(x; model, s²) and nothing is integrated.
+
 `Prior` is one prior. `PriorBatch` holds one for each signal of a batch, as tensors; both draw by the same formulas.
 """
 
@@ -51,7 +54,9 @@ class Prior:
         amplitude: Bounds of A.
         frequency: Bounds of f, in Hz.
         min_separation: Smallest allowed distance between two frequencies, in Hz.
-        sigma: Bounds of the noise level σ, which is uniform between them.
+        sigma: Bounds of the noise level σ, which is uniform between them; (s, s) with s > 0 is a known level. It is
+            that of the long stream: `Stream.sigma` says how the streams' levels compare. The networks take the noise
+            from the data; what the prior says of it counts in the exact step and in the baselines.
         amplitude_law: "uniform" or "loguniform".
     """
 
@@ -71,7 +76,7 @@ class Prior:
                 f"k_max={self.k_max}."
             )
         for name in ("amplitude", "frequency", "sigma"):
-            object.__setattr__(self, name, _bounds(name, getattr(self, name)))
+            object.__setattr__(self, name, _bounds(name, getattr(self, name), name == "sigma"))
         if self.amplitude_law not in AMPLITUDE_LAWS:
             raise ValueError(
                 f"Prior expects amplitude_law to be one of {AMPLITUDE_LAWS}, received "
@@ -174,6 +179,12 @@ class Prior:
 
     # ------------------------------------------------------------------ p(σ)
 
+    @property
+    def known_sigma(self) -> float | None:
+        """The noise level where it is known (equal bounds), else None."""
+        low, high = self.sigma
+        return low if low == high else None
+
     def sample_sigma(self, n: int, generator: torch.Generator) -> Tensor:
         """Draws σ, shape (n,), float64, on the generator's device."""
         lo, hi = self.sigma
@@ -181,11 +192,12 @@ class Prior:
         return uniform(lo, hi, u)
 
     def log_prob_sigma(self, sigma: ArrayLike | Tensor) -> Tensor:
-        """Log p(σ), same shape as sigma, float64; −inf outside the bounds."""
-        sigma = torch.as_tensor(sigma).double()
+        """Log p(σ), same shape as sigma, float64; −inf outside the bounds, and 0 at a known level."""
+        sigma = torch.as_tensor(sigma, dtype=torch.float64)
         lo, hi = self.sigma
         inside = (sigma >= lo) & (sigma <= hi)
-        return torch.where(inside, sigma.new_full((), -math.log(hi - lo)), -math.inf)
+        log_density = 0.0 if self.known_sigma is not None else -math.log(hi - lo)
+        return torch.where(inside, sigma.new_full((), log_density), -math.inf)
 
     # ------------------------------------------------------------------ helpers
 
@@ -282,11 +294,14 @@ def normalized(values: ArrayLike, k_min: int, k_max: int, name: str) -> NDArray[
     return probabilities
 
 
-def _bounds(name: str, value: Sequence[float]) -> tuple[float, float]:
-    """Checks a pair of bounds and returns it as floats."""
+def _bounds(name: str, value: Sequence[float], point: bool) -> tuple[float, float]:
+    """Checks a pair of bounds and returns it as floats; if point, they may be equal."""
     pair = tuple(float(v) for v in value)
-    if len(pair) != 2 or not all(map(math.isfinite, pair)) or not 0 <= pair[0] < pair[1]:
-        raise ValueError(
-            f"Prior expects {name} as two finite bounds with 0 <= lower < upper, received {value!r}."
-        )
-    return pair[0], pair[1]
+    if len(pair) == 2 and all(map(math.isfinite, pair)) and 0 <= pair[0] <= pair[1]:
+        low, high = pair
+        if low < high or (point and low > 0):
+            return low, high
+    known = ", or twice the same one above 0 where it is known" if point else ""
+    raise ValueError(
+        f"Prior expects {name} as two finite bounds with 0 <= lower < upper{known}, received {value!r}."
+    )

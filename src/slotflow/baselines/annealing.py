@@ -8,7 +8,7 @@ found sharpens the likelihood of the next: all lock at once, and few particles p
 .. math:: g_τ(R) = m(\max(R, R_τ)) + \tfrac12 τ \max(R_τ - R, 0) .
 
 τ = 0 is a constant. Small τ is a large known noise level, at which the tones are found one after the other, the
-strongest first. τ → ∞ is m itself.
+strongest first. τ → ∞ is m itself. Where σ is known, m is a straight line, and g_τ a power of L.
 """
 
 from __future__ import annotations

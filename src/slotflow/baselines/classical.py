@@ -10,7 +10,8 @@ worth far more than the two orders differ by, this is spared.
 **Accuracy.** Fits on the way stop a tenth of a standard deviation from the maximum (`ROUGH`). Orders that still count
 in the end go all the way, and only they have a `mismatch`.
 
-**BIC.** With n samples and σ² = RSS/n, BIC_K = n ln(RSS_K / n) + 3K ln n. It knows nothing of the prior.
+**BIC.** With n samples and σ² = RSS/n, BIC_K = n ln(RSS_K / n) + 3K ln n, or RSS_K / σ² + 3K ln n where the prior says
+that σ is known. It knows nothing else of the prior.
 
 **Evidence.** ln Z_K by Laplace's approximation under a given prior (`exact/evidence.py`); p(K | x) ∝ Z_K p(K). Where
 the order that BIC and the prior favour has no Gaussian (its fit did not converge), evidences of the other orders say
@@ -151,7 +152,9 @@ def classical(
             f"{prior.frequency} Hz; lower the prior's frequency range."
         )
     series = torch.as_tensor(np.stack([one.long.values for one in several]))  # (B, N)
-    noise = torch.tensor([one.noise_level(prior.frequency)[0] for one in several]).double()
+    known = prior.known_sigma
+    levels = [known or one.noise_level(prior.frequency)[0] for one in several]
+    noise = torch.tensor(levels).double()
 
     size, orders = len(several), prior.k_max + 1 + SPARE
     fits = [_nothing(size, k) for k in range(orders)]
@@ -224,16 +227,19 @@ def _improve(
         max_iterations: Gauss–Newton steps at most.
         final: Whether to go all the way and to compare the curvature there; only a fit that arrives is kept.
     """
-    n = statistics.n
+    n, known = statistics.n, result.prior.known_sigma
     found = fit(
         statistics.take(rows),
         start,
+        sigma=None if known is None else torch.full((len(rows),), known, dtype=torch.float64),
         max_iterations=max_iterations,
         max_shift=2.0,
         tolerance=TOLERANCE if final else ROUGH,
         curvature=final,
     )
-    bic = n * (found.rss / n).clamp_min(1e-300).log() + 3 * k * math.log(n)
+    rss = found.rss
+    misfit = n * (rss / n).clamp_min(1e-300).log() if known is None else rss / known**2
+    bic = misfit + 3 * k * math.log(n)
     better = (bic <= result.bic[rows, k] + 1e-9) & bic.isfinite()
     if final:
         better &= found.converged

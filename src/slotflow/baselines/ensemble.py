@@ -33,6 +33,8 @@ BLOCK = 20
 """Steps at a time."""
 WANTED = 0.3
 """Rate of acceptance that steps are tuned to."""
+FEWEST = 20
+"""Proposals without which a rate says nothing."""
 WEIGHTS = {"one": 0.45, "all": 0.45, "anew": 0.1}
 """How often each move within the model is made,"""
 WARM_WEIGHTS = {"one": 0.3, "all": 0.3, "anew": 0.4}
@@ -89,21 +91,12 @@ class Ensemble:
         options: Options,
         file: Path | None = None,
     ) -> None:
-        self.table, self.log_prior, self.options, self.file = (
-            table,
-            StatePrior(prior),
-            options,
-            file,
-        )
-        self.made = {
-            "energy": table.energy,
-            "prior": asdict(prior),
-            "births": type(births).__name__,
-        }
-        self.made |= {
-            name: getattr(options, name)
-            for name in ("walkers", "temperatures", "repeats", "hottest")
-        }
+        self.table, self.log_prior = table, StatePrior(prior)
+        self.options, self.file = options, file
+        self.made = {"energy": table.energy, "prior": asdict(prior)}
+        self.made["births"] = type(births).__name__
+        for name in ("walkers", "temperatures", "repeats", "hottest"):
+            self.made[name] = getattr(options, name)
         self.steps_of: dict[str, FisherSteps | Anew] = {
             "one": FisherSteps(table, prior, sigma, every=False),
             "all": FisherSteps(table, prior, sigma, every=True),
@@ -112,6 +105,8 @@ class Ensemble:
         self.jump = Jump(births, self.log_prior.k_min, self.log_prior.k_max)
         for steps in self.steps_of.values():
             steps.scale = np.ones(options.temperatures)
+        self.idle = {name: np.zeros(options.temperatures) for name in self.steps_of}
+        """Proposals of each move to states without a tone, (T,), which Eryn counts as accepted."""
         self.tuned = 0 if file is None else self._check(file)
         """Step at which the tuning ended; 0 while it goes on."""
         self.sampler, self.moves = self._build()
@@ -153,11 +148,9 @@ class Ensemble:
 
     def acceptance(self) -> dict[str, float]:
         """Share of each move's proposals that were accepted at temperature 1, since the tuning ended."""
+        rates = {name: self._rate(name) for name in self.moves}
         return {
-            name: float(move.accepted[0].mean() / move.num_proposals)
-            if move.num_proposals
-            else math.nan
-            for name, move in self.moves.items()
+            name: float(rate[0]) if made[0] else math.nan for name, (rate, made) in rates.items()
         }
 
     def jumps(self) -> int:
@@ -222,6 +215,7 @@ class Ensemble:
             coords: dict[str, Array], rng: Any, branches_inds: dict[str, Mask], **_: Any
         ) -> tuple[dict[str, Array], Array]:
             betas = self.sampler.temperature_control.betas
+            self.idle[name] += (~branches_inds[BRANCH].any(-1)).sum(-1)
             new, hastings = self.steps_of[name](coords[BRANCH], branches_inds[BRANCH], betas, rng)
             return {BRANCH: new}, hastings
 
@@ -245,16 +239,23 @@ class Ensemble:
     def _forget_acceptance(self) -> None:
         for move in self.moves.values():
             move.accepted, move.num_proposals = np.zeros_like(move.accepted), 0
+        for idle in self.idle.values():
+            idle[:] = 0
+
+    def _rate(self, name: str) -> tuple[Array, Array]:
+        """Share of a move's proposals that were accepted and their number, (T,) each, of states that it can change."""
+        move, idle = self.moves[name], self.idle.get(name, np.zeros(self.options.temperatures))
+        made = move.num_proposals * self.options.walkers - idle
+        return (move.accepted.sum(1) - idle) / np.maximum(made, 1), made
 
     def _tune(self) -> None:
         """Adapts the step sizes to the acceptance since the last call, and ends the tuning when all has settled."""
         sound = True
         for name in ("one", "all"):
-            move, steps = self.moves[name], self.steps_of[name]
-            if move.num_proposals:
-                rate = move.accepted.mean(1) / move.num_proposals
-                sound &= bool(0.5 * WANTED < rate[0] < 2 * WANTED)
-                steps.scale = np.clip(steps.scale * np.exp(2.5 * (rate - WANTED)), 1e-3, 30.0)
+            steps, (rate, made) = self.steps_of[name], self._rate(name)
+            rate = np.where(made < FEWEST, WANTED, rate)
+            sound &= bool(0.5 * WANTED < rate[0] < 2 * WANTED)
+            steps.scale = np.clip(steps.scale * np.exp(2.5 * (rate - WANTED)), 1e-3, 30.0)
         if self.steps < self.options.tune or self.steps % (BLOCK // 2):
             return
         ready = sound and settled(self.chain()[2])

@@ -83,16 +83,16 @@ class LaplacePosterior(Posterior):
                 probs[k] = 0.0
         if not probs.any():
             raise ValueError(
-                "no order has a fit inside the prior; widen the bounds of amplitude or frequency, or sample instead."
+                "no order has a fit inside the prior; widen the bounds of amplitude or frequency, see that a stated "
+                "noise level is right, or sample instead."
             )
         self.left_out = 1 - float(probs.sum())
         """Probability of the orders that have no draws."""
         probs /= probs.sum()
         fit, n = result.fits[int(probs.argmax())], sum(s.n for s in observation.streams)
         sigma = float(fit.sigma[0])
-        super().__init__(
-            probs, slots, observation, sigma, sigma / math.sqrt(2 * n), "classical", result.prior
-        )
+        error = sigma / math.sqrt(2 * n) if result.prior.known_sigma is None else 0.0
+        super().__init__(probs, slots, observation, sigma, error, "classical", result.prior)
         self.n_samples = n
         self._verdict: Verdict | None = None
 
@@ -114,7 +114,9 @@ class LaplacePosterior(Posterior):
         if self._verdict is None:
             assert self.prior is not None
             statistics = Statistics.from_observation(self.observation)
-            checks = check_residual(statistics, self._best, self.prior.frequency)
+            checks = check_residual(
+                statistics, self._best, self.prior.frequency, self.prior.known_sigma
+            )
             reason = UNSAMPLED
             if self.left_out > LEFT_OUT:
                 reason += f"; orders of the probability {self.left_out:.2f} have no Gaussian"

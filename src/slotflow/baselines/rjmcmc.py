@@ -11,7 +11,8 @@ the truth.
 
 **Warm-up.** The temperatures and the sizes of the steps adapt until the log-likelihood has settled; from then on all is
 fixed and detailed balance holds. What is kept begins there, or later if the likelihood settled later than it seemed.
-The run ends with a given number of effective draws (`chains.py`).
+The run ends with a given number of effective draws (`chains.py`): of the parameters of the most probable K, or of
+"K = 0 or not" where that is noise alone.
 """
 
 from __future__ import annotations
@@ -212,11 +213,14 @@ def _sampling(ensemble: Ensemble, seconds: float) -> Sampling:
     counts = places.sum(-1)
     k = int(np.bincount(counts.ravel()).argmax())
     chosen = counts == k
+    draws, time_of_k = effective_draws(chosen.astype(float), np.ones_like(chosen))
     found = [effective_draws(z[..., j, i], chosen) for j in range(k) for i in range(3)]
     if not found:
-        found = [effective_draws(log_likelihood, chosen)]
+        # Noise alone has no parameter to look at, and its draws are worth what those of K are. Where every state is
+        # noise alone, nothing tells one from another: each counts.
+        known = math.isfinite(draws)
+        found = [(draws, time_of_k) if known else (float(chosen.size), 1.0)]
     effective, times = np.array(found).T
-    draws, _ = effective_draws(chosen.astype(float), np.ones_like(chosen))
     # K is known no better than from so many independent walkers as changed it: some may be stuck.
     draws = min(draws if math.isfinite(draws) else math.inf, max(ensemble.jumps(), 1))
     share = float(chosen.mean())

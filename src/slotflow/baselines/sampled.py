@@ -42,10 +42,12 @@ class Draws:
     def rows(self, n: int, k: int, seed: int) -> NDArray[np.int64]:
         """Which draws to hand out, (n,): none a second time before all were there once."""
         size = len(self.theta.get(k, ()))
+        if not self.theta:
+            raise ValueError("the file holds no draws; save the posterior again, with some.")
         if size == 0:
             visited = ", ".join(str(j) for j in sorted(self.theta))
             raise ValueError(
-                f"expected a K that was visited, one of {visited or 'none'}, received {k}: there are no draws of it; "
+                f"expected a K that was visited, one of {visited}, received {k}: there are no draws of it; "
                 "sample or save more draws, or choose another."
             )
         rng = np.random.default_rng(seed)
@@ -121,10 +123,10 @@ class SampledPosterior(Posterior):
         method: str,
         sampling: Sampling,
     ) -> None:
-        sigma = draws.sigma[int(np.argmax(k_probs))]
-        super().__init__(
-            k_probs, draws, observation, float(sigma.mean()), float(sigma.std()), method, prior
-        )
+        sigma, known = draws.sigma[int(np.argmax(k_probs))], prior.known_sigma
+        level = float(sigma.mean()) if known is None else known
+        spread = float(sigma.std()) if known is None else 0.0
+        super().__init__(k_probs, draws, observation, level, spread, method, prior)
         self.sampling = sampling
         self._verdict: Verdict | None = None
 
@@ -158,7 +160,9 @@ class SampledPosterior(Posterior):
         assert self.prior is not None
         statistics, s = Statistics.from_observation(self.observation), self.sampling
         verdict = judge(
-            check_residual(statistics, best_draw(self), self.prior.frequency),
+            check_residual(
+                statistics, best_draw(self), self.prior.frequency, self.prior.known_sigma
+            ),
             refined=True,
             ess=1.0,
             pareto_k=0.0,

@@ -9,7 +9,7 @@ mid-time τ, RSS is made of three functions of one frequency:
 the matched filter M(f) = Σ_s Σ_t x_s e^{−2πif(t−τ)}/r_s², Q(f) = Σ_s e^{2πifδ_s} S_0(f)/r_s², which is the sum of
 e^{2πif(t−τ)} over all samples, and n' = Q(0). None turns faster than e^{2πifT/2}, so that cubic pieces between points
 1/128T apart, with the exact values and slopes at both ends, give RSS to 1e-8 of the data's energy. σ is
-integrated out as in `exact/target.py`; that function of ln RSS alone is a spline.
+integrated out as in `exact/target.py`; that function of ln RSS alone is a spline, unless σ is known.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Curve:
 
 
 class Tabulated:
-    """Log-likelihood of any number of tones, σ integrated out.
+    """Log-likelihood of any number of tones, σ integrated out or known.
 
     Args:
         statistics: Of one signal.
@@ -110,7 +110,9 @@ class Tabulated:
         return total
 
     def log_likelihood(self, rss: Array) -> Array:
-        """Log-likelihood with σ integrated out, same shape."""
+        """Log-likelihood with σ integrated out or known, same shape."""
+        if self.noise.known:
+            return self.noise.log_marginal(rss) + self.constant
         x = np.log(np.maximum(rss, 1e-300))
         result: Array = self.marginal(np.maximum(x, self.log_rss[0])) + self.constant
         outside = (x < self.log_rss[0]) | (x > self.log_rss[-1])

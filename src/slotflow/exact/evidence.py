@@ -7,7 +7,8 @@ relative variance 1/2n. The prior is flat across it but for its edges, so that
     + \tfrac{3K}{2} \ln 2π + \tfrac12 \ln |Σ| + \tfrac12 \ln \frac{2π \hatσ^2}{2n} + \ln P ,
 
 where K! counts the equal modes of the labelled tuples, p(θ̂ | K) is the prior's density inside its support and P the
-share of the Gaussian that lies there, estimated from draws. Then p(K | x) ∝ Z_K p(K).
+share of the Gaussian that lies there, estimated from draws. Then p(K | x) ∝ Z_K p(K). Where σ is known, the terms of
+its width and of its prior are left out.
 
 A Gaussian whose every parameter keeps `CLEARANCE` standard deviations from every edge needs no draws, and one with an
 amplitude as far outside none either: all of them, or none, would lie inside.
@@ -33,7 +34,13 @@ CLEARANCE = 6.0
 
 
 def log_evidence(found: Laplace, prior: Prior, n: int) -> Tensor:
-    """Ln Z_K of each signal, (B,); −inf where the fit did not converge."""
+    """Ln Z_K of each signal, (B,); −inf where the fit did not converge.
+
+    Args:
+        found: The fits, at the known σ if the prior has one.
+        prior: The prior.
+        n: Number of samples.
+    """
     k = found.theta.shape[1]
     full = _log_density(prior, k) + math.log((EDGE_DRAWS + 0.5) / (EDGE_DRAWS + 1))
     inner, outer = _sides(found, prior)
@@ -45,13 +52,12 @@ def log_evidence(found: Laplace, prior: Prior, n: int) -> Tensor:
     if len(rows):
         shares = _share(found.theta[rows], found.covariance[rows], prior)
         density[rows] = torch.where(shares > -math.inf, shares, density[rows])
-    sigma, sd = found.sigma, found.sigma / math.sqrt(2 * n)
-    density = (
-        density + _log_mass(sigma, sd, prior.sigma) - math.log(prior.sigma[1] - prior.sigma[0])
-    )
     total = found.log_likelihood + math.lgamma(k + 1) + density
     total += 1.5 * k * math.log(2 * math.pi) + 0.5 * _log_determinant(found.covariance)
-    total += 0.5 * (math.pi * found.sigma**2 / n).log()
+    if prior.known_sigma is None:
+        sigma, sd = found.sigma, found.sigma / math.sqrt(2 * n)
+        total += _log_mass(sigma, sd, prior.sigma) - math.log(prior.sigma[1] - prior.sigma[0])
+        total += 0.5 * (math.pi * sigma**2 / n).log()
     return torch.where(found.converged, total, -math.inf)
 
 

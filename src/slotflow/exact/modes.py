@@ -125,7 +125,9 @@ class Modes:
         rows = torch.zeros(len(starts), dtype=torch.int64)
         several = self.statistics.take(rows)
         theta = linear_amplitudes(several, starts)
-        result = fit(several, theta, max_iterations=40, max_shift=2.0)
+        known = self.prior.known_sigma
+        sigma = None if known is None else torch.full((len(starts),), known, dtype=torch.float64)
+        result = fit(several, theta, sigma=sigma, max_iterations=40, max_shift=2.0)
         modes = self.found.setdefault(k, [])
         covariances = result.covariance.numpy()
         good = np.zeros(len(starts), dtype=bool)
@@ -164,7 +166,7 @@ class Modes:
         """Fits from frequencies, (B, K), with amplitudes held back by a Gaussian of the prior's size."""
         size, k = starts.shape
         several = self.statistics.take(torch.zeros(size, dtype=torch.int64))
-        scale, n = self.prior.amplitude[1], several.n
+        scale, n, known = self.prior.amplitude[1], several.n, self.prior.known_sigma
         pull = torch.tensor([0.0, scale**-2, scale**-2], dtype=torch.float64).repeat(k)
         reach = torch.tensor([(0.5 * self.bin) ** -2, 0.0, 0.0], dtype=torch.float64).repeat(k)
         z = torch.zeros(size, 3 * k, dtype=torch.float64)
@@ -172,7 +174,7 @@ class Modes:
         damping = torch.ones(size, dtype=torch.float64)
         rss, slope, matrix = several.normal_equations(starts, _c(z))
         for _ in range(STEPS):
-            variance = rss[:, None] / n
+            variance = (rss / n if known is None else torch.full_like(rss, known**2))[:, None]
             precision = pull + reach * damping[:, None]
             system = matrix / variance[..., None] + torch.diag_embed(precision)
             unit = system.diagonal(dim1=-2, dim2=-1).rsqrt()
@@ -193,7 +195,8 @@ class Modes:
         found = []
         for i in range(size):
             order = np.argsort(z[i, 0::3].numpy())
-            curvature = (matrix[i] * n / rss[i] + torch.diag(pull + reach)).numpy()
+            level = rss[i] / n if known is None else known**2
+            curvature = (matrix[i] / level + torch.diag(pull + reach)).numpy()
             covariance = np.linalg.inv(curvature).reshape(k, 3, k, 3)[order][:, :, order]
             tones = z[i].numpy().reshape(k, 3)[order]
             inside = (tones[:, 0] > self.prior.frequency[0]) & (

@@ -6,7 +6,8 @@ posterior of the same kind with joint draws, in which the components are correla
 (`verdict.py`).
 
 Data whose noise level the prior of σ excludes are not sampled: K_max tones would be spent on the noise. The answer is
-then the network's, and the verdict says what to change.
+then the network's, and the verdict says what to change. A known level is compared with what lies outside the band, and
+only louder data are not sampled; whether it is right is what the tests of the residual decide.
 """
 
 from __future__ import annotations
@@ -135,6 +136,14 @@ def _centres(post: Posterior, k: int, seed: int) -> Array:
 def _noise_outside(post: Posterior, prior: Prior) -> str:
     """Why the data's noise level contradicts the prior of σ; empty where it does not."""
     low, high = prior.sigma
+    if prior.known_sigma is not None:
+        level, error = post.observation.noise_level(prior.frequency)
+        if not level - max(BEYOND * level, 5 * error) > high:  # NaN: the band is all there is
+            return ""
+        return (
+            f"the data's noise level of about {level:.4g} is above the stated {high:g}; correct that (Prior.sigma, "
+            "--sigma), in the data's units"
+        )
     sigma = post.noise_std
     margin = max(BEYOND * sigma, 5 * (post.noise_std_error or 0.0))
     rms = math.sqrt(float(np.mean(post.observation.long.values**2)))
@@ -165,9 +174,8 @@ def _unsampled(
         probs = np.pad(prior.k_probs_full, (0, post.k_max - prior.k_max))
     nothing = np.full(post.k_max + 1, -np.inf)
     orders = Orders(nothing, -nothing, probs / probs.sum(), {}, {len(fit): fit}, 0.0)
-    found = judge(
-        check_residual(statistics, fit, prior.frequency), refined=False, unsampled=UNCHECKED
-    )
+    checks = check_residual(statistics, fit, prior.frequency, prior.known_sigma)
+    found = judge(checks, refined=False, unsampled=UNCHECKED)
     status = "misfit" if found.status == "misfit" else status
     verdict = Verdict(status, f"{reason}; {found.reason}", found.checks)
     slots = JointDraws(orders, statistics, prior, post.slots)
@@ -199,7 +207,7 @@ def _verdict(
     taken = len(best.log_weights) if best is not None else 0
     weighted = taken > 0
     verdict = judge(
-        check_residual(statistics, fit, prior.frequency),
+        check_residual(statistics, fit, prior.frequency, prior.known_sigma),
         refined=weighted,
         ess=best.ess if best is not None and weighted else 0.0,
         smallest_ess=EFFECTIVE * min(draws / max(taken, 1), 1.0),

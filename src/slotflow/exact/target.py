@@ -8,7 +8,7 @@ r"""The density that sampling aims at: p(Θ, x | K) with σ integrated out, in c
 P being the regularized incomplete gamma function. So RSS alone decides, one dimension less has to be sampled, and σ
 given RSS is drawn afterwards: v is a gamma variable of shape a between v_hi and v_lo. The integral has no bound as RSS
 → 0 with σ_lo = 0, so that σ_lo is never taken below `FLOOR` × the larger of the data's rms and σ_hi; below it RSS is
-rounding.
+rounding. Where σ is known (σ_lo = σ_hi) there is no integral: σ^{−n} e^{−RSS/2σ²} itself counts.
 
 **Coordinates.** A tone is z = (f, Re c, Im c), c = A e^{iφ} referred to the long stream's mid-time: given the
 frequencies, the likelihood is exactly Gaussian in c. dA dφ = d²c / A, so the density in z is p(Θ | K) Π_k 1/A_k.
@@ -29,6 +29,7 @@ from scipy import special
 
 from slotflow.exact.kernels import fold, mid_time, moments
 from slotflow.exact.likelihood import Statistics
+from slotflow.exact.systems import inverse_one
 from slotflow.priors import Prior
 
 __all__ = ["Array", "Noise", "Target", "residuals", "to_theta", "to_z"]
@@ -42,7 +43,7 @@ CHUNK = 1024
 
 @dataclass(frozen=True)
 class Noise:
-    """The uniform prior of σ, integrated out of the likelihood of n samples."""
+    """The uniform prior of σ, integrated out of the likelihood of n samples; equal bounds are a known σ."""
 
     n: int
     """Number of samples."""
@@ -51,10 +52,22 @@ class Noise:
     high: float
     """Upper bound."""
 
+    @property
+    def known(self) -> bool:
+        """Whether σ is known."""
+        return self.low == self.high
+
+    def variance(self, rss: float) -> float:
+        """σ² of a fit: the known one, or RSS/n."""
+        return self.low**2 if self.known else rss / self.n
+
     def log_marginal(self, rss: Array) -> Array:
-        """Logarithm of ∫ σ^{−n} e^{−RSS/2σ²} dσ between the bounds, same shape as rss."""
+        """Logarithm of ∫ σ^{−n} e^{−RSS/2σ²} dσ between the bounds, or of the integrand at a known σ; shape of rss."""
         a = 0.5 * (self.n - 1)
         rss = np.maximum(np.asarray(rss, dtype=np.float64), 1e-300)
+        if self.known:
+            at_known: Array = -0.5 * rss / self.low**2 - self.n * math.log(self.low)
+            return at_known
         v_low, v_high = 0.5 * rss / self.low**2, 0.5 * rss / self.high**2
         upper = v_high > a
         share = np.where(
@@ -76,6 +89,8 @@ class Noise:
 
     def precision(self, rss: float) -> float:
         """1/σ² that the likelihood's curvature sees: −2 d ln ∫ / d RSS."""
+        if self.known:
+            return self.low**-2
         rss = max(rss, self.n * self.low**2)  # below it RSS is rounding
         step = 1e-5 * rss
         low, high = self.log_marginal(np.array([rss - step, rss + step]))
@@ -83,6 +98,8 @@ class Noise:
 
     def sample(self, rss: Array, rng: np.random.Generator) -> Array:
         """One σ for each RSS, shape (n,)."""
+        if self.known:
+            return np.full(rss.shape, self.low)
         a = 0.5 * (self.n - 1)
         rss = np.maximum(rss, 1e-300)
         sigma = np.full(rss.shape, np.nan)
@@ -125,16 +142,25 @@ class Target:
         self.statistics, self.prior, self.k = statistics, prior, k
         rms = math.sqrt(float(statistics.energy) / statistics.n)
         low, high = prior.sigma
-        low = min(max(low, FLOOR * max(rms, high)), 0.999 * high)
-        self.noise = Noise(statistics.n, low, high)
+        if prior.known_sigma is None:
+            low = min(max(low, FLOOR * max(rms, high)), 0.999 * high)
+        elif low < FLOOR * rms:
+            raise ValueError(
+                f"expected a known σ of at least {FLOOR:g} times the data's rms of {rms:.4g}, received {low:g}: what "
+                "tones leave of the data is rounding there; state σ in the data's units, or bounds of it."
+            )
+        free = (
+            statistics.n - 3 * statistics.removed
+        )  # each removed tone took three degrees of freedom
+        self.noise = Noise(max(free, 2), low, high)
         ratios = sum(
             g.n * math.log(r) for g, r in zip(statistics.grids, statistics.ratios, strict=True)
         )
         self.constant = (
             math.lgamma(k + 1)
-            - 0.5 * statistics.n * math.log(2 * math.pi)
+            - 0.5 * self.noise.n * math.log(2 * math.pi)
             - ratios
-            - math.log(prior.sigma[1] - prior.sigma[0])
+            - (0.0 if self.noise.known else math.log(prior.sigma[1] - prior.sigma[0]))
         )
         self.evaluations = 0
 
@@ -215,7 +241,7 @@ class Target:
             for j in range(2):
                 with_prior[rows + 1 + i, rows + 1 + j] += curvature[:, i, j]
         for trial in (with_prior, hessian, matrix[0].numpy() * self.noise.precision(float(rss))):
-            inverse = _inverse(trial)
+            inverse = inverse_one(trial)
             if inverse is not None:
                 step = inverse @ slope.ravel() if trial is with_prior else np.zeros(3 * k)
                 return z.ravel() + step, inverse
@@ -273,19 +299,3 @@ def _residual_moments(
         first += turn * (m1 + offset * m0)
         second += turn * (m2 + 2 * offset * m1 + offset**2 * m0)
     return first, second
-
-
-def _inverse(matrix: Array) -> Array | None:
-    """Inverse of a positive symmetric matrix through unit diagonals; None where it is not positive."""
-    diagonal = np.diag(matrix)
-    if len(matrix) == 0:
-        return matrix
-    if not (np.isfinite(matrix).all() and (diagonal > 0).all()):
-        return None
-    scale = 1 / np.sqrt(diagonal)
-    unit = matrix * scale[:, None] * scale
-    values, vectors = np.linalg.eigh(0.5 * (unit + unit.T))
-    if values[0] < 1e-10:
-        return None
-    inverse: Array = (vectors / values) @ vectors.T * scale[:, None] * scale
-    return inverse

@@ -240,7 +240,7 @@ class _Moves:
     def _fisher(self, z: Array, others: Array, rss: Array) -> Array:
         n, k = z.shape[:2]
         rows, j = np.arange(n), self.rng.integers(k, size=n)
-        sigma = math.sqrt(float(np.median(rss)) / self.target.statistics.n)
+        sigma = math.sqrt(self.target.noise.variance(float(np.median(rss))))
         size = np.exp(self.rng.uniform(math.log(0.1), math.log(3.0), n)) * self.unit_c * sigma
         step = self.rng.standard_normal((n, 3)) * size[:, None]
         amplitude = float(np.median(np.hypot(others[..., 1], others[..., 2])))

@@ -27,6 +27,8 @@ __all__ = [
 ]
 
 
+FALSE_ALARM = 1e-3
+"""Rate of misfits among data that the model describes."""
 AMORTIZED = "amortized only, not checked against the likelihood"
 """Why the network's answer alone is approximate."""
 
@@ -55,7 +57,7 @@ def judge(
     k_error: float = 0.0,
     at_k_max: float = 0.0,
     smallest_ess: float = 0.1,
-    false_alarm: float = 1e-3,
+    false_alarm: float = FALSE_ALARM,
     budget: str = "",
     unsampled: str = AMORTIZED,
 ) -> Verdict:

@@ -18,6 +18,9 @@ hypothesis; the verdict (`verdict.py`) compares the smallest of the m p-values w
   do not occur in continuous noise; they do where data are missing or clipped.
 - **constant**: a stream of one value only is no measurement, and no other test is made.
 - **streams**: the noise level of the short stream's residual against that of the long one (F).
+- **stated level**: instead of that, where the noise level is known, the power of each stream's residual against it:
+  RSS_s/σ_s² is a χ² variable of n_s degrees of freedom, less the stream's share of the 3K parameters. If nothing is
+  left but rounding, this test alone is made.
 """
 
 from __future__ import annotations
@@ -58,7 +61,10 @@ class Check:
 
 
 def check_residual(
-    statistics: Statistics, theta: Array, band: tuple[float, float]
+    statistics: Statistics,
+    theta: Array,
+    band: tuple[float, float],
+    sigma: float | None = None,
 ) -> tuple[Check, ...]:
     """Tests whether the data minus some tones are white noise.
 
@@ -66,6 +72,7 @@ def check_residual(
         statistics: Of one signal.
         theta: The tones (A, φ, f), (K, 3): the best fit of the largest plausible K.
         band: Frequencies in Hz that may hold tones.
+        sigma: Noise level, if it is known.
 
     Returns:
         The checks, the smallest p-value first.
@@ -78,14 +85,16 @@ def check_residual(
         if np.ptp(folded[0].numpy().reshape(-1)[: g.n]) == 0:
             return (Check("constant", 0.0, f"the {name} stream is constant"),)
     data = math.sqrt(float(statistics.energy) / statistics.n)
+    stated = [] if sigma is None else _stated_level(rests, len(z) + statistics.removed, sigma)
     if float(np.sqrt(np.mean(rest**2))) <= ROUNDING * data:
-        return (Check("rounding", 1.0, "nothing is left of the data but rounding"),)
-    checks = _spectrum(rest, grid.dt, band, len(z))
+        rounding = Check("rounding", 1.0, "nothing is left of the data but rounding")
+        return tuple(sorted(stated, key=lambda c: c.p_value)) or (rounding,)
+    checks = stated + _spectrum(rest, grid.dt, band, len(z))
     for name, values in zip(("long", "short"), rests, strict=False):
         checks += _steadiness(values, name) + _shape(values, name)
     for name, folded, g in named:
         checks.append(_repeats(folded[0].numpy().reshape(-1)[: g.n], name))
-    if len(rests) > 1:
+    if sigma is None and len(rests) > 1:
         checks.append(_streams(rests, len(z)))
     return tuple(sorted(checks, key=lambda c: c.p_value))
 
@@ -252,14 +261,36 @@ def _repeats(values: Array, stream: str) -> Check:
 def _streams(rests: list[Array], k: int) -> Check:
     """Compares the noise levels of the streams' residuals."""
     first, second = rests[0], rests[1]
-    # Both streams fix the tones; each gives up its share of their parameters.
-    total = len(first) + len(second)
-    dof = [len(r) - 3.0 * k * len(r) / total for r in (first, second)]
+    dof = _degrees(rests, k)
     ratio = float((second**2).sum() / dof[1] / max((first**2).sum() / dof[0], 1e-300))
     p = _f_test(ratio, dof[1], dof[0])
     return Check(
         "streams", p, f"the short stream's noise power is {ratio:.2f} times the long one's"
     )
+
+
+def _stated_level(rests: list[Array], k: int, sigma: float) -> list[Check]:
+    """Compares each stream's residual, in units of its noise ratio, with the known noise level."""
+    checks = []
+    for name, rest, dof in zip(("long", "short"), rests, _degrees(rests, k), strict=False):
+        if dof <= 0:  # more parameters than samples
+            continue
+        power = float((rest**2).sum()) / sigma**2
+        low, high = special.chdtr(dof, power), special.chdtrc(dof, power)
+        checks.append(
+            Check(
+                f"stated level ({name})",
+                float(min(2 * min(low, high), 1.0)),
+                f"the scatter of the {name} stream's residual is {math.sqrt(power / dof):.3g} times the stated level",
+            )
+        )
+    return checks
+
+
+def _degrees(rests: list[Array], k: int) -> list[float]:
+    """Degrees of freedom of each stream's residual: all fix the k tones, and each gives up its share of 3k."""
+    total = sum(len(rest) for rest in rests)
+    return [len(rest) * (1 - 3.0 * k / total) for rest in rests]
 
 
 def _f_test(ratio: float, dof: float, dof_below: float) -> float:

@@ -127,6 +127,9 @@ def test_simulate_is_reproducible_and_obeys_its_flags(tmp_path: Path) -> None:
         assert 1 <= a["theta"][..., 2].min() < 2.4 < a["theta"][..., 2].max() <= 3
         for name in a.files:
             np.testing.assert_array_equal(a[name], b[name])
+    run("simulate", "--out", tmp_path / "c.npz", "--n=5", "--sigma=0.7")
+    with np.load(tmp_path / "c.npz") as c:
+        np.testing.assert_allclose(c["sigma"], 0.7, rtol=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -137,7 +140,7 @@ def test_simulate_is_reproducible_and_obeys_its_flags(tmp_path: Path) -> None:
         (["--mode", "other"], "received 'other'"),
         (["--amplitude", "1:2:3"], "--amplitude: expected LOW:HIGH such as 0.5:1.5"),
         (["--amplitude", "2:1"], "lower < upper, received (2.0, 1.0)"),
-        (["--sigma", "low"], "--sigma: expected LOW:HIGH"),
+        (["--sigma", "low"], "--sigma: expected a noise level above 0 such as 0.7 or bounds"),
         (["--preset", "none"], "received 'none'"),
         (["--set", "model.prior.nonsense=1"], "received 'model.prior.nonsense=1'"),
         (["--set", "model.long.n"], "expected KEY=VALUE"),

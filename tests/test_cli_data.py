@@ -357,11 +357,78 @@ def test_help_shows_the_flags() -> None:
         assert part in text
 
 
+def test_a_bad_time_column_can_be_left_aside(tmp_path: Path, tone: Series) -> None:
+    """By its name or without one; a step against stamps says how."""
+    t, x = tone
+    rough = t + 0.4 * DT * np.random.default_rng(0).random(N)
+    path = write(tmp_path / "a.csv", rough, x)
+    assert "--time none --dt SECONDS" in refuse(path, *BAND)
+    assert "--time none" in refuse(path, *BAND, "--dt", DT)
+    (signal,) = answer(path, *BAND, "--time", "none", "--dt", DT)["signals"]
+    the_tone(signal)
+    assert "--dt)" in refuse(path, *BAND, "--time", "none")
+    assert "expected the time stamps to be one of 'time', 'x', or 'none'" in refuse(
+        path, "--time", "clock"
+    )
+    lines = [
+        f"{a!r},{b!r},{c!r}" for a, b, c in zip(*map(np.ndarray.tolist, (rough, x, t)), strict=True)
+    ]
+    path.write_text("\n".join(["time,x,seconds", *lines]))
+    for name in ("seconds", "3"):
+        record = answer(path, *BAND, "--time", name)
+        the_tone(record["signals"][0])
+        assert record["signals"][0]["notes"][0].startswith("time stamps 'seconds'")
+
+
+@pytest.mark.parametrize("flags", [("--dt", "1e300"), ("--dt", "1e-200")])
+def test_steps_whose_powers_are_no_numbers(tmp_path: Path, tone: Series, flags: Any) -> None:
+    np.save(tmp_path / "a.npy", tone[1])
+    assert "check dt and the unit" in refuse(tmp_path / "a.npy", *flags)
+
+
+def test_nothing_is_inferred_from_a_line(tmp_path: Path, tone: Series) -> None:
+    """A constant in any case, and a ramp of which a trend was subtracted."""
+    t = tone[0]
+    flat = write(tmp_path / "a.csv", t, np.full(N, 0.1))
+    for order in ((), ("--detrend", 0), ("--detrend", 1)):
+        assert "400 samples that all are 0.1" in refuse(flat, *order)
+    whole = write(tmp_path / "c.csv", *tone)
+    assert refuse(whole, "--short", flat).startswith(
+        f"error: {flat}: expected a series that varies"
+    )
+    ramp = write(tmp_path / "b.csv", t, 3 * t + 1)
+    assert "nothing but rounding is left" in refuse(ramp, "--detrend", 1)
+    run(ramp, *BAND, *FLAGS)  # as it is, it is data
+
+
+def test_the_baselines_say_which_signal_they_took(tmp_path: Path, tone: Series) -> None:
+    x = tone[1]
+    np.save(tmp_path / "a.npy", np.stack([x, x[::-1], np.full(N, np.nan)]))
+    words = ["classical", str(tmp_path / "a.npy"), "--dt", str(DT), *BAND, "--amplitude", "1:3"]
+    for flags, said in (([], "signal 0 of 3"), (["--signal", "1"], "signal 1 of 3")):
+        result = CliRunner().invoke(app, [*words, *flags])
+        assert result.exit_code == 0 and said in result.output, result.output
+        record = json.loads(CliRunner().invoke(app, [*words, *flags, "--json"]).stdout)
+        assert record["signals_in_file"] == 3
+    bad = CliRunner().invoke(app, [*words, "--signal", "2"])
+    assert bad.exit_code == 2 and "row 3 of 3" in bad.output
+
+
+def test_the_help_is_in_groups() -> None:
+    text = run("--help")
+    panels = re.findall(r"╭─ (\w+)", text)
+    assert panels == ["Arguments", "Options", "File", "Prior", "Computation", "Output"]
+    assert "Examples $ slotflow infer voltage.csv $" in " ".join(text.split())
+    assert "1000000" in run("x.csv", "--samples", 1_000_001, code=2)
+
+
 def test_reading_is_the_library_call(tmp_path: Path, tone: Series) -> None:
     t, x = tone
     x[5] = np.inf
     path = write(tmp_path / "a.csv", t, x + 3)
-    (obs,) = Reading(fill="linear", t_ref="1").read(path)
+    with Reading(fill="linear", t_ref="1").open(path) as source:
+        (obs,) = source.read(0, source.count)
+    assert isinstance(obs, Observation)
     library = Observation.read(path, fill="linear", t_ref=1.0)
     np.testing.assert_array_equal(obs.long.values, library.long.values)
     assert obs.long.t0 == library.long.t0 == -1
@@ -383,7 +450,9 @@ def test_rjmcmc_reads_alike(tmp_path: Path, tone: Series, monkeypatch: pytest.Mo
     for words, message in ((flags, "seen"), (flags[2:], "--fill")):
         result = CliRunner().invoke(app, ["rjmcmc", str(path), *words])
         assert result.exit_code == 2 and message in result.output
-    (obs,) = Reading(fill="linear", detrend=0, t_ref="2").read(path)
+    with Reading(fill="linear", detrend=0, t_ref="2").open(path) as source:
+        (obs,) = source.read(0, source.count)
+    assert isinstance(obs, Observation)
     np.testing.assert_array_equal(seen[0].long.values, obs.long.values)
     assert seen[0].long.filled == ((40, 40),) and seen[0].t_ref == 2
     low, high = seen[1].frequency

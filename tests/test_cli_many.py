@@ -18,7 +18,9 @@ from posterior_helpers import gaussian_posterior
 from typer.testing import CliRunner
 
 from slotflow.cli import app
+from slotflow.cli.display import TOLD
 from slotflow.cli.many import CHUNK, Job
+from slotflow.cli.results import check_folder, remove_leftovers
 from slotflow.config import Config
 from slotflow.io import read_observations, write_simulation
 from slotflow.ledger import Ledger, identity
@@ -154,6 +156,28 @@ def test_tables_and_no_folders(many: Path, tmp_path: Path) -> None:
     assert run(many, *FLAGS, "--quiet", "--out", out, "--save", "none") == ""
 
 
+def test_of_many_signals_too_is_told_what_was_assumed(
+    tmp_path: Path, arrays: dict[str, Any]
+) -> None:
+    """Sampling, band and prior of each file, and that there are warnings, which the table holds."""
+    shifted = arrays | {"long": arrays["long"].copy()}
+    shifted["long"][3] += 5
+    for i in range(TOLD + 4):
+        np.savez(
+            tmp_path / f"{i:02d}.npz",
+            **{**shifted, "long": shifted["long"][:4], "short": shifted["short"][:4]},
+        )
+    out = tmp_path / "out"
+    text = run(tmp_path, *FLAGS, "--out", out, "--save", "none")
+    assert text.count(" samples × ") == 2 * TOLD and text.count("bins of 1/T") == TOLD
+    assert f"and so on, for {TOLD + 4} files in all" in text
+    assert f"{TOLD + 4} signal(s) with warnings" in text
+    warned = [
+        row["signal"] for row in rows(out / "signals.csv") if "an offset of" in row["warnings"]
+    ]
+    assert warned == (TOLD + 4) * ["3"]
+
+
 def test_lines_without_a_folder(many: Path) -> None:
     text = run(many, *FLAGS)
     assert text.count("(p = ") == N and "[24]  K = " in text
@@ -209,8 +233,45 @@ def test_a_foreign_ledger_is_refused(many: Path, tmp_path: Path) -> None:
     other = Ledger(tmp_path / "x.sqlite")
     other.database.execute("PRAGMA user_version = 99")
     other.database.commit()
+    other.database.close()
     with pytest.raises(ValueError, match="version 1, received 99"):
         Ledger(tmp_path / "x.sqlite")
+
+
+def test_two_runs_in_one_folder(tmp_path: Path) -> None:
+    """The second one is told so at once, whether or not the first is just writing."""
+    with Ledger(tmp_path / "x.sqlite"), pytest.raises(ValueError, match="another run is writing"):
+        Ledger(tmp_path / "x.sqlite")
+    Ledger(tmp_path / "x.sqlite").database.close()
+    (tmp_path / "y.sqlite").mkdir()
+    with pytest.raises(ValueError, match="cannot be read or written"):
+        Ledger(tmp_path / "y.sqlite")
+
+
+def test_what_a_killed_run_leaves_is_removed(tmp_path: Path) -> None:
+    names = [
+        ".posterior.0123456789ab.nc",
+        ".posterior.nc",
+        "posterior.nc",
+        ".summary.0123456789ab.nc",
+    ]
+    for name in names:
+        (tmp_path / name).touch()
+    remove_leftovers(tmp_path / "posterior.nc")
+    assert {path.name for path in tmp_path.iterdir()} == set(names[1:])
+
+
+def test_folders_are_looked_at_first(
+    many: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An hour of work is not lost for want of a place to write to."""
+    monkeypatch.setattr(Job, "infer", None)
+    (tmp_path / "file").touch()
+    for flags in (("--out", tmp_path / "file"), ("--out", tmp_path / "file" / "below")):
+        line = " ".join(run(many, *FLAGS, *flags, code=2).split())
+        assert "error: --out: expected a folder to write to, received" in line
+    with pytest.raises(ValueError, match=r"--report: .* there is a file of that name"):
+        check_folder("--report", tmp_path / "file")
 
 
 def test_identity_sees_everything() -> None:
@@ -258,6 +319,42 @@ def test_one_bad_signal_does_not_stop_the_rest(tmp_path: Path, arrays: dict[str,
         (folder / f"{name}.npz").unlink()
     run(folder, *FLAGS, "--out", out, "--save", "none")
     assert not (out / "failed.csv").exists()
+
+
+@pytest.mark.parametrize("step", ["summary", "save"])
+def test_a_result_that_cannot_be_written_does_not_stop_the_rest(
+    many: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    """Neither a fault of one posterior nor a full disk; the same command does it once that is over."""
+    done, count = getattr(Posterior, step), 0
+
+    def third_fails(self: Posterior, *args: Any, **options: Any) -> Any:
+        nonlocal count
+        count += 1
+        if count == 3:
+            raise ZeroDivisionError("float division") if step == "summary" else OSError("disk full")
+        return done(self, *args, **options)
+
+    monkeypatch.setattr(Posterior, step, third_fails)
+    out = tmp_path / "out"
+    run(many, *FLAGS, "--out", out, code=1)
+    (failed,) = rows(out / "failed.csv")
+    assert failed["signal"] == "2" and ("float division" in failed["error"]) == (step == "summary")
+    assert len(rows(out / "signals.csv")) == N - 1
+    run(many, *FLAGS, "--out", out)
+    assert len(rows(out / "signals.csv")) == N and not (out / "failed.csv").exists()
+
+
+def test_dead_channels_and_overflow_are_listed(tmp_path: Path, arrays: dict[str, Any]) -> None:
+    """A constant, zeros and numbers without a square are refused at once, each by its own name."""
+    bad = {**arrays, "long": arrays["long"].astype(float)}
+    bad["long"][1], bad["long"][4], bad["long"][7] = 3.5, 0.0, 1e300 * bad["long"][7]
+    path = tmp_path / "x.npz"
+    np.savez(path, **bad)
+    found = {entry["signal"]: entry["error"] for entry in answer(path, *FLAGS)["failed"]}
+    assert found.keys() == {1, 4, 7}
+    assert "samples that all are 3.5" in found[1] and "all are 0;" in found[4]
+    assert "whose squares are numbers" in found[7] and all("x.npz:" in e for e in found.values())
 
 
 def test_all_bad_is_bad_input(tmp_path: Path, arrays: dict[str, Any]) -> None:

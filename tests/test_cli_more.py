@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-import typer.main
 from typer.testing import CliRunner
 
 import slotflow.prior_file
+from slotflow import __version__
 from slotflow.cards import embedded_card
-from slotflow.cli import app, doctor
+from slotflow.cli import COMMANDS, app, doctor, load_command
 from slotflow.prior_file import KEYS, read_prior
 
 N, DT = 4000, 0.1
@@ -146,10 +149,88 @@ def test_quiet(tmp_path: Path, file: Path) -> None:
 
 
 def test_every_command_shows_an_example_and_completion_is_offered() -> None:
-    group: Any = typer.main.get_command(app)
-    for name, command in group.commands.items():
+    for name, line in COMMANDS.items():
+        command = load_command(name)
         assert f"$ slotflow {name}" in command.help, name
+        assert command.help.split()[:2] == line.split()[:2], name  # both tell of the same
         options = {option for parameter in command.params for option in parameter.opts}
-        assert "--json" in options, name
+        assert {"--json", "--quiet"} <= options, name
     top = run("--help")
     assert "--install-completion" in top and "--show-completion" in top
+
+
+COMPLETION = {"_SLOTFLOW_COMPLETE": "complete_bash", "COMP_WORDS": "slotflow rj", "COMP_CWORD": "1"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "environment", "shown"),
+    [
+        (["--version"], {}, f"slotflow {__version__}"),
+        (["--help"], {}, "reversible-jump MCMC"),
+        ([], COMPLETION, "rjmcmc"),
+    ],
+)
+def test_what_needs_no_network_does_not_wait_for_it(
+    arguments: list[str], environment: dict[str, str], shown: str
+) -> None:
+    code = (
+        "import sys; from slotflow.__main__ import main\n"
+        f"sys.argv = ['slotflow', *{arguments}]\n"
+        "try: main()\n"
+        "finally: print('torch' in sys.modules, file=sys.stderr)"
+    )
+    there = {**os.environ, **environment}
+    words = [sys.executable, "-c", code]
+    found = subprocess.run(words, capture_output=True, env=there, text=True, check=True)
+    assert shown in found.stdout and found.stderr.split() == ["False"]
+
+
+def test_ctrl_c_while_modules_are_imported_is_one_line(tmp_path: Path) -> None:
+    """The control is in the line itself: without the entry point there would be a traceback."""
+    (tmp_path / "torch.py").write_text("raise KeyboardInterrupt")
+    there = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    words = [sys.executable, "-m", "slotflow", "infer", "x.csv"]
+    found = subprocess.run(words, capture_output=True, env=there, text=True, check=False)
+    assert found.returncode == 130
+    assert found.stderr == "stopped: interrupted; no file is left half-written\n"
+
+
+def test_public_names_are_imported_when_they_are_used() -> None:
+    code = (
+        "import sys, slotflow; assert 'torch' not in sys.modules and 'SlotFlow' in dir(slotflow); "
+        "from slotflow.simulate import Simulation; import slotflow.simulate; "
+        "assert callable(slotflow.simulate) and slotflow.Simulation is Simulation; "
+        "[getattr(slotflow, name) for name in slotflow.__all__]; "
+        "assert 'torch._dynamo' not in sys.modules; slotflow.absent"
+    )
+    words = [sys.executable, "-c", code]
+    found = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert "AttributeError: module 'slotflow' has no attribute 'absent'" in found.stderr
+
+
+def test_terminals_without_greek_letters() -> None:
+    """What cannot be shown is written out; an interval without its dash would be another number."""
+    main = "import sys; from slotflow.cli import main; sys.argv = ['slotflow', 'demo', '--help']; "
+    code = (
+        main
+        + "import slotflow.cli as c; c.app = lambda: print('σ in 0–1.5, 3 × 2 ± 1, 文'); main()"
+    )
+    encoding = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    shown = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, env=encoding, check=True
+    )
+    assert shown.stdout.strip() == b"sigma in 0-1.5, 3 x 2 +- 1, ?"
+
+
+@pytest.mark.parametrize("error", [MemoryError(), RuntimeError("CPU: can't allocate memory: 1 TB")])
+def test_a_lack_of_memory_is_one_line(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
+    """Other faults of the program keep their traceback."""
+
+    def fail(_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(doctor, "_test", fail)
+    assert run("doctor", code=1).startswith("failed: there is not enough memory")
+    monkeypatch.setattr("slotflow.cli._lacks_memory", lambda _: False)
+    with pytest.raises(type(error)):
+        CliRunner().invoke(app, ["doctor"], catch_exceptions=False)

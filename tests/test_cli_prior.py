@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from typer.testing import CliRunner
 
 from slotflow.cli import app
@@ -21,6 +22,7 @@ TONES = np.array([[3.0e-3, 1.0, 49.97], [1.5e-3, 2.0, 50.4]])
 N, DT = 20_000, 1e-3
 AMPLITUDE = ("--amplitude", "1e-3:1e-2")
 BAND = ("--band", "48:52")
+Array = NDArray[np.float64]
 
 
 def run(*args: object, code: int = 0) -> str:
@@ -162,11 +164,28 @@ def test_bounds_of_k(own: Path) -> None:
     assert sum(many[:5]) == 0
 
 
-def test_a_prior_over_k_needs_room_for_its_own_k_only(voltage: Path) -> None:
-    narrow = ("--band", "49.7:50.7", *AMPLITUDE)  # 20 bins: ten tones at 3 bins do not fit
-    assert "do not fit" in run("infer", voltage, *narrow, code=2)
+def test_components_that_do_not_fit_into_a_narrow_band(voltage: Path) -> None:
+    """20 bins: seven tones at 3 bins. A number that is not stated gives way, one that is stated is refused."""
+    narrow = ("--band", "49.7:50.7", *AMPLITUDE, "--samples", 10)
+    record = answer(voltage, *narrow)
+    assert record["signals"][0]["k_map"] == 2 and record["assumed"][0]["prior"]["k_max"] == 7
     record = answer(voltage, *narrow, "--k-prior", "1:0.5,2:0.5")
     assert record["signals"][0]["k_map"] == 2 and record["assumed"][0]["prior"]["k_max"] == 2
+    for flags in (("--k-max", 8), ("--k-min", 8), ("--k-prior", "0,0,0,0,0,0,0,0,1")):
+        line = run("infer", voltage, *narrow, *flags, code=2)
+        assert "8 components at a separation of 0.15 Hz do not fit into the band 49.7–50.7" in line
+        assert "room for 7" in line and "--min-separation" in line
+
+
+def test_a_short_list_is_a_prior_over_k(voltage: Path, tmp_path: Path) -> None:
+    """Without an entry, K is impossible: with flags and in a file."""
+    flags = (voltage, *BAND, *AMPLITUDE, "--samples", 10)
+    probs = answer(*flags, "--k-prior", "1,1")["signals"][0]["k_probs"]
+    assert len(probs) == 11 and probs[1] > 0.99 and sum(probs[2:]) == 0
+    (tmp_path / "prior.yaml").write_text("k_prior: [1, 1]")
+    again = answer(*flags, "--prior", tmp_path / "prior.yaml")["signals"][0]["k_probs"]
+    assert again == probs
+    assert "expected K in 0..10" in run("infer", *flags, "--k-prior", ",".join("1" * 12), code=2)
 
 
 @pytest.mark.parametrize(
@@ -182,7 +201,7 @@ def test_a_prior_over_k_needs_room_for_its_own_k_only(voltage: Path) -> None:
         ((*BAND, "--k-max", 12), "up to 10 components"),
         ((*BAND, "--k-min", 4, "--k-max", 2), "k_min <= k_max"),
         ((*BAND, "--min-separation", -1), "min_separation >= 0, received -1.0"),
-        ((*BAND, "--min-separation", 1), "do not fit"),
+        ((*BAND, "--min-separation", 1, "--k-max", 5), "do not fit"),
         ((*BAND, "--k-prior", "1:1", "--k-max", 2), "give one or the other"),
         ((*BAND, "--model", "debug"), "under the prior of its training only"),
     ],
@@ -193,11 +212,94 @@ def test_refusals(voltage: Path, flags: tuple[object, ...], message: str) -> Non
 
 
 def test_amplitudes_that_cannot_be_are_named(voltage: Path) -> None:
-    (low,) = answer(voltage, *BAND)["signals"][0]["warnings"]
+    stated = (*BAND, "--amplitude", "0.5:1.5")
+    (low,) = answer(voltage, *stated)["signals"][0]["warnings"]
     assert "below the assumed 0.5–1.5" in low and "--amplitude" in low
     (high,) = answer(voltage, *BAND, "--amplitude", "1e-5:5e-4")["signals"][0]["warnings"]
     assert "above the assumed 1e-05–0.0005" in high
-    assert "warning:" in run("infer", voltage, *BAND, "--no-refine")
+    assert "warning:" in run("infer", voltage, *stated, "--no-refine")
+
+
+# --- bounds that are derived from the data -----------------------------------------------------------
+
+TRIPLE = [(1.0, 1.0, 50.3), (0.3, 2.0, 53.9), (0.5, 0.3, 61.1)]
+"""Amplitude in units of the strongest, phase and frequency."""
+
+
+def series(size: float, noise: float, seed: int, offset: float = 0.0) -> Array:
+    """Four seconds of three tones, of which the strongest has a given size, (4000,)."""
+    t = 1e-3 * np.arange(4000)
+    tones = sum(a * np.cos(2 * np.pi * f * t + phi) for a, phi, f in TRIPLE)
+    rng = np.random.default_rng(seed)
+    return np.asarray(size * tones + noise * rng.standard_normal(t.size) + offset)
+
+
+@pytest.mark.parametrize(("size", "noise"), [(320.0, 100.0), (3e-21, 1e-21)])
+def test_amplitudes_in_any_unit_need_no_flag(
+    tmp_path: Path, seed: int, size: float, noise: float
+) -> None:
+    """Integers of a converter, and strains: the bounds are taken from the highest peak, and said to be."""
+    x = series(size, noise, seed)
+    path = tmp_path / "x.npy"
+    np.save(path, np.rint(x).astype(np.int16) if size > 1 else x)
+    flags = ("--dt", 1e-3, "--max-seconds", 600)
+    record = answer(path, *flags, refine=True)
+    (signal,), (assumed,) = record["signals"], record["assumed"]
+    assert signal["k_map"] == 3 and signal["verdict"]["status"] == "exact"
+    for row, (a, _, f) in zip(signal["components"], TRIPLE, strict=True):
+        assert abs(row["amplitude_median"] - size * a) < 5 * row["amplitude_sd"]
+        assert abs(row["frequency_median"] - f) < 5 * row["frequency_sd"]
+    assert assumed["amplitude_from"] == assumed["sigma_from"] == "the data"
+    assert assumed["warnings"] == [] and signal["warnings"] == []
+    lower, upper = assumed["prior"]["amplitude"]
+    level = noise * np.sqrt(2 / 4000)
+    assert upper == pytest.approx(1.5 * size, rel=0.15)  # the peak's noise, and two digits
+    assert lower == pytest.approx(max(5 * level, upper / 15), rel=0.11)
+    text = run("infer", path, *flags[:2], "--no-refine")
+    assert f"A in {lower:g}–{upper:g}, from the data, separation" in text
+    stated = answer(path, *flags[:2], "--amplitude", f"{lower}:{upper}", "--samples", 10)
+    assert stated["assumed"][0]["amplitude_from"] == "stated"
+    assert stated["assumed"][0]["prior"] == assumed["prior"]
+
+
+def test_amplitudes_are_derived_from_all_signals(tmp_path: Path, seed: int) -> None:
+    """The highest peak of a file counts: the others are quieter tones, or noise."""
+    x = [series(3e-3 * size, 1e-3, seed + i) for i, size in enumerate((0.1, 1.0, 0.0))]
+    np.save(tmp_path / "x.npy", np.stack(x))
+    (assumed,) = answer(tmp_path / "x.npy", "--dt", 1e-3, "--samples", 10)["assumed"]
+    assert assumed["prior"]["amplitude"][1] == pytest.approx(4.5e-3, rel=0.15)
+
+
+@pytest.mark.parametrize(
+    ("size", "offset", "separation", "derived"),
+    [
+        (1.4, 0.0, 0.75, False),
+        (1.0, 1000.0, 0.75, False),  # an offset's leakage is no tone
+        (0.0, 0.0, 0.75, False),  # and a peak of noise neither
+        (2.5, 0.0, 0.75, True),
+        (2.5, 0.0, 0.0, False),  # which may be two unresolved ones
+        (0.3, 0.0, 0.75, True),
+        (0.3, 0.0, 0.0, False),  # which may be two that cancel
+        (6.0, 0.0, 0.0, True),
+    ],
+)
+def test_bounds_that_fit_stay(
+    tmp_path: Path, seed: int, size: float, offset: float, separation: float, derived: bool
+) -> None:
+    np.save(tmp_path / "x.npy", series(size, 0.5, seed, offset))
+    flags = ("--dt", 1e-3, "--min-separation", separation, "--samples", 10)
+    (assumed,) = answer(tmp_path / "x.npy", *flags)["assumed"]
+    assert (assumed["prior"]["amplitude"] != [0.5, 1.5]) == derived
+    assert assumed["amplitude_from"] == ("the data" if derived else "the model")
+
+
+def test_noise_in_any_unit_has_no_tones(tmp_path: Path, seed: int) -> None:
+    """Bounds from nothing but noise lie above its peaks, and within those of the training."""
+    np.save(tmp_path / "x.npy", series(0.0, 1e-21, seed))
+    record = answer(tmp_path / "x.npy", "--dt", 1e-3, "--band", "45:65")
+    (signal,), (assumed,) = record["signals"], record["assumed"]
+    assert signal["k_map"] == 0 and assumed["warnings"] == []
+    assert assumed["amplitude_from"] == "the data"
 
 
 def test_priors_beyond_the_training_are_named(voltage: Path) -> None:

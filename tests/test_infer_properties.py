@@ -85,6 +85,9 @@ def check(post: Posterior) -> None:
     draws = post.sample(20)
     assert draws.shape == (20, post.k_map, 3)
     assert post.verdict.status in ("exact", "approximate", "misfit") and post.verdict.reason
+    assert len(post.summary(n=50)) == post.k_map
+    limit = post.upper_limit()
+    assert limit is None or np.isfinite(limit.amplitude).all()
     if post.verdict.status == "exact":
         assert np.isfinite(draws).all() and math.isfinite(post.noise_std)
         assert np.isfinite(getattr(post, "log_evidence")[post.k_map]).all()  # noqa: B009
@@ -131,6 +134,15 @@ def test_the_properties_are_not_empty(model: SlotFlow) -> None:
     post.k_probs = np.full_like(post.k_probs, np.nan)
     with pytest.raises(AssertionError):
         check(post)
+
+
+@pytest.mark.parametrize("refine", [False, True])
+def test_zeros(model: SlotFlow, refine: bool) -> None:
+    """A dead channel has a result like any other; the network finds no noise to derive an upper limit from."""
+    obs = Observation.from_arrays(np.zeros(400), 0.1)
+    post = model.infer(obs, prior=prior_for(obs, False), refine=refine, draws=200, max_seconds=0.2)
+    check(post)
+    assert post.k_map == 0 and (refine or post.upper_limit() is None)
 
 
 # --- nothing that is read is executed ----------------------------------------------------------------

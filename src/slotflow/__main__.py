@@ -1,8 +1,25 @@
-"""Runs the command line: ``python -m slotflow``."""
+"""The entry point of the command line: ``slotflow`` and ``python -m slotflow``."""
 
-from slotflow.cli import main
+import sys
 
-__all__: list[str] = []
+from slotflow import __version__
+
+__all__ = ["main"]
+
+
+def main() -> None:
+    """Runs the command line; Ctrl-C while its modules are imported ends in one line too."""
+    if sys.argv[1:] == ["--version"]:
+        print(f"slotflow {__version__}")
+        return
+    try:
+        from slotflow.cli import main as run
+
+        run()
+    except KeyboardInterrupt:
+        print("stopped: interrupted; no file is left half-written", file=sys.stderr)
+        sys.exit(130)
+
 
 if __name__ == "__main__":
     main()

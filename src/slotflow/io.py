@@ -49,6 +49,8 @@ def read_stream(
     time_unit: str | None = None,
     fill: str | None = None,
     max_gap: int = LONGEST_GAP,
+    sigma: float | None = None,
+    time: str | int | None = None,
 ) -> Stream:
     """Reads one evenly sampled series.
 
@@ -60,16 +62,19 @@ def read_stream(
         dataset: Name of the array in an NPZ, HDF5 or NetCDF file.
         t_ref: Instant on the file's clock that phases refer to, in seconds or as a date; None: the clock's zero, or the
             first sample where the stamps are dates or start at an epoch.
-        time_unit: Unit of the time stamps, if the file does not tell: ns, us, ms, s, min, h or d.
+        time_unit: Unit of the time stamps, if the file does not tell: ns, us, ms, s, min, h, d or yr.
         fill: How to fill missing samples: ``linear`` or ``mean`` (see :func:`slotflow.sampling.fill_gaps`); None
             refuses them.
         max_gap: Longest run of samples to fill.
+        sigma: Noise standard deviation per sample, if known; see :class:`slotflow.Stream`.
+        time: Column or array of the time stamps, by its name (a column also by its number); ``none``: stamps that the
+            file has are left aside. None: what headers and names tell.
 
     Returns:
         The series, its times counted from t_ref; its `notes` say what was assumed and done.
     """
-    choices = Choices(dt, column, dataset, time_unit, fill, max_gap)
-    with open_table(path, untimed=dt is not None and column is not None) as table:
+    choices = Choices(dt, column, dataset, time_unit, fill, max_gap, sigma, time)
+    with open_table(path, dt is not None and column is not None, time) as table:
         series = read_series(table, "long", choices)
         streams = series.streams(choices, series.reference(t_ref), t_ref is not None)
         if len(streams) != 1:
@@ -92,6 +97,9 @@ def read_observation(
     time_unit: str | None = None,
     fill: str | None = None,
     max_gap: int = LONGEST_GAP,
+    sigma: float | None = None,
+    sigma_short: float | None = None,
+    time: str | int | None = None,
 ) -> Observation:
     """Reads one observation: a long stream and, where there is one, a short stream.
 
@@ -107,6 +115,9 @@ def read_observation(
         time_unit: Unit of the time stamps of both files, if they do not tell.
         fill: How to fill missing samples of both streams; None refuses them.
         max_gap: Longest run of samples to fill.
+        sigma: Noise standard deviation per sample of the long stream, if known; see :class:`slotflow.Stream`.
+        sigma_short: The same of the short stream, if it differs.
+        time: Column or array of the time stamps in both files, or ``none``; see :func:`read_stream`.
     """
     observations = read_observations(
         long_path,
@@ -119,6 +130,9 @@ def read_observation(
         time_unit=time_unit,
         fill=fill,
         max_gap=max_gap,
+        sigma=sigma,
+        sigma_short=sigma_short,
+        time=time,
     )
     if len(observations) != 1:
         raise ValueError(
@@ -140,6 +154,9 @@ def read_observations(
     time_unit: str | None = None,
     fill: str | None = None,
     max_gap: int = LONGEST_GAP,
+    sigma: float | None = None,
+    sigma_short: float | None = None,
+    time: str | int | None = None,
 ) -> list[Observation]:
     """Reads all observations of a file: one, or one per row of its two-dimensional arrays.
 
@@ -155,6 +172,9 @@ def read_observations(
         time_unit: Unit of the time stamps.
         fill: How to fill missing samples.
         max_gap: Longest run of samples to fill.
+        sigma: Noise level of the long streams, if known.
+        sigma_short: Noise level of the short streams, if it differs.
+        time: Column or array of the time stamps, or ``none``.
     """
     with open_signals(
         path,
@@ -167,6 +187,9 @@ def read_observations(
         time_unit=time_unit,
         fill=fill,
         max_gap=max_gap,
+        sigma=sigma,
+        sigma_short=sigma_short,
+        time=time,
     ) as signals:
         return signals.all()
 

@@ -5,7 +5,7 @@ number) and by an identity, the hash of the samples and of everything that shape
 tables are written from it, one row after another:
 
 - catalogue.csv: one row per component,
-- signals.csv: one row per signal, those without a component included.
+- signals.csv: one row per signal, those without a component included, with reasons and warnings.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import json
 import sqlite3
 import time
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,8 @@ VERSION = 1
 """Of the database's layout."""
 SECONDS = 2.0
 """Longest time between two commits."""
+PATIENCE = 1.0
+"""Seconds to wait for another run in the same folder, which keeps the database to itself until it ends."""
 TABLE = """CREATE TABLE IF NOT EXISTS results (
     file TEXT NOT NULL, signal INTEGER NOT NULL, identity TEXT NOT NULL, record TEXT NOT NULL,
     run INTEGER NOT NULL, place INTEGER NOT NULL, PRIMARY KEY (file, signal)) WITHOUT ROWID"""
@@ -56,58 +59,84 @@ class Ledger:
 
     def __init__(self, path: Path, fresh: bool = False) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
-        self.database = sqlite3.connect(path)
+        self.path = path
+        with self._said():
+            self.database = sqlite3.connect(path, timeout=PATIENCE)
         try:
-            (version,) = self.database.execute("PRAGMA user_version").fetchone()
-            if version not in (0, VERSION):
-                raise ValueError(
-                    f"{path}: expected a ledger of version {VERSION}, received {version}; it was written by another "
-                    "version of slotflow: choose another folder."
-                )
-            self.database.execute(f"PRAGMA user_version = {VERSION}")
-            self.database.execute(TABLE)
-            if fresh:
-                self.database.execute("DELETE FROM results")
-            (last,) = self.database.execute("SELECT coalesce(max(run), 0) FROM results").fetchone()
-            self.database.commit()
-        except sqlite3.DatabaseError as error:
+            with self._said():
+                self.database.execute("PRAGMA locking_mode = EXCLUSIVE")
+                (version,) = self.database.execute("PRAGMA user_version").fetchone()
+                if version not in (0, VERSION):
+                    raise ValueError(
+                        f"{path}: expected a ledger of version {VERSION}, received {version}; it was written by "
+                        "another version of slotflow: choose another folder."
+                    )
+                self.database.execute(f"PRAGMA user_version = {VERSION}")
+                self.database.execute(TABLE)
+                if fresh:
+                    self.database.execute("DELETE FROM results")
+                query = "SELECT coalesce(max(run), 0) FROM results"
+                (last,) = self.database.execute(query).fetchone()
+                self.database.commit()
+        except ValueError:
             self.database.close()
-            raise ValueError(
-                f"{path}: expected a ledger of an earlier run, received another or a damaged file ({error}); remove "
-                "it or choose another folder."
-            ) from error
+            raise
         self.run, self.place = int(last) + 1, 0
         self.committed = time.monotonic()
 
+    @contextmanager
+    def _said(self) -> Iterator[None]:
+        """Says what is wrong with the database in words."""
+        try:
+            yield
+        except sqlite3.OperationalError as error:
+            if "locked" in str(error):
+                raise ValueError(
+                    f"{self.path.parent}: another run is writing its results there; wait until it is done, or choose "
+                    "another folder."
+                ) from error
+            raise ValueError(
+                f"{self.path}: the ledger of results cannot be read or written ({error}); make room for it or choose "
+                "another folder."
+            ) from error
+        except sqlite3.DatabaseError as error:
+            raise ValueError(
+                f"{self.path}: expected a ledger of an earlier run, received another or a damaged file ({error}); "
+                "remove it or choose another folder."
+            ) from error
+
     def finished(self, file: str, signal: int, key: str) -> Record | None:
         """The result of a signal, if it is there with this identity; it then counts as one of this run."""
-        found = self.database.execute(
-            "SELECT record FROM results WHERE file = ? AND signal = ? AND identity = ?",
-            (file, signal, key),
-        ).fetchone()
-        if found is None:
-            return None
-        self.place += 1
-        self.database.execute(
-            "UPDATE results SET run = ?, place = ? WHERE file = ? AND signal = ?",
-            (self.run, self.place, file, signal),
-        )
+        with self._said():
+            found = self.database.execute(
+                "SELECT record FROM results WHERE file = ? AND signal = ? AND identity = ?",
+                (file, signal, key),
+            ).fetchone()
+            if found is None:
+                return None
+            self.place += 1
+            self.database.execute(
+                "UPDATE results SET run = ?, place = ? WHERE file = ? AND signal = ?",
+                (self.run, self.place, file, signal),
+            )
         record: Record = json.loads(found[0])
         return record
 
     def add(self, file: str, signal: int, key: str, record: Record) -> None:
         """Keeps a result, in place of an older one of the same signal."""
         self.place += 1
-        self.database.execute(
-            "INSERT OR REPLACE INTO results VALUES (?, ?, ?, ?, ?, ?)",
-            (file, signal, key, json.dumps(record), self.run, self.place),
-        )
+        with self._said():
+            self.database.execute(
+                "INSERT OR REPLACE INTO results VALUES (?, ?, ?, ?, ?, ?)",
+                (file, signal, key, json.dumps(record), self.run, self.place),
+            )
         if time.monotonic() - self.committed > SECONDS:
             self.commit()
 
     def commit(self) -> None:
         """Makes sure that what was added stays."""
-        self.database.commit()
+        with self._said():
+            self.database.commit()
         self.committed = time.monotonic()
 
     def records(self) -> Iterator[Record]:
@@ -145,6 +174,7 @@ def write_table(path: Path, rows: Iterable[Record]) -> None:
 
 def _signal(record: Record) -> Record:
     """A result as one row."""
+    warnings = [*record["verdict"].get("warnings", []), *record.get("warnings", [])]
     return {
         "file": record["file"],
         "signal": record["signal"],
@@ -154,6 +184,7 @@ def _signal(record: Record) -> Record:
         "noise_std": record["noise_std"],
         "noise_std_error": record["noise_std_error"],
         "reason": record["verdict"]["reason"],
+        "warnings": "; ".join(dict.fromkeys(warnings)),
     }
 
 

@@ -17,9 +17,9 @@ serves all frequencies.
 
 What is assumed: A_max is the prior's upper bound (none if the prior is not known); its lower bound is not used, since
 the limit shall say what the data exclude and not what the prior does; under a log-uniform prior the limit is still that
-of a uniform one, because a log-uniform law that reaches to 0 has no limit. σ is plugged in, at its posterior mean: its
-relative error, 1/√(2n), passes to the limit. The limit holds at each frequency on its own; with 150 bins some of the
-limits will be exceeded by tones at their frequencies, if there were one at each.
+of a uniform one, because a log-uniform law that reaches to 0 has no limit. σ is plugged in: the level that the prior
+states, or its posterior mean, whose relative error, 1/√(2n), passes to the limit. The limit holds at each frequency on
+its own; with 150 bins some of the limits will be exceeded by tones at their frequencies, if there were one at each.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class UpperLimit:
 def upper_limit(
     post: Posterior, frequency: ArrayLike | None = None, credibility: float = CREDIBILITY
 ) -> UpperLimit | None:
-    """The limits of a posterior; None unless p(K = 0 | x) > 0.1 and the data are there.
+    """The limits of a posterior; None unless p(K = 0 | x) > 0.1 and the data are there and not all zero.
 
     Args:
         post: The posterior, with its data.
@@ -102,9 +102,12 @@ def upper_limit(
             f"expected frequencies in Hz above 0 and up to {stream.nyquist:g}, shape (m,), received shape {f.shape} "
             f"from {np.min(f, initial=math.inf):g} to {np.max(f, initial=-math.inf):g}."
         )
-    sigma = post.noise_std
+    known = None if prior is None else prior.known_sigma
+    sigma = post.noise_std if known is None else known
     if not (math.isfinite(sigma) and sigma > 0):  # of noise alone
         sigma = float(np.sqrt(np.mean(stream.values**2)))
+    if sigma == 0:  # zeros alone: there is no noise to hide a tone in
+        return None
     height, scale = matched_filter(observation, f, sigma)
     highest = math.inf if prior is None else prior.amplitude[1]
     limits = amplitude_limit(height, scale, highest, credibility)

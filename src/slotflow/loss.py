@@ -44,6 +44,7 @@ class SlotFlowLoss(nn.Module):
 
     def compile_parts(self) -> None:
         """Compiles the encoder; the splines stay as they are."""
+        self.model.encoder.before_compiling()
         self.encode = torch.compile(self.model.encode)
 
     def forward(self, batch: Simulation, predicted_share: float = 0.0) -> dict[str, Tensor]:

@@ -177,8 +177,10 @@ def _parse(content: bytes) -> xr.Dataset:
     import xarray as xr
 
     from slotflow.formats.arrays import elsewhere, is_elsewhere
+    from slotflow.formats.hdf5 import check_blocks
     from slotflow.tables import check_size, foreign
 
+    check_blocks(content)
     outside: list[str] = []
     with foreign("NetCDF"), h5py.File(BytesIO(content), "r") as file:
         names = [str(name) for name in file]

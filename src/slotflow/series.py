@@ -2,9 +2,10 @@
 
 - The series is the array (column, channel) that the caller names, else ``long`` (``short`` for a short stream), ``x``
   or ``values``, else the only one there is. Two-dimensional arrays hold one signal per row.
-- Its step is the caller's ``dt``, else the file's (``dt_long``, ``dt_short`` or ``dt``; the rate of a WAV file), else
-  it is measured on the time stamps. Where two of them are known they must agree: over the whole series the two grids
-  may drift apart by 5 % of one step.
+- Its step is the caller's ``dt``, else the file's (``dt_long``, ``dt_short`` or ``dt``; a rate such as ``fs`` or
+  ``sample_rate``; that of a WAV file), else it is measured on the time stamps. Where two of them are known they must
+  agree: over the whole series the two grids may drift apart by 5 % of one step.
+- Time stamps are what the caller names (``time``; ``none``: there are none), else what the format or their name says.
 - Time stamps are seconds unless the file or the caller states another unit. They must be even to 0.1 % of the step (see
   :class:`slotflow.Stream`). Stamps printed with few digits are put back on the even grid first, if no more than their
   last digit is moved and that digit is worth less than 5 % of the step.
@@ -25,7 +26,16 @@ from numpy.typing import NDArray
 from slotflow.sampling import LONGEST_GAP, even_step, fill_gaps, missing_stamps
 from slotflow.streams import Stream
 from slotflow.tables import Array, Rows, Table
-from slotflow.timestamps import AUXILIARY, Stamps, parse_date, print_date, to_seconds
+from slotflow.timestamps import (
+    AUXILIARY,
+    RATES,
+    STARTS,
+    STEPS,
+    Stamps,
+    parse_date,
+    print_date,
+    to_seconds,
+)
 
 __all__ = ["Choices", "Series", "read_series"]
 
@@ -45,6 +55,8 @@ class Choices:
     time_unit: str | None = None
     fill: str | None = None
     max_gap: int = LONGEST_GAP
+    sigma: float | None = None
+    time: str | int | None = None
 
 
 @dataclass(frozen=True)
@@ -122,7 +134,9 @@ class Series:
                 if filled:
                     count = sum(last - first + 1 for first, last in filled)
                     own += (f"{count} of {values.size} samples missing, filled ({choices.fill})",)
-                found.append(Stream(values, self.dt, t0, None, t_ref, self.unit, filled, own))
+                found.append(
+                    Stream(values, self.dt, t0, choices.sigma, t_ref, self.unit, filled, own)
+                )
             except ValueError as error:
                 several = self.rows.count > 1
                 row_name = f"row {i + 1} of {self.rows.count}: " if several else ""
@@ -150,11 +164,13 @@ def read_series(table: Table, role: str, choices: Choices) -> Series:
     """
     if choices.column is not None and not table.columns:
         raise ValueError(
-            "columns belong to text tables and channels to WAV files; name the array with dataset instead."
+            "columns belong to text tables and channels to WAV files; name the array with dataset instead (on the "
+            "command line --dataset)."
         )
     if choices.dataset is not None and table.columns:
         raise ValueError(
-            "a text table or WAV file has no datasets; name the column with column instead."
+            "a text table or WAV file has no datasets; name the column with column instead (on the command line "
+            "--column)."
         )
     name = _series_name(table, role, choices.column if table.columns else choices.dataset)
     with np.errstate(all="ignore"):  # what overflows is refused as not finite
@@ -176,14 +192,17 @@ def _series_name(table: Table, role: str, wanted: str | int | None) -> str:
     kind, option = ("column", "column") if table.columns else ("array", "dataset")
     listing = ", ".join(repr(n) for n in (series or table.names)[:12]) or "none"
     if wanted is not None:
-        raise ValueError(f"expected one of the {kind}s {listing}, received {wanted!r}.")
+        raise ValueError(
+            f"expected one of the {kind}s {listing}, received {wanted!r}; name one of them with {option} (on the "
+            f"command line --{option})."
+        )
     for name in (role, "x", "values"):
         if name in series:
             return name
     if len(series) != 1:
         raise ValueError(
             f"expected one series (named {role!r}, 'x' or 'values' if there are more), "
-            f"received the {kind}s {listing}; name the one to read with {option}."
+            f"received the {kind}s {listing}; name the one to read with {option} (on the command line --{option})."
         )
     return series[0]
 
@@ -194,12 +213,14 @@ def _on_grid(table: Table, name: str, role: str, rows: Rows, choices: Choices) -
     steps = {} if choices.dt is None else {"dt as given": float(choices.dt)}
     if table.step is not None:
         steps["the sampling rate in the file"] = table.step
-    if found := table.find(name, role, "dt"):
+    if found := table.find(name, role, *STEPS):
         steps[f"{found!r} in the file"] = table.number(found)
-    found = table.find(name, role, "t0")
+    if found := table.find(name, role, *RATES):
+        steps[f"the rate {found!r} in the file"] = _inverse(table.number(found), found)
+    found = table.find(name, role, *STARTS)
     start = table.number(found) if found else None
     dated, places, notes = False, None, table.notes
-    if (time := table.time_of(name, role)) is not None:
+    if (time := table.time_of(name, role, choices.time)) is not None:
         unit = choices.time_unit or table.units.get(time)
         stamps = to_seconds(table.get(time), unit, table.resolution)
         if stamps.seconds.size != n:
@@ -215,18 +236,38 @@ def _on_grid(table: Table, name: str, role: str, rows: Rows, choices: Choices) -
             said = f"in {unit}" if unit else "without a unit, taken as seconds"
             notes += (f"time stamps {time!r} {said}",)
     if not steps:
+        argument, flag = ("dt", "--dt") if role == "long" else ("dt_short", "--dt-short")
         raise ValueError(
             "expected a sampling step or time stamps, received neither; "
-            "give the step in seconds with dt (on the command line --dt)."
+            f"give the step in seconds with {argument} (on the command line {flag})."
         )
     (first, chosen), *others = steps.items()
     for source, step in others:
         if not abs(step - chosen) * n <= SLACK * abs(step):
             raise ValueError(
                 f"expected one sampling step, received {chosen:.9g} s ({first}) and "
-                f"{step:.9g} s ({source}); correct or drop one of them."
+                f"{step:.9g} s ({source}); correct or drop one of them{_no_time(time)}."
             )
     return Series(rows, chosen, start, dated, places, table.units.get(name, ""), notes)
+
+
+def _inverse(rate: float, name: str) -> float:
+    """The step of a sampling rate."""
+    if not (math.isfinite(rate) and rate > 0):
+        raise ValueError(
+            f"expected samples per second above 0 as {name!r}, received {rate:g}; correct the file."
+        )
+    return 1 / rate
+
+
+def _no_time(time: str | None) -> str:
+    """What else to do where stamps contradict a step."""
+    if time is None:
+        return ""
+    return (
+        f"; if {time!r} holds no times, say so with time='none' (on the command line --time none), or name the column "
+        "of the values if it is that one (--column)"
+    )
 
 
 def _step(stamps: Stamps, fill: bool) -> tuple[float, NDArray[np.int64] | None]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from slotflow.formats import file_name, naming, open_plain
 from slotflow.sampling import LONGEST_GAP
 from slotflow.series import Choices, Series, read_series
-from slotflow.streams import Observation, Stream
+from slotflow.streams import Observation, Stream, stated_levels
 
 __all__ = ["Signals", "open_signals"]
 
@@ -88,6 +88,9 @@ def open_signals(
     time_unit: str | None = None,
     fill: str | None = None,
     max_gap: int = LONGEST_GAP,
+    sigma: float | None = None,
+    sigma_short: float | None = None,
+    time: str | int | None = None,
 ) -> Iterator[Signals]:
     """Opens a file of signals.
 
@@ -104,26 +107,32 @@ def open_signals(
         time_unit: Unit of the time stamps.
         fill: How to fill missing samples.
         max_gap: Longest run of samples to fill.
+        sigma: Noise level of the long streams.
+        sigma_short: Noise level of the short streams.
+        time: Column or array of the time stamps, or ``none``.
 
     Yields:
         The signals, to be read until the block ends.
     """
-    choices = Choices(dt, column, dataset, time_unit, fill, max_gap)
+    choices = Choices(dt, column, dataset, time_unit, fill, max_gap, sigma, time)
     with ExitStack() as stack:
         with naming(path):
             untimed = dt is not None and column is not None
-            table = stack.enter_context(open_plain(path, untimed))
+            table = stack.enter_context(open_plain(path, untimed, time))
             series = read_series(table, "long", choices)
             reference = series.reference(t_ref)
             holds_both = not table.columns and {"long", "short"} <= set(table.names)
         short = None
-        if short_path is not None or (holds_both and dataset in (None, "long")):
-            others = Choices(dt_short, None, None, time_unit, fill, max_gap)
+        has_short = short_path is not None or (holds_both and dataset in (None, "long"))
+        with naming(path):
+            _, level = stated_levels(sigma, sigma_short, has_short)
+        if has_short:
+            others = Choices(dt_short, None, None, time_unit, fill, max_gap, level, time)
             if short_path is None:
                 short_path, others = path, replace(others, dataset="short")
             else:
                 with naming(short_path):
-                    table = stack.enter_context(open_plain(short_path))
+                    table = stack.enter_context(open_plain(short_path, False, time))
             with naming(short_path):
                 short = _Part(short_path, read_series(table, "short", others), others)
                 _check_pair(series, short.series)

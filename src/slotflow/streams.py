@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -21,8 +21,10 @@ from numpy.typing import ArrayLike, NDArray
 from slotflow.config import Grid
 from slotflow.sampling import check_finite, even_step
 
-__all__ = ["Observation", "Stream", "as_list"]
+__all__ = ["Observation", "Stream", "as_list", "stated_levels"]
 
+LARGEST = 1e100
+"""Longest duration, and largest sampling rate, in SI units: powers of times and frequencies must be numbers."""
 GUARD_BINS = 12
 """Bins on either side of the band that are left out of the noise estimate."""
 
@@ -35,8 +37,9 @@ class Stream:
         values: Samples, shape (n,), finite.
         dt: Sampling step in seconds.
         t0: Time of the first sample in seconds; phases refer to t = 0.
-        sigma: Noise standard deviation per sample, if known. The exact likelihood weights streams by it; the networks
-            take the noise from the data.
+        sigma: Noise standard deviation per sample, if known. It weights the streams: only the ratio of their levels
+            counts, in the likelihood and in the networks alike. What is assumed of the level itself is the prior's
+            (`Prior.sigma`, which may say that it is known).
         t_ref: What t = 0 is on the clock of the file, in seconds: 0, or where that clock started long before the data
             (an epoch) an instant to refer phases to. Nothing is computed from it.
         unit: Unit of the values, if known.
@@ -61,10 +64,11 @@ class Stream:
         for name in ("t0", "t_ref"):
             if not math.isfinite(getattr(self, name)):
                 raise ValueError(f"{name} must be finite, received {getattr(self, name)}.")
-        if not (math.isfinite(self.t0 + values.size * self.dt) and self.dt > 1e-300):
+        duration = values.size * self.dt
+        if not (math.isfinite(self.t0 + duration) and 1 / LARGEST < self.dt <= duration < LARGEST):
             raise ValueError(
-                f"t0 + n dt and 1 / dt must be finite, received dt = {self.dt} s for {values.size} samples; "
-                "check the unit of the time stamps."
+                f"t0 + n dt must be finite, and dt and n dt lie between {1 / LARGEST:g} and {LARGEST:g} s, received "
+                f"dt = {self.dt:g} s for {values.size:,} samples; check dt and the unit of the time stamps."
             )
         check_finite(values, self.dt, self.t0)
         if self.sigma is not None and not (math.isfinite(self.sigma) and self.sigma > 0):
@@ -120,10 +124,13 @@ class Observation:
     Args:
         long: The long stream, which resolves frequencies.
         short: The short, finely sampled stream, if there is one.
+        removed: Tones that were fitted to the data and taken out of them, such as those of other windows of a wide
+            band; the likelihood of σ and its tests count the degrees of freedom that went with them.
     """
 
     long: Stream
     short: Stream | None = None
+    removed: int = field(default=0, kw_only=True)
 
     def __post_init__(self) -> None:
         if self.short is not None and self.short.t_ref != self.long.t_ref:
@@ -141,6 +148,8 @@ class Observation:
         dt_short: float | None = None,
         t0_long: float = 0.0,
         t0_short: float = 0.0,
+        sigma_long: float | None = None,
+        sigma_short: float | None = None,
     ) -> Observation:
         """Builds an observation from plain arrays.
 
@@ -151,14 +160,16 @@ class Observation:
             dt_short: Its sampling step in seconds.
             t0_long: Time of the long stream's first sample.
             t0_short: Time of the short stream's first sample.
+            sigma_long: Noise standard deviation per sample of the long stream, if known; see :class:`Stream`.
+            sigma_short: The same of the short stream, if it differs.
         """
+        levels = stated_levels(sigma_long, sigma_short, short is not None)
+        first = Stream(_series(long), dt_long, t0_long, levels[0])
         if short is None:
-            return cls(Stream(_series(long), dt_long, t0_long))
+            return cls(first)
         if dt_short is None:
             raise ValueError("a short stream needs its sampling step: give dt_short in seconds.")
-        return cls(
-            Stream(_series(long), dt_long, t0_long), Stream(_series(short), dt_short, t0_short)
-        )
+        return cls(first, Stream(_series(short), dt_short, t0_short, levels[1]))
 
     @classmethod
     def read(
@@ -170,7 +181,8 @@ class Observation:
             path: File of the long stream, or of both.
             dt: Sampling step of the long stream in seconds, if the file does not tell.
             **options: Further arguments of :func:`slotflow.io.read_observation`: ``short_path``, ``dt_short``,
-                ``column``, ``dataset``, ``t_ref``, ``time_unit``, ``fill``, ``max_gap``.
+                ``column``, ``dataset``, ``t_ref``, ``time_unit``, ``fill``, ``max_gap``, ``sigma``, ``sigma_short``,
+                ``time``.
         """
         from slotflow.io import read_observation
 
@@ -228,6 +240,29 @@ def as_list(observation: Observation | Iterable[Observation]) -> list[Observatio
                 "Observation.from_arrays."
             )
     return several
+
+
+def stated_levels(
+    long: float | None, short: float | None, has_short: bool
+) -> tuple[float | None, float | None]:
+    """Noise levels of the long and of the short stream; that of the short one is the long one's if not stated.
+
+    Args:
+        long: Stated level of the long stream, if any.
+        short: Stated level of the short stream, if any.
+        has_short: Whether there is a short stream.
+    """
+    if short is not None and long is None:
+        raise ValueError(
+            f"the noise level of the short stream ({short:g}) counts beside that of the long one, received that one "
+            "alone; state both (on the command line --sigma and --sigma-short)."
+        )
+    if short is not None and not has_short:
+        raise ValueError(
+            f"expected a short stream for the stated noise level of {short:g}, received none; drop that level (on the "
+            "command line --sigma-short) or give the short stream too."
+        )
+    return long, long if short is None else short
 
 
 def _series(values: ArrayLike, name: str = "values") -> NDArray[np.float64]:

@@ -15,12 +15,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Array", "Rows", "Table", "as_text", "check_size", "foreign"]
+__all__ = ["Array", "Rows", "Table", "as_text", "check_size", "choose_time", "foreign"]
 
 Array = NDArray[Any]
 
 LARGEST = 2**28
 """Most numbers in one array: a small damaged file may promise any number of them."""
+SHORTEST = 16
+"""Samples of a row below which an array of more rows holds columns: so short a signal cannot be analysed."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +80,21 @@ class Table:
     def rows(self, name: str) -> Rows:
         """The rows of an array; one row if it has one dimension."""
         found = None if self.slices is None else self.slices(name)
-        return Rows.of(self.get(name)) if found is None else found
+        if found is None:
+            values = self.get(name)
+            if values.ndim not in (1, 2):
+                raise ValueError(
+                    f"expected a series of shape (n,), or one per row of shape (signals, n), received shape "
+                    f"{values.shape} in {name!r}; write the part to analyse as such an array."
+                )
+            found = Rows.of(values)
+        if found.size < SHORTEST < found.count:
+            raise ValueError(
+                f"expected one signal per row, received {found.count:,} rows of {found.size} in {name!r}: if each "
+                "column is a series, write them as separate arrays (of an NPZ file, say: np.savez(file, t=a[:, 0], "
+                "x=a[:, 1])), or transpose the array if each column is a signal of its own."
+            )
+        return found
 
     def find(self, name: str, role: str, *bases: str) -> str | None:
         """Finds what belongs to a series: ``dt`` in its attributes, beside it or at the root."""
@@ -87,8 +103,16 @@ class Table:
         wanted = (f"{p}{b}{r}" for p in prefixes for r in (f"_{role}", "") for b in bases)
         return next((candidate for candidate in wanted if candidate in self.names), None)
 
-    def time_of(self, name: str, role: str) -> str | None:
-        """Name of the time stamps of a series, or None where there are none."""
+    def time_of(self, name: str, role: str, wanted: str | int | None = None) -> str | None:
+        """Name of the time stamps of a series, or None where there are none.
+
+        Args:
+            name: The series.
+            role: ``long`` or ``short``.
+            wanted: What the caller says they are, or ``none``; None: as the file tells.
+        """
+        if wanted is not None:
+            return choose_time(wanted, self.names, self.columns)
         if self.times is not None:
             return self.times.get(name)
         found = self.time or self.find(name, role, "times", "time", "t")
@@ -104,15 +128,36 @@ class Table:
         return float(value.item())
 
 
+def choose_time(wanted: str | int, names: list[str], columns: bool) -> str | None:
+    """The array of time stamps that a caller names, or None for ``none``.
+
+    Args:
+        wanted: Its name, or the number of a column from 1.
+        names: The arrays there are.
+        columns: Whether they are columns.
+    """
+    if wanted in names:
+        return str(wanted)
+    numbered = {str(i): name for i, name in enumerate(names, 1)} if columns else {}
+    if str(wanted).lower() != "none" and str(wanted) not in numbered:
+        listing = ", ".join(map(repr, names[:12]))
+        raise ValueError(
+            f"expected the time stamps to be one of {listing}, or 'none', received {wanted!r}; name another with time "
+            "(on the command line --time)."
+        )
+    return numbered.get(str(wanted))
+
+
 @contextmanager
 def foreign(format_name: str) -> Iterator[None]:
     """Turns whatever a format's own parser raises on a damaged file into a ValueError."""
     try:
         yield
     except Exception as error:  # the parsers promise no particular type
+        pickled = " or pickled objects" if format_name == "NumPy" else ""
         raise ValueError(
-            f"expected a {format_name} file of plain numbers, received a damaged or foreign file "
-            f"or pickled objects ({type(error).__name__}: {error}); write it again."
+            f"expected a {format_name} file of plain numbers, received a damaged or foreign file{pickled} "
+            f"({type(error).__name__}: {error}); write it again."
         ) from error
 
 

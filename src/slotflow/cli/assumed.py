@@ -1,9 +1,10 @@
 """What `slotflow infer` assumes of a file: its sampling, and a prior stated by flags or taken from the model.
 
 The default model is dimensionless, so a prior carries over to other sampling in bins of 1/T. Of its own prior the
-command takes what is not stated: the number of components and the amplitudes as they are, the minimum separation in
-bins (3 of them), the noise level where the data do not lie outside its bounds, and the band where the series can show
-it and has no stronger peak elsewhere; else the strongest part of the spectrum is proposed as the band, and named.
+command takes what is not stated: the number of components as far as they fit into the band, the minimum separation in
+bins (3 of them), the bounds of amplitude and noise level where the data do not contradict them (`derived.py`), and the
+band where the series can show it and has no stronger peak elsewhere; else the strongest part of the spectrum is
+proposed as the band, and named.
 """
 
 from __future__ import annotations
@@ -13,11 +14,11 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
-import numpy as np
 from rich.markup import escape
 
 from slotflow.cli import output
 from slotflow.cli.data import stream_record
+from slotflow.cli.derived import derived_bounds, trained_ratios
 from slotflow.config import Config, preset_names
 from slotflow.exact.verdict import unlikely_amplitude
 from slotflow.model import SlotFlow
@@ -36,8 +37,6 @@ __all__ = [
     "untrained",
 ]
 
-SMALL = 1e-3
-"""Noise below this share of the upper bound of σ asks for a bound of its own."""
 Stated = dict[str, Any]
 """Fields of a Prior that the user stated; None where not."""
 
@@ -46,7 +45,7 @@ def assumed_prior(
     network: SlotFlow,
     observations: Iterable[Observation],
     stated: Stated,
-    k_prior: list[float] | dict[int, float] | None = None,
+    k_prior: dict[int, float] | None = None,
 ) -> Prior:
     """The prior to answer under.
 
@@ -68,31 +67,39 @@ def assumed_prior(
             alike = math.isclose(ratio, 1.0, rel_tol=1e-9)
             given["min_separation"] = own.min_separation * (1.0 if alike else ratio)
         if k_prior is not None:
-            weights = k_prior if isinstance(k_prior, dict) else dict(enumerate(k_prior))
-            largest = max((k for k, weight in weights.items() if weight > 0), default=own.k_max)
+            largest = max((k for k, weight in k_prior.items() if weight > 0), default=own.k_max)
             given["k_max"] = min(max(largest, 1), own.k_max)
+        _make_room(own, given)
     if "k_min" in given or "k_max" in given:
         given["k_probs"] = None
     prior = dataclasses.replace(own, **given)
-    if "sigma" in given or not isinstance(network, ZoomSlotFlow):
+    if not isinstance(network, ZoomSlotFlow):
         return prior  # a model that knows its own prior alone is not asked under another
-    return _with_noise(prior, observations)
+    return derived_bounds(
+        prior, network, observations, "amplitude" not in given, "sigma" not in given
+    )
 
 
-def _with_noise(prior: Prior, observations: Iterable[Observation]) -> Prior:
-    """The prior; where a signal's noise lies outside its σ or far below, one from 0 to three times the largest."""
-    low, high = prior.sigma
-    smallest, largest = math.inf, 0.0
-    for obs in observations:
-        level, rms = (
-            obs.noise_level(prior.frequency)[0],
-            float(np.sqrt(np.mean(obs.long.values**2))),
+def _make_room(own: Prior, given: Stated) -> None:
+    """Lowers a k_max that is not stated to what fits into the band; refuses one that is and does not fit.
+
+    Args:
+        own: The model's own prior.
+        given: What is stated and assumed of the prior; its k_max may change.
+    """
+    (low, high), separation = given.get("frequency", own.frequency), given["min_separation"]
+    if not (separation > 0 and low < high):
+        return
+    fits = math.ceil(min((high - low) / separation, 1e6))
+    most = max(given.get("k_max", 0), given.get("k_min", 0))
+    if most > fits:
+        raise ValueError(
+            f"{most} components at a separation of {separation:.4g} Hz do not fit into the band {low:.9g}–{high:.9g} "
+            f"Hz, where there is room for {fits}; widen --band, or lower --min-separation or the number of components "
+            "(--k-max, --k-min, --k-prior)."
         )
-        level = rms if math.isnan(level) else min(level, rms)
-        smallest, largest = min(smallest, level), max(largest, level)
-    if largest == 0 or (max(low, SMALL * high) <= smallest and largest <= high):
-        return prior
-    return dataclasses.replace(prior, sigma=(0.0, 3 * largest))
+    if "k_max" not in given and fits < own.k_max:
+        given["k_max"] = fits
 
 
 def proposed_band(network: SlotFlow, observations: Iterable[Observation]) -> Band | None:
@@ -151,15 +158,14 @@ def untrained(network: SlotFlow, obs: Observation, prior: Prior) -> list[str]:
         return []
     own, trained = network.config.prior, network.config.long.duration
     bins = (own.frequency[1] - own.frequency[0]) * trained
-    largest = own.amplitude[1]
-    ratios = [edge / largest for part in mixture.parts for edge in part.amplitude_low]
+    lowest, highest = trained_ratios(network)
     narrowest = bins * min(part.width[0] for part in mixture.parts)
     widest_gap = trained * max(part.min_separation[1] for part in mixture.parts)
     found = []
     ratio = prior.amplitude[0] / prior.amplitude[1]
-    if not 0.99 * min(ratios) <= ratio <= 1.01 * max(ratios):
+    if not 0.99 * lowest <= ratio <= 1.01 * highest:
         found.append(
-            f"lower bounds of A from {min(ratios):.3g} to {max(ratios):.3g} times the upper one, received "
+            f"lower bounds of A from {lowest:.3g} to {highest:.3g} times the upper one, received "
             f"{ratio:.3g} times; state others with --amplitude"
         )
     width = (prior.frequency[1] - prior.frequency[0]) * obs.long.duration
@@ -174,23 +180,32 @@ def untrained(network: SlotFlow, obs: Observation, prior: Prior) -> list[str]:
 
 
 def assumed_record(
-    obs: Observation, prior: Prior, band: Band | None = None, stated: bool = False
+    obs: Observation, prior: Prior, own: Prior, stated: Stated, band: Band | None = None
 ) -> dict[str, Any]:
-    """Sampling, band and prior as plain values.
+    """Sampling, band and prior as plain values, and where bounds come from: "stated", "the model" or "the data".
 
     Args:
         obs: The data.
         prior: The prior.
+        own: That of the model.
+        stated: What flags and prior file say.
         band: What `proposed_band` found, if that was taken.
-        stated: Whether the user stated the band.
     """
     duration = obs.long.duration
     found = None if band is None else {"name": band.name, **band._asdict()}
+
+    def source(name: str) -> str:
+        if stated.get(name) is not None:
+            return "stated"
+        return "the model" if getattr(prior, name) == getattr(own, name) else "the data"
+
     return {
         "streams": [stream_record(stream) for stream in obs.streams],
         "bin": 1 / duration,
         "band_bins": (prior.frequency[1] - prior.frequency[0]) * duration,
-        "band_from": "stated" if stated else "the model" if band is None else "the data",
+        "band_from": source("frequency"),
+        "amplitude_from": source("amplitude"),
+        "sigma_from": source("sigma"),
         "proposed": found,
         "prior": dataclasses.asdict(prior),
     }
@@ -207,13 +222,25 @@ def print_assumed(record: dict[str, Any]) -> None:
         )
     prior = record["prior"]
     (low, high), (smallest, largest) = prior["frequency"], prior["amplitude"]
-    separation, (quiet, noisy) = prior["min_separation"], prior["sigma"]
+    separation = prior["min_separation"]
     output.console.print(
         f"  band   {low:.9g}–{high:.9g} Hz, {record['band_bins']:.4g} bins of 1/T = {record['bin']:.4g} Hz"
         f"{_band_source(record)}\n"
-        f"  prior  K = {prior['k_min']}..{prior['k_max']}, A in {smallest:g}–{largest:g}, separation >= "
-        f"{separation:.4g} Hz ({separation / record['bin']:.3g} bins), σ in {quiet:.4g}–{noisy:.4g}"
+        f"  prior  K = {prior['k_min']}..{prior['k_max']}, A in {smallest:g}–{largest:g}"
+        f"{', from the data' if record['amplitude_from'] == 'the data' else ''}, separation >= "
+        f"{separation:.4g} Hz ({separation / record['bin']:.3g} bins), {_noise_words(record)}"
     )
+
+
+def _noise_words(record: dict[str, Any]) -> str:
+    """What is assumed of the noise level."""
+    quiet, noisy = record["prior"]["sigma"]
+    if quiet < noisy:
+        source = ", from the data" if record["sigma_from"] == "the data" else ""
+        return f"σ in {quiet:.4g}–{noisy:.4g}{source}"
+    first, *others = (stream["sigma"] for stream in record["streams"])
+    more = "".join(f", {level:.6g} in the short stream" for level in others if level != first)
+    return f"σ = {quiet:.6g} (known{more})"
 
 
 def _band_source(record: dict[str, Any]) -> str:

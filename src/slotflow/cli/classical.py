@@ -18,6 +18,7 @@ from slotflow.cli.data import (
     Short,
     Step,
     StepShort,
+    Time,
     TimeUnit,
     TRef,
 )
@@ -29,15 +30,19 @@ from slotflow.cli.options import (
     KMin,
     MinSeparation,
     ModelName,
+    Out,
     PriorFile,
     Quiet,
     Report,
+    Samples,
     Seed,
-    bounds,
+    Sigma,
+    SigmaShort,
+    Signal,
     help_text,
-    stated_prior,
 )
 from slotflow.cli.single import ask, give
+from slotflow.cli.stated import stated_prior
 from slotflow.sampling import LONGEST_GAP
 
 __all__ = ["HELP", "run"]
@@ -58,41 +63,44 @@ def run(
     dt_short: StepShort = None,
     column: Column = None,
     dataset: Dataset = None,
+    time_column: Time = None,
     time_unit: TimeUnit = None,
     t_ref: TRef = None,
     fill: Fill = None,
     max_gap: MaxGap = LONGEST_GAP,
     detrend: Detrend = None,
-    signal: Annotated[
-        int, typer.Option(min=0, help="Which signal of a file that holds several.")
-    ] = 0,
+    signal: Signal = 0,
     prior: PriorFile = None,
     band: Band = None,
     amplitude: Amplitude = None,
     min_separation: MinSeparation = None,
     k_min: KMin = None,
     k_max: KMax = None,
+    sigma: Sigma = None,
+    sigma_short: SigmaShort = None,
     model: ModelName = None,
-    samples: Annotated[int, typer.Option(min=1, help="Draws to summarize and to write.")] = 1000,
+    samples: Samples = 1000,
     seed: Seed = 0,
-    out: Annotated[Path | None, typer.Option(help="Folder for the results.")] = None,
+    out: Out = None,
     report: Report = None,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
     """Infers the components of one signal by matching pursuit and Laplace's approximation."""
-    flags = {
-        "frequency": bounds("--band", band),
-        "amplitude": bounds("--amplitude", amplitude),
-        "min_separation": min_separation,
-        "k_min": k_min,
-        "k_max": k_max,
-    }
-    stated, k_prior = stated_prior(prior, flags)
+    stated = stated_prior(
+        prior,
+        band=band,
+        amplitude=amplitude,
+        min_separation=min_separation,
+        k_min=k_min,
+        k_max=k_max,
+        sigma=sigma,
+        sigma_short=sigma_short,
+    )
     how = Reading(
-        dt, short, dt_short, column, dataset, t_ref, time_unit, fill, max_gap, detrend
+        dt, short, dt_short, column, dataset, t_ref, time_unit, fill, max_gap, detrend, *stated.levels, time_column
     )  # fmt: skip
-    question = ask(file, how, signal, stated, model, k_prior)
+    question = ask(file, how, signal, stated.fields, model, stated.k_prior)
     post = classical_posterior(question.observation, question.prior)
     facts = {"bic": post.bic.tolist(), "laplace_log_evidence": post.log_z.tolist()}
     order = int(post.bic.argmin())

@@ -9,11 +9,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 import typer
 
+from slotflow.cli.options import FILE
 from slotflow.formats import STANDARD_INPUT, TEXT, WAV
 from slotflow.formats import file_name as shown_name
-from slotflow.preprocess import detrend
+from slotflow.preprocess import EXTREME, detrend
 from slotflow.sampling import LONGEST_GAP
 from slotflow.signals import Signals, open_signals
 from slotflow.streams import Observation, Stream
@@ -30,38 +32,65 @@ __all__ = [
     "Step",
     "StepShort",
     "TRef",
+    "Time",
     "TimeUnit",
     "shown_name",
     "stream_record",
 ]
 
+ROUNDING = 1e-13
+"""Share of the largest sample below which what is left without offset and trend is rounding."""
+
 Short = Annotated[
-    Path | None, typer.Option("--short", help="File of the short stream, if it has its own.")
+    Path | None,
+    typer.Option(
+        "--short", help="File of the short stream, if it has its own.", rich_help_panel=FILE
+    ),
 ]
 Step = Annotated[
     float | None,
-    typer.Option("--dt", help="Step of the long stream in seconds, if not in the file."),
+    typer.Option(
+        "--dt", help="Step of the long stream in seconds, if not in the file.", rich_help_panel=FILE
+    ),
 ]
 StepShort = Annotated[
     float | None,
-    typer.Option("--dt-short", help="Step of the short stream in seconds, if not in the file."),
+    typer.Option(
+        "--dt-short",
+        help="Step of the short stream in seconds, if not in the file.",
+        rich_help_panel=FILE,
+    ),
 ]
 Column = Annotated[
     str | None,
     typer.Option(
-        "--column", help="Column of a text table or channel of a WAV file: its name or number."
+        "--column",
+        help="Column of a text table or channel of a WAV file: its name or number.",
+        rich_help_panel=FILE,
     ),
 ]
 Dataset = Annotated[
     str | None,
-    typer.Option("--dataset", help="Name of the array in an NPZ, HDF5 or NetCDF file."),
+    typer.Option(
+        "--dataset", help="Name of the array in an NPZ, HDF5 or NetCDF file.", rich_help_panel=FILE
+    ),
 ]
 TimeUnit = Annotated[
     str | None,
     typer.Option(
         "--time-unit",
         metavar="UNIT",
-        help="Unit of the time stamps, if not in the file: ns, us, ms, s, min, h or d.",
+        help="Unit of the time stamps, if not in the file: ns, us, ms, s, min, h, d or yr.",
+        rich_help_panel=FILE,
+    ),
+]
+Time = Annotated[
+    str | None,
+    typer.Option(
+        "--time",
+        metavar="NAME|none",
+        help="Column or array of the time stamps; none: leave stamps aside and take --dt or the file's rate.",
+        rich_help_panel=FILE,
     ),
 ]
 TRef = Annotated[
@@ -71,21 +100,32 @@ TRef = Annotated[
         metavar="SECONDS|DATE",
         help="Instant on the file's clock that phases refer to; if not given, its zero, or the first sample where "
         "the stamps are dates or start at an epoch.",
+        rich_help_panel=FILE,
     ),
 ]
 Fill = Annotated[
     str | None,
     typer.Option(
-        "--fill", metavar="linear|mean", help="How to fill missing samples, which are refused else."
+        "--fill",
+        metavar="linear|mean",
+        help="How to fill missing samples, which are refused else.",
+        rich_help_panel=FILE,
     ),
 ]
 MaxGap = Annotated[
-    int, typer.Option("--max-gap", min=1, help="Longest run of missing samples to fill.")
+    int,
+    typer.Option(
+        "--max-gap", min=1, help="Longest run of missing samples to fill.", rich_help_panel=FILE
+    ),
 ]
 Detrend = Annotated[
     int | None,
     typer.Option(
-        "--detrend", min=0, max=1, help="Remove the offset (0), or offset and linear trend (1)."
+        "--detrend",
+        min=0,
+        max=1,
+        help="Remove the offset (0), or offset and linear trend (1).",
+        rich_help_panel=FILE,
     ),
 ]
 
@@ -104,6 +144,9 @@ class Reading:
     fill: str | None = None
     max_gap: int = LONGEST_GAP
     detrend: int | None = None
+    sigma: float | None = None
+    sigma_short: float | None = None
+    time: str | None = None
 
     @contextmanager
     def open(self, file: Path) -> Iterator[Source]:
@@ -119,17 +162,11 @@ class Reading:
             time_unit=self.time_unit,
             fill=self.fill,
             max_gap=self.max_gap,
+            sigma=self.sigma,
+            sigma_short=self.sigma_short,
+            time=self.time,
         ) as signals:
             yield Source(signals, self.detrend)
-
-    def read(self, file: Path) -> list[Observation]:
-        """The signals of a file, without offset and trend if that was asked; a bad one is refused."""
-        with self.open(file) as source:
-            found = source.read(0, source.count)
-            for one in found:
-                if isinstance(one, ValueError):
-                    raise one
-        return [one for one in found if isinstance(one, Observation)]
 
     def count(self, file: Path) -> int:
         """How many signals a file holds; one if it cannot be read."""
@@ -156,19 +193,47 @@ class Source:
 
     def read(self, first: int, last: int) -> list[Observation | ValueError]:
         """The signals first, …, last − 1, without offset and trend if that was asked, or why one cannot be used."""
-        found, order = self.signals.read(first, last), self.detrend
-        if order is None:
-            return found
-        return [
-            one
-            if isinstance(one, ValueError)
-            else Observation(*(detrend(stream, order) for stream in one.streams))
-            for one in found
-        ]
+        found = self.signals.read(first, last)
+        return [one if isinstance(one, ValueError) else self._prepared(one) for one in found]
+
+    def _prepared(self, obs: Observation) -> Observation | ValueError:
+        """A signal without offset and trend if that was asked, or why nothing can be inferred from it."""
+        parts = [part for part in (self.signals.long, self.signals.short) if part is not None]
+        streams = []
+        for part, stream in zip(parts, obs.streams, strict=True):
+            try:
+                streams.append(_varying(stream, self.detrend))
+            except ValueError as error:
+                return ValueError(f"{shown_name(part.path)}: {error}")
+        return Observation(*streams)
+
+
+def _varying(stream: Stream, order: int | None) -> Stream:
+    """A series without offset and trend if that was asked; refuses one of which there is nothing to infer."""
+    size = float(np.abs(stream.values).max())
+    if np.ptp(stream.values) == 0:
+        raise ValueError(
+            f"expected a series that varies, received {stream.n:,} samples that all are {stream.values[0]:g}; there "
+            "is nothing to infer from it: check the column or array that was read."
+        )
+    if not 1 / EXTREME < size < EXTREME:
+        raise ValueError(
+            f"expected samples whose squares are numbers, received some of up to {size:.4g}; scale the data, or check "
+            "the column or array that was read."
+        )
+    if order is None:
+        return stream
+    rest = detrend(stream, order)
+    if float(np.abs(rest.values).max()) <= ROUNDING * size:
+        raise ValueError(
+            f"nothing but rounding is left of the {stream.n:,} samples without offset and trend; there is nothing to "
+            "infer from them: check the column or array that was read."
+        )
+    return rest
 
 
 def stream_record(stream: Stream) -> dict[str, Any]:
-    """Length, step and unit of a series as plain values."""
+    """Length, step, unit and known noise level of a series as plain values."""
     return {
         "n": stream.n,
         "dt": stream.dt,
@@ -177,4 +242,5 @@ def stream_record(stream: Stream) -> dict[str, Any]:
         "t0": stream.t0,
         "t_ref": stream.t_ref,
         "unit": stream.unit,
+        "sigma": stream.sigma,
     }

@@ -64,7 +64,7 @@ def run(
             "components": [dict(zip(PARAMETERS, c, strict=True)) for c in truth.tolist()],
         },
         "milliseconds": {"network": network_ms, "infer": infer_ms, "sample_1000": sample_ms},
-        "assumed": assumed_record(observation, config.prior),
+        "assumed": assumed_record(observation, config.prior, config.prior, {}),
         "figure": str(out),
     }
     if as_json:

@@ -22,6 +22,8 @@ FEW = 20
 """Signals whose tables are shown; more get a line each."""
 LISTED = 10
 """Failures that are named on the terminal."""
+TOLD = 3
+"""Files, of more signals than a few, of which is told what was assumed."""
 
 Record = dict[str, Any]
 
@@ -43,7 +45,8 @@ class Display:
         self.assumed: dict[str, Record] = {}
         self.counts: Counter[int] = Counter()
         self.verdicts: Counter[str] = Counter()
-        self.done = 0
+        self.done = self.files = self.warned = 0
+        self.last = ""
 
     def add(self, record: Record, facts: Record) -> None:
         """Shows or keeps one result.
@@ -52,8 +55,11 @@ class Display:
             record: Of the signal.
             facts: What was assumed of its file; empty for a result of an earlier run.
         """
-        if facts and (self.as_json or self.total <= FEW):
+        if record["file"] != self.last:
+            self.last, self.files = record["file"], self.files + 1
+        if facts and (self.as_json or self.total <= FEW or self.files <= TOLD):
             self.assumed.setdefault(record["file"], facts)
+        self.warned += bool(record["warnings"] or record["verdict"]["warnings"])
         self.counts[record["k_map"]] += 1
         self.verdicts[record["verdict"]["status"]] += 1
         if self.as_json:
@@ -95,7 +101,7 @@ class Display:
             seconds, fresh = facts["seconds"], facts["computed"]
             rate = f", {fresh / seconds:.3g} per second" if fresh > 1 else ""
             earlier = f" and {self.done - fresh} of an earlier run" if self.done > fresh else ""
-            took = f"{1e3 * seconds:.0f} ms" if seconds < 60 else f"{seconds:.0f} s"
+            took = f"{1e3 * seconds:.0f} ms" if seconds < 1 else f"{seconds:,.1f} s"
             output.console.print(f"{fresh} signal(s) in {took} on {place}{rate}{earlier}")
         for entry in failed[:LISTED]:
             output.complain("failed", entry["error"])
@@ -103,10 +109,25 @@ class Display:
             output.complain("failed", f"and {len(failed) - LISTED} more")
 
     def _totals(self) -> None:
-        """How many signals have K components, and the verdicts."""
+        """What was assumed, how many signals have K components, and the verdicts."""
+        for file in self.assumed:
+            output.console.print(f"[bold]{escape(shown_name(file))}[/bold]")
+            self._assumed(file)
+        if self.files > len(self.assumed):
+            output.console.print(f"and so on, for {self.files:,} files in all")
         counts = ", ".join(f"K = {k}: {n:,}" for k, n in sorted(self.counts.items()))
         verdicts = ", ".join(f"{name} {n:,}" for name, n in self.verdicts.most_common())
         output.console.print(f"Most probable {counts}\nVerdicts: {verdicts}")
+        if self.warned:
+            text = "signals.csv and --json tell which" if not self.lines else "--json tells which"
+            output.complain("warning", f"{self.warned:,} signal(s) with warnings; {text}")
+
+    def _assumed(self, file: str) -> None:
+        """What was assumed of a file's signals, if that is known."""
+        if (facts := self.assumed.get(file)) is not None:
+            print_assumed(facts)
+            for doubt in facts["warnings"]:
+                output.complain("warning", f"{shown_name(file)}: {doubt}")
 
     def _tables(self) -> None:
         """What was assumed and found, signal by signal."""
@@ -119,10 +140,7 @@ class Display:
             output.console.print(f"[bold]{escape(title)}[/bold]")
             if record["file"] != told:  # once for all signals of a file
                 told, known = record["file"], []
-                if (facts := self.assumed.get(told)) is not None:
-                    print_assumed(facts)
-                    for doubt in facts["warnings"]:
-                        output.complain("warning", f"{shown_name(told)}: {doubt}")
+                self._assumed(record["file"])
             for note in record["notes"]:
                 if note not in known:
                     output.console.print(f"  note   {escape(note)}")

@@ -22,12 +22,16 @@ from slotflow.cli.data import (
     Short,
     Step,
     StepShort,
+    Time,
     TimeUnit,
     TRef,
+    shown_name,
 )
 from slotflow.cli.display import FEW, Display
-from slotflow.cli.many import Job, answers
+from slotflow.cli.many import FAILURES, Job, answers, debug
 from slotflow.cli.options import (
+    COMPUTATION,
+    OUTPUT,
     Amplitude,
     Band,
     Device,
@@ -37,15 +41,19 @@ from slotflow.cli.options import (
     KMin,
     MinSeparation,
     ModelName,
+    Out,
+    OverK,
     PriorFile,
     Quiet,
     Report,
+    Samples,
     Seed,
-    bounds,
+    Sigma,
+    SigmaShort,
     help_text,
-    stated_prior,
 )
 from slotflow.cli.results import Writer, result_record, stems
+from slotflow.cli.stated import stated_prior
 from slotflow.io import find_files
 from slotflow.ledger import Ledger, write_table
 from slotflow.model import SlotFlow
@@ -73,15 +81,22 @@ HELP = help_text(
     "The default model takes any even sampling. Say where tones may lie (--band, from 10 bins of 1/T on; more than 150 "
     "are analysed in overlapping windows; or --f-lo) and what they may be (--amplitude, --min-separation, --k-min, "
     "--k-max, --sigma, or a file: --prior); what is not said is taken from the "
-    "model's own prior, the band from the data if the strongest peak lies elsewhere, and all of it is shown back.",
+    "model's own prior, or from the data where they contradict it (a strongest peak elsewhere, amplitudes and noise in "
+    "other units), and all of it is shown back.\n\n"
+    "A noise level that is known (--sigma 0.7; --sigma-short 0.2 where the short stream has another) is held fixed in "
+    "the exact step, and tested: the verdict says if the residual scatters more or less. The network takes the noise "
+    "from the data.",
+    "slotflow infer voltage.csv",
     "slotflow infer long.csv --short short.csv --out result",
     "slotflow infer voltage.csv --dt 0.001 --band 49:51 --amplitude 1e-3:1e-2 --out result --plot",
     "slotflow infer voltage.csv --prior prior.yaml --f-lo 48 --report voltage.html",
     "slotflow infer long.npy --dt 0.05 --min-separation 0 --k-max 5 --max-seconds 60",
+    "slotflow infer long.csv --short short.csv --sigma 0.7 --sigma-short 0.2",
     "slotflow infer test.npz --no-refine --k-prior 1:0.5,2:0.5 --json > answers.json",
     "slotflow infer many.npz --out results --quiet",
     "slotflow infer 'runs/*.csv' more/ --detrend 1 --out results --save none",
     "slotflow infer gaps.csv --fill linear --max-gap 5 --time-unit ms",
+    "slotflow infer log.csv --time none --dt 0.01 --column voltage",
     "slotflow infer chord.wav --column 2 --band 435:445 --amplitude 0.01:0.5",
     "slotflow infer star.nc --dataset flux --t-ref 2024-03-01T12:00:00 --detrend 0",
     "tail -n 5000 log.csv | slotflow infer - --dt 0.01 --column 3",
@@ -97,6 +112,7 @@ def run(
     dt_short: StepShort = None,
     column: Column = None,
     dataset: Dataset = None,
+    time_column: Time = None,
     time_unit: TimeUnit = None,
     t_ref: TRef = None,
     fill: Fill = None,
@@ -109,41 +125,52 @@ def run(
     min_separation: MinSeparation = None,
     k_min: KMin = None,
     k_max: KMax = None,
-    sigma: Annotated[
-        str | None,
-        typer.Option(metavar="LOW:HIGH", help="Bounds of the noise level, in the data's units."),
-    ] = None,
-    k_prior: Annotated[
-        str | None,
-        typer.Option(metavar="P0,P1,...|K:P,...", help="Prior over K instead of a uniform one."),
-    ] = None,
+    sigma: Sigma = None,
+    sigma_short: SigmaShort = None,
+    k_prior: OverK = None,
     model: ModelName = None,
     refine: Annotated[
         bool,
         typer.Option(
             help="Check and correct the network's answer against the likelihood, or leave it as it is.",
+            rich_help_panel=COMPUTATION,
         ),
     ] = True,
     max_seconds: Annotated[
-        float, typer.Option(min=0, help="Time budget of --refine for one signal, in seconds.")
+        float,
+        typer.Option(
+            min=0,
+            help="Time budget of --refine for one signal, in seconds.",
+            rich_help_panel=COMPUTATION,
+        ),
     ] = 10.0,
-    samples: Annotated[int, typer.Option(min=1, help="Draws to summarize and to write.")] = 1000,
+    samples: Samples = 1000,
     seed: Seed = 0,
-    out: Annotated[Path | None, typer.Option(help="Folder for the results.")] = None,
+    out: Out = None,
     save: Annotated[
         str | None,
         typer.Option(
             metavar="all|none",
             help=f"Whether each of several signals gets a folder; if not given, up to {SAVED} do.",
+            rich_help_panel=OUTPUT,
         ),
     ] = None,
     force: Annotated[
-        bool, typer.Option("--force", help="Compute again what an earlier run has left in --out.")
+        bool,
+        typer.Option(
+            "--force",
+            help="Compute again what an earlier run has left in --out.",
+            rich_help_panel=OUTPUT,
+        ),
     ] = False,
-    plot: Annotated[bool, typer.Option("--plot", help="Write posterior.png too.")] = False,
+    plot: Annotated[
+        bool, typer.Option("--plot", help="Write posterior.png too.", rich_help_panel=OUTPUT)
+    ] = False,
     report: Report = None,
     device: Device = None,
-    threads: Annotated[int | None, typer.Option(min=1, help="CPU threads.")] = None,
+    threads: Annotated[
+        int | None, typer.Option(min=1, help="CPU threads.", rich_help_panel=COMPUTATION)
+    ] = None,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -158,17 +185,19 @@ def run(
         )
     if band is not None and f_lo is not None:
         raise ValueError("--band and --f-lo both say where to look; give one of them.")
-    flags = {
-        "frequency": bounds("--band", band),
-        "amplitude": bounds("--amplitude", amplitude),
-        "min_separation": min_separation,
-        "k_min": k_min,
-        "k_max": k_max,
-        "sigma": bounds("--sigma", sigma),
-    }
-    stated, over_k = stated_prior(prior, flags, k_prior)
+    stated = stated_prior(
+        prior,
+        band=band,
+        amplitude=amplitude,
+        min_separation=min_separation,
+        k_min=k_min,
+        k_max=k_max,
+        sigma=sigma,
+        sigma_short=sigma_short,
+        k_prior=k_prior,
+    )
     how = Reading(
-        dt, short, dt_short, column, dataset, t_ref, time_unit, fill, max_gap, detrend
+        dt, short, dt_short, column, dataset, t_ref, time_unit, fill, max_gap, detrend, *stated.levels, time_column
     )  # fmt: skip
     network = SlotFlow.from_pretrained(model, device=device)
     found = find_files(files)
@@ -186,8 +215,8 @@ def run(
     full = as_json or total <= FEW
     weights = content_hash(network.state_dict(), {"name": network.config.name})
     job = Job(
-        network, stated, over_k, f_lo, refine, max_seconds, samples, seed, threads, weights, full
-    )
+        network, stated.fields, stated.k_prior, f_lo, refine, max_seconds, samples, seed, threads, weights, full
+    )  # fmt: skip
     writer = Writer(
         out, samples, seed, plot, stems(found), counts, kept or total == 1, report=report
     )
@@ -216,18 +245,23 @@ def run(
     ):
         try:
             for answer in answers(job, how, found, finished):
-                if answer.error:
+                record, error = answer.record, answer.error
+                if record is None and not error:
+                    try:
+                        record = result_record(answer, writer, full, asked)
+                    except FAILURES as failure:  # as of any other step, the rest goes on
+                        debug(failure)
+                        error = f"{shown_name(answer.file)}: {failure}"
+                    else:
+                        if ledger is not None:
+                            ledger.add(str(answer.file), answer.signal, answer.key, record)
+                        computed += 1
+                if record is not None:
+                    display.add(record, answer.facts)
+                else:
                     number = answer.signal if answer.signal >= 0 else None
                     entry = {"file": str(answer.file), "signal": number, "signals": answer.count}
-                    failed.append(entry | {"error": answer.error})
-                elif answer.record is not None:
-                    display.add(answer.record, answer.facts)
-                else:
-                    record = result_record(answer, writer, full, asked)
-                    if ledger is not None:
-                        ledger.add(str(answer.file), answer.signal, answer.key, record)
-                    display.add(record, answer.facts)
-                    computed += 1
+                    failed.append(entry | {"error": error})
                 seen += answer.count
                 bar.update(seen)
                 if stop.is_set():

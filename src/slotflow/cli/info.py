@@ -19,7 +19,7 @@ from slotflow import __version__
 from slotflow.cards import Card, card_path, content_hash, embedded_card
 from slotflow.checkpoint import build_model, model_config, read_model
 from slotflow.cli import output
-from slotflow.cli.options import Json, help_text
+from slotflow.cli.options import Json, Quiet, help_text
 from slotflow.config import Config, preset_names
 from slotflow.model import DEFAULT, SlotFlow, pretrained_names
 
@@ -44,12 +44,13 @@ def run(
         typer.Argument(metavar="[MODEL]", help="Embedded weights, a preset, a file or a folder."),
     ] = None,
     as_json: Json = False,
+    quiet: Quiet = False,
 ) -> None:
     """Tells what is installed or what a model holds."""
     record = _installation() if model is None else _describe(model)
     if as_json:
         output.print_json(record)
-    else:
+    elif not quiet:
         _print(record)
 
 

@@ -29,7 +29,7 @@ from slotflow.priors import Prior
 from slotflow.streams import Observation
 from slotflow.windows import is_wide
 
-__all__ = ["CHUNK", "Answer", "Job", "answers"]
+__all__ = ["CHUNK", "FAILURES", "Answer", "Job", "answers", "debug"]
 
 CHUNK = 64
 """Signals that are read and go through the network together."""
@@ -66,7 +66,7 @@ class Job:
     network: SlotFlow
     stated: dict[str, Any]
     """Fields of the prior that flags and prior file state; None where not."""
-    k_prior: list[float] | dict[int, float] | None
+    k_prior: dict[int, float] | None
     f_lo: float | None
     refine: bool
     max_seconds: float
@@ -84,15 +84,15 @@ class Job:
         first = next(iter(good), None)
         if first is None:
             return self.network.config.prior, {}  # there is nothing to answer
-        given, proposed = self.stated, None
+        stated, proposed = self.stated, None
         if self.f_lo is not None:
-            given = given | {"frequency": start_band(self.network, first, self.f_lo)}
-        elif given["frequency"] is None:
+            stated = stated | {"frequency": start_band(self.network, first, self.f_lo)}
+        given = stated
+        if stated["frequency"] is None:
             proposed = proposed_band(self.network, good)
-            given = given if proposed is None else given | {"frequency": proposed.edges}
+            given = stated if proposed is None else stated | {"frequency": proposed.edges}
         prior = assumed_prior(self.network, good, given, self.k_prior)
-        stated = self.f_lo is not None or self.stated["frequency"] is not None
-        facts = assumed_record(first, prior, proposed, stated=stated)
+        facts = assumed_record(first, prior, self.network.config.prior, stated, proposed)
         return prior, facts | {"warnings": untrained(self.network, first, prior)}
 
     def settings(self, prior: Prior) -> dict[str, Any]:
@@ -212,7 +212,7 @@ def _signals(job: Job, how: Reading, file: Path) -> Iterator[_Asked | Answer]:
                         yield _Asked(Answer(file, index, 1, "", prior, facts), prior, one)
                     done += 1
     except FAILURES as error:
-        _debug(error)
+        debug(error)
         yield Answer(file, -1, max(1, how.count(file) - done), error=str(error))
 
 
@@ -227,7 +227,7 @@ def _flush(job: Job, batch: list[_Asked]) -> Iterator[Answer]:
             done += 1
     except FAILURES as error:
         if len(batch) == 1:
-            _debug(error)
+            debug(error)
             name = shown_name(batch[0].answer.file)
             yield dataclasses.replace(batch[0].answer, error=f"{name}: {error}")
             return
@@ -246,7 +246,7 @@ def _quietly(posts: Iterator[Posterior]) -> Iterator[Posterior]:
         yield post
 
 
-def _debug(error: BaseException) -> None:
+def debug(error: BaseException) -> None:
     """Raises an error that SLOTFLOW_DEBUG=1 asks to see whole."""
     if os.environ.get("SLOTFLOW_DEBUG") == "1":
         raise error

@@ -12,10 +12,13 @@ import yaml
 
 from slotflow.config import Config, preset_names
 from slotflow.devices import check_device
-from slotflow.prior_file import read_prior
 from slotflow.report import check_name
 
 __all__ = [
+    "COMPUTATION",
+    "FILE",
+    "OUTPUT",
+    "PRIOR",
     "Amplitude",
     "Band",
     "ConfigFile",
@@ -26,17 +29,21 @@ __all__ = [
     "KMin",
     "MinSeparation",
     "ModelName",
+    "Out",
+    "OverK",
     "Preset",
     "PriorFile",
     "Quiet",
     "Report",
+    "Samples",
     "Seed",
     "Settings",
+    "Sigma",
+    "SigmaShort",
+    "Signal",
     "bounds",
     "help_text",
     "load_config",
-    "prior_over_k",
-    "stated_prior",
 ]
 
 
@@ -62,13 +69,38 @@ def _check_report(path: Path | None) -> Path | None:
     return path
 
 
-Seed = Annotated[int, typer.Option(min=0, help="The same seed gives the same result.")]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of a table.")]
+FILE, PRIOR, COMPUTATION, OUTPUT = "File", "Prior", "Computation", "Output"
+"""Groups of options in a command's help."""
+MOST_DRAWS = 1_000_000
+"""Draws to write at most: they are held in memory at once."""
+
+Samples = Annotated[
+    int,
+    typer.Option(
+        min=1, max=MOST_DRAWS, help="Draws to summarize and to write.", rich_help_panel=COMPUTATION
+    ),
+]
+Out = Annotated[Path | None, typer.Option(help="Folder for the results.", rich_help_panel=OUTPUT)]
+Signal = Annotated[
+    int,
+    typer.Option(min=0, help="Which signal of a file that holds several.", rich_help_panel=FILE),
+]
+Seed = Annotated[
+    int,
+    typer.Option(min=0, help="The same seed gives the same result.", rich_help_panel=COMPUTATION),
+]
+Json = Annotated[
+    bool,
+    typer.Option(
+        "--json", help="Print one JSON document instead of a table.", rich_help_panel=OUTPUT
+    ),
+]
 Device = Annotated[
     str | None,
     typer.Option(
         callback=_check_device,
         help="Where to compute: cpu, cuda, cuda:1; if not given, training takes a GPU, the rest the CPU.",
+        rich_help_panel=COMPUTATION,
     ),
 ]
 Settings = Annotated[
@@ -81,17 +113,48 @@ ConfigFile = Annotated[
 ]
 ModelName = Annotated[
     str | None,
-    typer.Option(help="Name of embedded weights, a model file or a training folder."),
+    typer.Option(
+        help="Name of embedded weights, a model file or a training folder.",
+        rich_help_panel=COMPUTATION,
+    ),
 ]
 Band = Annotated[
-    str | None, typer.Option(metavar="F_LO:F_HI", help="Band that may hold tones, in Hz.")
+    str | None,
+    typer.Option(
+        metavar="F_LO:F_HI", help="Band that may hold tones, in Hz.", rich_help_panel=PRIOR
+    ),
 ]
 Amplitude = Annotated[
     str | None,
-    typer.Option(metavar="LOW:HIGH", help="Bounds of the amplitudes, in the data's units."),
+    typer.Option(
+        metavar="LOW:HIGH",
+        help="Bounds of the amplitudes, in the data's units.",
+        rich_help_panel=PRIOR,
+    ),
 ]
 MinSeparation = Annotated[
-    float | None, typer.Option(metavar="HZ", help="Smallest distance of two frequencies, in Hz.")
+    float | None,
+    typer.Option(
+        metavar="HZ", help="Smallest distance of two frequencies, in Hz.", rich_help_panel=PRIOR
+    ),
+]
+Sigma = Annotated[
+    str | None,
+    typer.Option(
+        "--sigma",
+        metavar="LEVEL|LOW:HIGH",
+        help="Noise level per sample where it is known, or its bounds, in the data's units.",
+        rich_help_panel=PRIOR,
+    ),
+]
+SigmaShort = Annotated[
+    float | None,
+    typer.Option(
+        "--sigma-short",
+        metavar="LEVEL",
+        help="Known noise level of the short stream, if it is not that of --sigma.",
+        rich_help_panel=PRIOR,
+    ),
 ]
 FLow = Annotated[
     float | None,
@@ -99,6 +162,7 @@ FLow = Annotated[
         "--f-lo",
         metavar="HZ",
         help="Lower edge of a band as wide as the model's, instead of --band.",
+        rich_help_panel=PRIOR,
     ),
 ]
 PriorFile = Annotated[
@@ -106,13 +170,19 @@ PriorFile = Annotated[
     typer.Option(
         "--prior",
         metavar="YAML",
-        help="A file that states the prior: band, amplitude, amplitude_law, min_separation, sigma, and k_min and "
-        "k_max or k_prior; flags override it.",
+        help="A file that states the prior: band, amplitude, amplitude_law, min_separation, sigma and sigma_short, and "
+        "k_min and k_max or k_prior; flags override it.",
+        rich_help_panel=PRIOR,
     ),
 ]
 Quiet = Annotated[
     bool,
-    typer.Option("--quiet", "-q", help="Print nothing but complaints and what --json asks for."),
+    typer.Option(
+        "--quiet",
+        "-q",
+        help="Print nothing but complaints and what --json asks for.",
+        rich_help_panel=OUTPUT,
+    ),
 ]
 Report = Annotated[
     Path | None,
@@ -120,10 +190,23 @@ Report = Annotated[
         metavar="HTML",
         callback=_check_report,
         help="Page to write: verdict, tables and pictures of one signal in one file.",
+        rich_help_panel=OUTPUT,
     ),
 ]
-KMin = Annotated[int | None, typer.Option(min=0, help="Smallest number of components.")]
-KMax = Annotated[int | None, typer.Option(min=1, help="Largest number of components.")]
+OverK = Annotated[
+    str | None,
+    typer.Option(
+        metavar="P0,P1,...|K:P,...",
+        help="Prior over K instead of a uniform one; a K that is not named is impossible.",
+        rich_help_panel=PRIOR,
+    ),
+]
+KMin = Annotated[
+    int | None, typer.Option(min=0, help="Smallest number of components.", rich_help_panel=PRIOR)
+]
+KMax = Annotated[
+    int | None, typer.Option(min=1, help="Largest number of components.", rich_help_panel=PRIOR)
+]
 
 
 def bounds(option: str, text: str | None) -> tuple[float, float] | None:
@@ -142,59 +225,6 @@ def bounds(option: str, text: str | None) -> tuple[float, float] | None:
             f"{option}: expected LOW:HIGH such as 0.5:1.5, received {text!r}."
         ) from None
     return low, high
-
-
-def prior_over_k(text: str) -> list[float] | dict[int, float]:
-    """Reads --k-prior: ``P0,P1,...`` or ``K:P,K:P,...``."""
-    parts = text.split(",")
-    try:
-        if ":" in text:
-            pairs = [part.split(":") for part in parts]
-            if len({int(k) for k, _ in pairs}) < len(pairs):
-                raise ValueError("a K is named twice")
-            return {int(k): float(p) for k, p in pairs}
-        return [float(part) for part in parts]
-    except ValueError:
-        raise ValueError(
-            f"--k-prior: expected numbers for K = 0, 1, ... such as 0,1,1,2 or pairs such as "
-            f"1:0.5,2:0.5, received {text!r}."
-        ) from None
-
-
-def stated_prior(
-    file: Path | None,
-    flags: dict[str, Any],
-    k_prior: str | None = None,
-) -> tuple[dict[str, Any], list[float] | dict[int, float] | None]:
-    """What prior file and flags state together; a flag overrides the file.
-
-    Args:
-        file: The prior file, if there is one.
-        flags: Fields of a Prior that the flags state; None where not.
-        k_prior: What --k-prior says.
-
-    Returns:
-        Fields of a Prior (None where nothing is stated), and p(K) if it is stated.
-    """
-    bounded = flags.get("k_min") is not None or flags.get("k_max") is not None
-    if k_prior is not None and bounded:
-        raise ValueError(
-            "--k-prior says which K are possible, and so do --k-min and --k-max; give one or the other."
-        )
-    found = {} if file is None else read_prior(file)
-    over_k = found.pop("k_prior", None)
-    if "band" in found:
-        found["frequency"] = found.pop("band")
-    if k_prior is not None:
-        over_k = prior_over_k(k_prior)
-        found = {name: value for name, value in found.items() if name not in ("k_min", "k_max")}
-    elif bounded:
-        over_k = None
-    stated = dict(flags)
-    for name, value in found.items():
-        if stated.get(name) is None:
-            stated[name] = value
-    return stated, over_k
 
 
 def load_config(

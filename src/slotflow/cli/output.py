@@ -10,12 +10,19 @@ import numpy as np
 import torch
 import typer
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from slotflow.cli.terminal import complain, console
 from slotflow.posterior import PARAMETERS
-from slotflow.wording import fill_warnings, limit_words, measured, number
+from slotflow.wording import (
+    evidence_words,
+    fill_warnings,
+    limit_words,
+    measured,
+    number,
+    ratio_words,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -34,14 +41,6 @@ __all__ = [
 ]
 
 Record = dict[str, Any]
-
-console = Console(highlight=False, soft_wrap=True)
-_errors = Console(highlight=False, soft_wrap=True, stderr=True)
-
-
-def complain(label: str, message: object) -> None:
-    """Prints one line on standard error."""
-    _errors.print(f"[red]{label}:[/red] {escape(' '.join(str(message).split()))}")
 
 
 def print_json(record: Record) -> None:
@@ -151,9 +150,9 @@ def print_posterior(record: Record, truth: Record | None = None) -> None:
         ratio = "" if evidence is None else _evidence(evidence[k], best)
         console.print(f"  K = {k:<2d} {_bar(p):<24s} {p:6.3f}{ratio}{marks}".rstrip())
     if math.isfinite(best) and evidence is not None:
-        error = evidence[record["k_map"]]["error"]
+        words = evidence_words(best, evidence[record["k_map"]]["error"])
         console.print(
-            f"Evidence of K = {record['k_map']}: ln Z = {best:.2f} ± {error:.2f}, ESS per draw {record['ess']:.2f}"
+            f"Evidence of K = {record['k_map']}: ln Z = {words}, ESS per draw {record['ess']:.2f}"
         )
     if record["components"] or (truth and truth["components"]):
         console.print(f"\nComponents, given K = {record['k_map']} (median ± sd)")
@@ -176,11 +175,8 @@ def print_posterior(record: Record, truth: Record | None = None) -> None:
 
 def _evidence(found: Record, best: float) -> str:
     """The logarithm of a Bayes factor against the most probable K, in a column of its own; a limit where it is one."""
-    value, error = found["value"], found["error"]
-    if not (math.isfinite(value) and math.isfinite(best)):
-        return f"  {'':<18s}"
-    text = f"{value - best:+.1f}" if math.isfinite(error) else f"≲ {value - best:+.1f}"
-    return f"  {'Δ ln Z ' + text:<18s}"
+    words = ratio_words(found["value"], best, found["error"])
+    return f"  {f'Δ ln Z {words}' if words else '':<18s}"
 
 
 def _component_table(record: Record, truth: Record | None) -> Table:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from slotflow.posterior import Posterior
     from slotflow.priors import Prior
 
-__all__ = ["Writer", "result_record", "stems"]
+__all__ = ["Writer", "check_folder", "remove_leftovers", "result_record", "stems"]
 
 
 def result_record(
@@ -95,6 +96,10 @@ class Writer:
     ) -> None:
         self.out, self.samples, self.seed, self.plot = out, samples, seed, plot
         self.stems, self.counts, self.kept, self.report = stems, counts, kept, report
+        if out is not None:
+            check_folder("--out", out)
+        if report is not None:
+            check_folder("--report", report.parent)
 
     def files(self, file: Path, signal: int) -> dict[str, Path]:
         """The files of a signal."""
@@ -115,6 +120,8 @@ class Writer:
     ) -> dict[str, str]:
         """Writes one signal's results, each file whole or not at all."""
         files = self.files(answer.file, answer.signal)
+        for path in files.values():
+            remove_leftovers(path)
         if files:
             with atomic_path(files["summary"]) as temporary:
                 summary.to_csv(temporary)
@@ -122,3 +129,28 @@ class Writer:
         if "figure" in files:
             save_figure(plot_posterior(post, band=prior.frequency), files["figure"])
         return {name: str(path) for name, path in files.items()}
+
+
+def check_folder(option: str, folder: Path) -> None:
+    """Makes a folder, and refuses one that cannot be written to before anything is computed for it.
+
+    Args:
+        option: The option that names it, for the complaint.
+        folder: The folder.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        reason = "" if os.access(folder, os.W_OK | os.X_OK) else "you may not write there"
+    except OSError as error:
+        reason = "there is a file of that name" if folder.exists() else str(error.strerror).lower()
+    if reason:
+        raise ValueError(
+            f"{option}: expected a folder to write to, received {folder}: {reason}; choose another."
+        )
+
+
+def remove_leftovers(path: Path) -> None:
+    """Removes what `atomic_path` leaves behind of a file if its process is killed while it writes."""
+    digits = "[0-9a-f]" * 12
+    for leftover in path.parent.glob(f".{path.stem}.{digits}{path.suffix}"):
+        leftover.unlink(missing_ok=True)

@@ -28,6 +28,7 @@ from slotflow.cli.options import (
     help_text,
     load_config,
 )
+from slotflow.cli.stated import level_or_bounds
 from slotflow.io import write_simulation
 from slotflow.model import DEFAULT
 from slotflow.simulate import simulate
@@ -40,6 +41,7 @@ HELP = help_text(
     "slotflow simulate --n 1000 --out test.npz",
     "slotflow simulate --preset paper --n 100 --k 10 --mode analytic --seed 1 --out ten.npz",
     "slotflow simulate --k-max 2 --sigma 1:2 --amplitude 0.2:0.4 --out faint.npz",
+    "slotflow simulate --k 1 --sigma 0.7 --out steady.npz",
 )
 
 
@@ -59,7 +61,10 @@ def run(
     band: Band = None,
     min_separation: MinSeparation = None,
     sigma: Annotated[
-        str | None, typer.Option(metavar="LOW:HIGH", help="Bounds of the noise level.")
+        str | None,
+        typer.Option(
+            metavar="LEVEL|LOW:HIGH", help="The noise level of all signals, or its bounds."
+        ),
     ] = None,
     settings: Settings = None,
     seed: Seed = 0,
@@ -74,7 +79,7 @@ def run(
         "amplitude": bounds("--amplitude", amplitude),
         "frequency": bounds("--band", band),
         "min_separation": min_separation,
-        "sigma": bounds("--sigma", sigma),
+        "sigma": level_or_bounds("--sigma", sigma),
     }
     chosen: dict[str, Any] = {name: value for name, value in flags.items() if value is not None}
     if "k_min" in chosen or "k_max" in chosen:

@@ -31,6 +31,8 @@ class Question:
     """Where it comes from."""
     signal: int
     """Which signal of the file."""
+    count: int
+    """How many signals the file holds."""
     observation: Observation
     """The data."""
     prior: Prior
@@ -45,7 +47,7 @@ def ask(
     signal: int,
     stated: dict[str, Any],
     model: str | None,
-    k_prior: list[float] | dict[int, float] | None = None,
+    k_prior: dict[int, float] | None = None,
 ) -> Question:
     """Reads a signal and finds the prior, as `infer` does.
 
@@ -57,20 +59,24 @@ def ask(
         model: The model whose prior fills the gaps.
         k_prior: p(K), if it is stated.
     """
-    observations = how.read(file)
-    if signal >= len(observations):
-        raise ValueError(
-            f"{shown_name(file)} holds {len(observations)} signal(s), received --signal {signal}; count from 0."
-        )
-    observation, by_user = observations[signal], stated["frequency"] is not None
+    with how.open(file) as source:
+        count = source.count
+        if signal >= count:
+            raise ValueError(
+                f"{shown_name(file)} holds {count} signal(s), received --signal {signal}; count from 0."
+            )
+        (observation,) = source.read(signal, signal + 1)
+    if isinstance(observation, ValueError):
+        raise observation
+    given, proposed = stated, None
     network = SlotFlow.from_pretrained(model)
-    proposed = None if by_user else proposed_band(network, [observation])
-    if proposed is not None:
-        stated = stated | {"frequency": proposed.edges}
-    prior = assumed_prior(network, [observation], stated, k_prior)
+    if stated["frequency"] is None:
+        proposed = proposed_band(network, [observation])
+        given = given if proposed is None else given | {"frequency": proposed.edges}
+    prior = assumed_prior(network, [observation], given, k_prior)
     prior = under_k_prior(prior, k_prior, network.config.prior)
-    assumed = assumed_record(observation, prior, proposed, stated=by_user)
-    return Question(file, signal, observation, prior, assumed)
+    assumed = assumed_record(observation, prior, network.config.prior, stated, proposed)
+    return Question(file, signal, count, observation, prior, assumed)
 
 
 def give(
@@ -101,6 +107,7 @@ def give(
     """
     summary = post.summary(n=samples, seed=seed)
     record: dict[str, Any] = {"file": str(question.file), "signal": question.signal}
+    record["signals_in_file"] = question.count
     record |= output.posterior_record(post, summary)
     record["notes"] = data_notes(question.observation)
     record["warnings"] = data_warnings(question.observation, question.prior)
@@ -119,6 +126,9 @@ def give(
         output.print_json(record | {"assumed": question.assumed} | facts | {"files": files})
         return
     if not quiet:
+        if question.count > 1:
+            which = f"signal {question.signal} of {question.count}, counted from 0; --signal names another"
+            output.console.print(f"{escape(shown_name(question.file))}: {which}")
         print_assumed(question.assumed)
         for note in record["notes"]:
             output.console.print(f"  note   {escape(note)}")

@@ -48,10 +48,15 @@ class PooledEncoder(nn.Module):
         self.pool_time = HybridPool(d)
         self.fuse = mlp(6 * d, config.context, config.context)
         self.noise = NoiseEncoder(config) if config.noise else None
+        self.spectrum = spectrum
+
+    def before_compiling(self) -> None:
+        """Leaves out of compilation what does not compile; not earlier, since the compiler takes long to import."""
+        self.spectrum = torch.compiler.disable(spectrum)  # type: ignore[no-untyped-call]
 
     def forward(self, long: Tensor, short: Tensor) -> Encoding:
         """Encodes long (B, N) and short (B, M)."""
-        x_freq = spectrum(long)  # (B, 2, N/2 + 1)
+        x_freq = self.spectrum(long)  # (B, 2, N/2 + 1)
         tokens = self.frequency(x_freq)  # (B, L_f, d)
         z_freq = self.pool_frequency(tokens)  # (B, 3d)
         z_time = self.pool_time(self.time(short[:, None]))  # (B, 3d)
@@ -60,7 +65,6 @@ class PooledEncoder(nn.Module):
         return Encoding(tokens, context, noise)
 
 
-@torch.compiler.disable  # type: ignore[untyped-decorator]
 def spectrum(long: Tensor) -> Tensor:
     """Orthonormal spectrum of (B, N), Re and Im as channels, (B, 2, N/2 + 1); complex numbers do not compile."""
     x = torch.fft.rfft(long, norm="ortho")

@@ -198,7 +198,7 @@ def test_a_prior_that_excludes_the_tone(model: SlotFlow) -> None:
 
 
 def test_constant_data(model: SlotFlow) -> None:
-    for value in (0.0, 3.0):
+    for value in (0.0, 3.0, 1e6):
         obs = Observation.from_arrays(np.full(LONG.n, value), LONG.dt)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of the offset

@@ -231,6 +231,8 @@ def _summary(
             np.zeros((0, target.k, 3)), empty, empty, -math.inf, math.inf, 0.0, math.inf,
             n / max(candidates, 1), seconds,
         )  # fmt: skip
+    largest = float(log_w.max())
+    log_w = log_w - largest  # weights far from one would not sum to one after rounding
     total = float(log_sum_exp(log_w))
     share = n / candidates
     whole = effective_share(log_w)
@@ -240,7 +242,7 @@ def _summary(
         theta=to_theta(_stack(parts, 0), target.statistics.reference),
         sigma=target.noise.sample(rss, rng),
         log_weights=log_w - total,
-        log_evidence=total - math.log(n) + math.log(share),
+        log_evidence=largest + total - math.log(n) + math.log(share),
         log_evidence_error=math.sqrt(variance),
         ess=ess,
         pareto_k=pareto_k(log_w),

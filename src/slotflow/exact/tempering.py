@@ -119,7 +119,9 @@ def tempered(
                 break
             moves.sweep(state, beta)
     total = float(log_sum_exp(log_z)) - math.log(options.islands)
-    share = np.exp(log_z - log_sum_exp(log_z))
+    log_z = log_z - log_z.max()  # weights far from one would not sum to one after rounding
+    log_share = log_z - log_sum_exp(log_z)
+    share = np.exp(log_share)
     agreement = float(1 / (options.islands * (share**2).sum()))
     spread = math.sqrt(max(1 / agreement - 1, 0.0) / (options.islands - 1))
     inside = n / tried
@@ -127,7 +129,7 @@ def tempered(
     return Importance(
         theta=to_theta(state.z[order], target.statistics.reference),
         sigma=target.noise.sample(state.rss[order], rng),
-        log_weights=np.repeat(log_z - log_sum_exp(log_z) - math.log(size), size)[order],
+        log_weights=np.repeat(log_share - math.log(size), size)[order],
         log_evidence=total + math.log(inside),
         log_evidence_error=math.hypot(spread, math.sqrt((1 - inside) / n)),
         ess=agreement,

@@ -149,10 +149,8 @@ class Target:
                 f"expected a known σ of at least {FLOOR:g} times the data's rms of {rms:.4g}, received {low:g}: what "
                 "tones leave of the data is rounding there; state σ in the data's units, or bounds of it."
             )
-        free = (
-            statistics.n - 3 * statistics.removed
-        )  # each removed tone took three degrees of freedom
-        self.noise = Noise(max(free, 2), low, high)
+        # Each tone that was removed before took three degrees of freedom.
+        self.noise = Noise(max(statistics.n - 3 * statistics.removed, 2), low, high)
         ratios = sum(
             g.n * math.log(r) for g, r in zip(statistics.grids, statistics.ratios, strict=True)
         )

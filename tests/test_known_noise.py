@@ -17,7 +17,6 @@ from tone_helpers import model
 
 from slotflow import Grid, Observation, Posterior, Prior, SlotFlow
 from slotflow.advice import KINDS, kind_of, remedies
-from slotflow.band_posterior import without
 from slotflow.baselines.classical import classical
 from slotflow.baselines.ensemble import Options as ChainOptions
 from slotflow.baselines.laplace_posterior import classical_posterior
@@ -26,6 +25,7 @@ from slotflow.baselines.rjmcmc import rjmcmc
 from slotflow.baselines.sampled import SampledPosterior
 from slotflow.baselines.smc import smc
 from slotflow.baselines.tabulated import Tabulated
+from slotflow.core_draws import without
 from slotflow.exact.laplace import fit
 from slotflow.exact.likelihood import Statistics
 from slotflow.exact.orders import Orders

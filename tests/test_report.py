@@ -18,8 +18,9 @@ from typer.testing import CliRunner
 
 from slotflow import Observation, Posterior, Prior, Stream, __version__
 from slotflow.advice import FALSE_ALARM, KINDS, MEANING, kind_of, remedies
-from slotflow.band_posterior import BandPosterior, Window
+from slotflow.band_posterior import BandPosterior
 from slotflow.cli import app
+from slotflow.core_draws import Window
 from slotflow.exact.likelihood import Statistics
 from slotflow.exact.verdict import AMORTIZED, Check, Verdict, check_residual, judge
 from slotflow.loaded import LoadedPosterior

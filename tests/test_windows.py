@@ -12,7 +12,8 @@ import pytest
 
 import slotflow.windows as windows_module
 from slotflow import SlotFlow
-from slotflow.band_posterior import BandPosterior, CoreDraws, Window, inside, without
+from slotflow.band_posterior import BandPosterior
+from slotflow.core_draws import CoreDraws, Window, inside, without
 from slotflow.exact.verdict import Check, Verdict, judge
 from slotflow.posterior import Posterior
 from slotflow.priors import Prior

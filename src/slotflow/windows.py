@@ -15,7 +15,7 @@ fitted together again (`coupling.py`). What a correction δ(t) of the subtracted
 Σ δ e^{−2πift}| there; a window into which more than `LEAK` standard errors of an amplitude, σ√(2/N), would leak is
 analysed again, and so is one that was called a misfit before its neighbours' last corrections.
 
-**Number of tones.** The stated prior, p(K) included, holds for each window; `band_posterior.py` says how the windows'
+**Number of tones.** The stated prior, p(K) included, holds for each window; `core_draws.py` says how the windows'
 answers are put together.
 """
 
@@ -29,8 +29,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from slotflow.band_posterior import STRIP, BandPosterior, Window, inside, without
+from slotflow.band_posterior import BandPosterior
 from slotflow.baselines.classical import classical
+from slotflow.core_draws import STRIP, Window, inside, without
 from slotflow.coupling import joint_fit
 from slotflow.exact.likelihood import Statistics
 from slotflow.posterior import CentredSlots, Posterior

@@ -168,6 +168,14 @@ def test_refusals(model: ZoomSlotFlow, prior: Prior, message: str) -> None:
         infer_band(model, Observation.from_arrays(np.ones(N), DT), prior)
 
 
+def test_data_without_noise(model: ZoomSlotFlow) -> None:
+    post = infer_band(model, Observation.from_arrays(np.zeros(N), DT), PRIOR, max_seconds=5)
+    assert post.verdict.status == "misfit" and np.isfinite(post.k_probs).all()
+    tone = np.cos(2 * np.pi * 2.0 * DT * np.arange(N))
+    with pytest.raises(ValueError, match="1 tones leave nothing of the data but rounding"):
+        infer_band(model, Observation.from_arrays(tone, DT), PRIOR)
+
+
 def test_a_model_of_one_band_is_refused(debug_model: SlotFlow) -> None:
     with pytest.raises(ValueError, match="received 'debug'"):
         debug_model.infer_band(Observation.from_arrays(np.ones(N), DT), PRIOR)

@@ -20,11 +20,11 @@ from numpy.typing import NDArray
 
 from slotflow.coupling import Coupling, couple
 from slotflow.exact.likelihood import Statistics
-from slotflow.posterior import Posterior
+from slotflow.posterior import CentredSlots, Posterior
 from slotflow.priors import Prior
 from slotflow.streams import Observation, Stream
 
-__all__ = ["STRIP", "CoreDraws", "Window", "inside", "without"]
+__all__ = ["STRIP", "CoreDraws", "Window", "best_tones", "inside", "without"]
 
 STRIP = 3.0
 """Outermost bins of a guard, in which no tone is left to fit."""
@@ -153,6 +153,20 @@ class CoreDraws:
     def constrained_fraction(self, k: int) -> float:
         """The largest share among the windows."""
         return max(w.posterior.constrained_fraction() for w in self.windows)
+
+
+def best_tones(post: Posterior) -> Array:
+    """(A, φ, f) of the most probable number of tones, (k, 3)."""
+    k = post.k_map
+    orders = getattr(post, "orders", None)
+    if orders is not None and k in orders.fits:
+        return np.asarray(orders.fits[k]).reshape(-1, 3)
+    if isinstance(post.slots, CentredSlots):
+        return post.slots.centres(k).reshape(-1, 3)
+    draws = post.sample(200, k)
+    middle: Array = np.median(draws, axis=0).reshape(k, 3)
+    middle[:, 1] = np.angle(np.exp(1j * draws[..., 1]).mean(0))
+    return middle
 
 
 def inside(theta: Array, core: tuple[float, float]) -> Array:

@@ -31,10 +31,10 @@ from numpy.typing import NDArray
 
 from slotflow.band_posterior import BandPosterior
 from slotflow.baselines.classical import classical
-from slotflow.core_draws import STRIP, Window, inside, without
+from slotflow.core_draws import STRIP, Window, best_tones, inside, without
 from slotflow.coupling import joint_fit
 from slotflow.exact.likelihood import Statistics
-from slotflow.posterior import CentredSlots, Posterior
+from slotflow.posterior import Posterior
 from slotflow.priors import Prior
 from slotflow.streams import Observation
 
@@ -56,6 +56,8 @@ SWEEPS = 4
 """Most rounds of the search over several blocks."""
 ROUNDS = 3
 """Most rounds of the windows."""
+ROUNDING = 1e-6
+"""What is left of the data, in units of them, where there is no noise."""
 STILL = 0.1
 """Largest change of a frequency, in bins, between sweeps that count as the same."""
 LEAK = 0.2
@@ -122,10 +124,16 @@ def infer_band(
             f"expected k_min = 0, received {prior.k_min}; lower it, or narrow the band to {model.sizes.bins} bins."
         )
     tones = _search(observation, prior)
+    left, given = (np.abs(o.long.values).max() for o in (without(observation, tones), observation))
+    if left < ROUNDING * given:
+        raise ValueError(
+            f"{len(tones)} tones leave nothing of the data but rounding, and windows need noise; narrow the band to "
+            f"{model.sizes.bins} bins of 1/T."
+        )
     borders, guard = _layout(tones[:, 2], prior, duration)
     posts = _answers(model, observation, prior, borders, guard, tones, {"refine": refine} | options)
     windows = tuple(
-        Window((float(a), float(b)), post, _best(post), guard)
+        Window((float(a), float(b)), post, best_tones(post), guard)
         for (a, b), post in zip(itertools.pairwise(borders), posts, strict=True)
     )
     return BandPosterior(observation, prior, windows, coupled=refine)
@@ -204,14 +212,14 @@ def _answers(
         for i in todo:
             views[i], window = _window_view(obs, prior, borders, guard, tones, i)
             posts[i] = post = model.infer(views[i], prior=window, **options)
-            tones[i] = inside(_best(post), (borders[i], borders[i + 1]))
+            tones[i] = inside(best_tones(post), (borders[i], borders[i + 1]))
         tones = _together(statistics, borders, tones)
         todo = []
         for i, post in enumerate(posts):
             assert post is not None
             now, window = _window_view(obs, prior, borders, guard, tones, i)
-            leak = _leak(now, views[i], window.frequency, statistics.ratios) / post.noise_std
-            if leak > LEAK or (leak > 0 and post.verdict.status == "misfit"):
+            leak = _leak(now, views[i], window.frequency, statistics.ratios)
+            if leak > LEAK * post.noise_std or (leak > 0 and post.verdict.status == "misfit"):
                 todo.append(i)
         if not todo:
             break
@@ -282,17 +290,3 @@ def _at_gaps(nominal: Array, frequencies: Array, shift: float) -> Array:
             widest = int(np.diff(edges).argmax())
             borders[i] = edges[widest : widest + 2].mean()
     return borders
-
-
-def _best(post: Posterior) -> Array:
-    """(A, φ, f) of the most probable number of tones, (k, 3)."""
-    k = post.k_map
-    orders = getattr(post, "orders", None)
-    if orders is not None and k in orders.fits:
-        return np.asarray(orders.fits[k]).reshape(-1, 3)
-    if isinstance(post.slots, CentredSlots):
-        return post.slots.centres(k).reshape(-1, 3)
-    draws = post.sample(200, k)
-    middle: Array = np.median(draws, axis=0).reshape(k, 3)
-    middle[:, 1] = np.angle(np.exp(1j * draws[..., 1]).mean(0))
-    return middle

@@ -498,3 +498,20 @@ def test_the_commands_of_the_page_run(
             found = signal["components"][0]
             assert abs(found["frequency_median"] - TONE[2]) < 6 * found["frequency_sd"]
     assert {p.name for p in Path("results").iterdir() if p.is_dir()} == {"000-a", "001-a"}
+
+
+def test_more_tones_than_the_model_knows(tmp_path: Path, seed: int) -> None:
+    """Eighteen tones in 120 bins: windows answer, unless the user has said how many there may be."""
+    rng, k, duration = np.random.default_rng(seed), 18, 300.0
+    bins = np.sort(rng.uniform(0, 120 - 3 * (k - 1), k)) + 3 * np.arange(k)
+    t = 0.1 * np.arange(3000)
+    waves = np.cos(2 * np.pi * np.outer(t, 1.5 + bins / duration) + rng.uniform(0, 6, k))
+    file = tmp_path / "crowded.csv"
+    np.savetxt(file, np.c_[t, waves.sum(1) + 0.5 * rng.standard_normal(3000)], delimiter=",")
+    words = ["infer", str(file), "--band", "1.5:1.9", "--max-seconds", "60"]
+    found = CliRunner().invoke(app, words)
+    assert found.exit_code == 0, found.output
+    assert "windows is exact" in found.output and "p(K | x)" in found.output
+    assert "K = 18" in found.output and "K = 3 " not in found.output  # far from what is possible
+    stated = CliRunner().invoke(app, [*words, "--k-max", "3"])
+    assert "Verdict: misfit" in stated.output and "windows" not in stated.output

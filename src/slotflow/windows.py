@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from slotflow.model import SlotFlow
     from slotflow.zoom import ZoomSlotFlow
 
-__all__ = ["BandPosterior", "Window", "infer_band", "is_wide"]
+__all__ = ["BandPosterior", "Window", "infer_band", "is_crowded", "is_wide"]
 
 SHIFT = 10.0
 """Largest way of a border to the widest gap, in bins."""
@@ -74,6 +74,15 @@ def is_wide(model: SlotFlow, observation: Observation, prior: Prior) -> bool:
         return False
     low, high = prior.frequency
     return (high - low) * observation.long.duration > model.sizes.bins * (1 + 1e-9)
+
+
+def is_crowded(model: SlotFlow, post: Posterior, prior: Prior) -> bool:
+    """Whether the largest number of tones that a model knows was not enough, so that windows are worth a try."""
+    from slotflow.zoom import ZoomSlotFlow
+
+    full = post.k_map == prior.k_max and post.verdict.status == "misfit"
+    free = prior.k_min == 0 and prior.k_probs is None
+    return full and free and isinstance(model, ZoomSlotFlow) and prior.k_max == model.k_max
 
 
 def infer_band(

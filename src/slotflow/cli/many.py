@@ -27,7 +27,7 @@ from slotflow.model import SlotFlow
 from slotflow.posterior import Posterior
 from slotflow.priors import Prior
 from slotflow.streams import Observation
-from slotflow.windows import is_wide
+from slotflow.windows import is_crowded, is_wide
 
 __all__ = ["CHUNK", "FAILURES", "Answer", "Job", "answers", "debug"]
 
@@ -112,28 +112,22 @@ class Job:
     def infer(self, batch: list[Observation], prior: Prior) -> Iterator[Posterior]:
         """The posteriors of a batch, one after another."""
         k_prior: KPrior | None = self.k_prior
+        options: dict[str, Any] = {
+            "refine": self.refine,
+            "k_prior": k_prior,
+            "max_seconds": self.max_seconds,
+            "seed": self.seed,
+            "threads": self.threads,
+        }
         if is_wide(self.network, batch[0], prior):
             for obs in batch:
-                yield self.network.infer_band(
-                    obs,
-                    prior,
-                    refine=self.refine,
-                    k_prior=k_prior,
-                    max_seconds=self.max_seconds,
-                    seed=self.seed,
-                    threads=self.threads,
-                )
+                yield self.network.infer_band(obs, prior, **options)
             return
-        yield from self.network.infer_each(
-            batch,
-            refine=self.refine,
-            prior=prior,
-            k_prior=k_prior,
-            max_seconds=self.max_seconds,
-            seed=self.seed,
-            threads=self.threads,
-            batch_size=CHUNK,
-        )
+        posts = self.network.infer_each(batch, prior=prior, batch_size=CHUNK, **options)
+        for obs, post in zip(batch, posts, strict=True):
+            if k_prior is None and is_crowded(self.network, post, prior):
+                post = self.network.infer_band(obs, prior, **options)
+            yield post
 
 
 class _Good:

@@ -90,6 +90,10 @@ def device_name(device: torch.device) -> str:
 
 VERDICT_STYLES = {"exact": "green", "approximate": "yellow", "misfit": "red"}
 """Colours of the verdicts."""
+LINES = 12
+"""Numbers of components that are all printed."""
+VISIBLE = 5e-4
+"""p(K | x) that is not printed as zero."""
 SURE = 0.995
 """Existence probability that need not be told."""
 
@@ -111,6 +115,7 @@ def posterior_record(post: Posterior, summary: pd.DataFrame, full: bool = True) 
             "reason": post.verdict.reason,
             "warnings": fill_warnings(post.observation) if post.has_data else [],
         },
+        "method": post.method,
         "k_map": post.k_map,
         "k_probs": post.k_probs.tolist(),
         "log_evidence": (
@@ -142,9 +147,12 @@ def print_posterior(record: Record, truth: Record | None = None) -> None:
         + "".join(f"; [red]but[/red] {escape(text)}" for text in verdict["warnings"])
     )
     evidence = record["log_evidence"]
-    console.print("\nq(K | x)" if evidence is None else "\np(K | x)")
+    method = record.get("method", "")
+    network = method.startswith("slotflow:") and "exact" not in method
+    console.print("\nq(K | x)" if network else "\np(K | x)")
     best = -math.inf if evidence is None else evidence[record["k_map"]]["value"]
-    for k, p in enumerate(record["k_probs"]):
+    shown = _worth_a_line(record["k_probs"], truth["k"] if truth else record["k_map"])
+    for k, p in shown.items():
         marks = " ◂ most probable" if k == record["k_map"] else ""
         marks += " (true K)" if truth and k == truth["k"] else ""
         ratio = "" if evidence is None else _evidence(evidence[k], best)
@@ -167,10 +175,18 @@ def print_posterior(record: Record, truth: Record | None = None) -> None:
         f"\nNoise level σ = {measured(sigma, error) if error else f'{sigma:.4g}'}{escape(unit)}"
         + (f" (truth {number(truth['noise_std'], error or sigma / 100)})" if truth else "")
     )
-    if record["components"] and evidence is None:
+    if record["components"] and network:
         share = record["constrained_fraction"]
         console.print(f"Draws outside the prior's bounds, drawn again: {share:.1%}")
     console.print()
+
+
+def _worth_a_line(k_probs: list[float], named: int) -> dict[int, float]:
+    """The numbers of components to print: all of up to `LINES`, of more those around what is possible."""
+    if len(k_probs) <= LINES:
+        return dict(enumerate(k_probs))
+    likely = [k for k, p in enumerate(k_probs) if p >= VISIBLE or k == named]
+    return {k: k_probs[k] for k in range(max(likely[0] - 1, 0), min(likely[-1] + 2, len(k_probs)))}
 
 
 def _evidence(found: Record, best: float) -> str:

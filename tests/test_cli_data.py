@@ -513,5 +513,15 @@ def test_more_tones_than_the_model_knows(tmp_path: Path, seed: int) -> None:
     assert found.exit_code == 0, found.output
     assert "windows is exact" in found.output and "p(K | x)" in found.output
     assert "K = 18" in found.output and "K = 3 " not in found.output  # far from what is possible
-    stated = CliRunner().invoke(app, [*words, "--k-max", "3"])
-    assert "Verdict: misfit" in stated.output and "windows" not in stated.output
+    for flags in (("--k-max", "3"), ("--k-max", "10")):  # ten are those of the model itself
+        stated = CliRunner().invoke(app, [*words, *flags])
+        assert "Verdict: misfit" in stated.output and "windows" not in stated.output
+
+
+def test_what_windows_refuse_stays_a_misfit(tmp_path: Path) -> None:
+    """More tones than the model knows, and no noise for the windows to work with."""
+    t = 0.1 * np.arange(3000)
+    np.save(tmp_path / "a.npy", np.cos(2 * np.pi * np.outer(t, 1.52 + 0.03 * np.arange(12))).sum(1))
+    words = ["infer", str(tmp_path / "a.npy"), "--dt", "0.1", "--band", "1.5:1.9"]
+    found = CliRunner().invoke(app, [*words, "--max-seconds", "60"])
+    assert found.exit_code == 0 and "Verdict: misfit" in found.output, found.output

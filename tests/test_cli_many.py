@@ -195,6 +195,9 @@ def test_what_is_done_is_not_done_again(tmp_path: Path, arrays: dict[str, Any]) 
     assert answer(*args, "--force")["computed"] == n
     assert answer(*args, "--seed", 1)["computed"] == n  # other settings
     assert answer(*args)["computed"] == n  # and back
+    own = Config.from_preset("debug").model.prior.k_max
+    assert answer(*args, "--k-max", own)["computed"] == n  # a bound that windows must keep to
+    assert answer(*args)["computed"] == n
     changed = {**arrays, "long": arrays["long"].copy()}
     changed["long"][3, 7] += 1
     np.savez(many, **changed)

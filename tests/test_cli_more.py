@@ -125,7 +125,8 @@ def test_a_wide_band(file: Path, tmp_path: Path) -> None:
     for row, (_, _, f) in zip(signal["components"], TONES, strict=True):
         assert abs(row["frequency_median"] - f) < 5 * row["frequency_sd"]
     assert (tmp_path / "out" / "posterior.nc").exists()
-    assert "460 bins of 1/T" in run("infer", *flags, "--no-refine")
+    shown = run("infer", *flags, "--no-refine")
+    assert "460 bins of 1/T" in shown and "K = 0..10 in each window, A in" in shown
 
 
 # --- the program as a whole --------------------------------------------------------------------------
@@ -139,6 +140,15 @@ def test_doctor(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "all is well" in run("doctor") and run("doctor", "--quiet") == ""
     monkeypatch.setattr(doctor, "NEEDED", ("torch", "no-such-package"))
     assert "problem: no-such-package is not installed" in run("doctor", "--quiet", code=1)
+
+
+@pytest.mark.parametrize("command", ["classical", "rjmcmc", "smc"])
+def test_baselines_look_at_folders_first(command: str, tmp_path: Path) -> None:
+    """Before the file is opened, let alone sampled for minutes."""
+    (tmp_path / "file").touch()
+    for flags in (("--out", tmp_path / "file"), ("--report", tmp_path / "file" / "a.html")):
+        line = " ".join(run(command, "no.npy", *flags, code=2).split())
+        assert f"error: {flags[0]}: expected a folder to write to, received" in line
 
 
 def test_quiet(tmp_path: Path, file: Path) -> None:
@@ -213,13 +223,13 @@ def test_terminals_without_greek_letters() -> None:
     main = "import sys; from slotflow.cli import main; sys.argv = ['slotflow', 'demo', '--help']; "
     code = (
         main
-        + "import slotflow.cli as c; c.app = lambda: print('σ in 0–1.5, 3 × 2 ± 1, 文'); main()"
+        + "import slotflow.cli as c; c.app = lambda: print('σ in 0–1.5 µV, 3 × 2 ± 1, █▌ ✓ ✗ 文'); main()"
     )
     encoding = {**os.environ, "PYTHONIOENCODING": "ascii"}
     shown = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, env=encoding, check=True
     )
-    assert shown.stdout.strip() == b"sigma in 0-1.5, 3 x 2 +- 1, ?"
+    assert shown.stdout.strip() == b"sigma in 0-1.5 uV, 3 x 2 +- 1, #| + x ?"
 
 
 @pytest.mark.parametrize("error", [MemoryError(), RuntimeError("CPU: can't allocate memory: 1 TB")])

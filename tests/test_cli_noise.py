@@ -145,6 +145,12 @@ def test_what_is_refused(command: str, both: Path, alone: Path) -> None:
         (command, both, "--sigma", "loud"): "received 'loud'",
         (command, both, "--sigma", "nan"): "--sigma: expected a noise level above 0",
         (command, both, "--sigma", "2:1"): "Prior expects sigma as two finite bounds",
+        (
+            command,
+            both,
+            "--sigma",
+            "0:0",
+        ): "error: --sigma (sigma in a prior file): expected a noise level above 0",
         (command, both, "--sigma", "0.7", "--sigma-short", "-1"): "expected a noise level above 0",
         (command, both, "--sigma-short", "0.2"): "such as --sigma 0.7, received none",
         (command, both, "--sigma", "0.1:2", "--sigma-short", "0.2"): "received the bounds 0.1:2",

@@ -351,7 +351,10 @@ def test_demo_counts_right(tmp_path: Path) -> None:
         (1.2345e-7, 2e-9, "1.235e-07 ± 2.0e-09"),
         (1234.0, 120.0, "1.23e+03 ± 1.2e+02"),
         (0.0, 1e-12, "0.0e+00 ± 1.0e-12"),
-        (2.5, 0.0, "2.5000 ± 0.0000"),
+        (2.5, 0.0, "2.5"),
+        (-3e-21, 0.0, "-3e-21"),
+        (5.99762029786432, 2.7e-15, "5.99762"),  # of draws that are all at a bound
+        (5.99762029786432, 2.7e-11, "5.997620297864e+00 ± 2.7e-11"),
     ],
 )
 def test_two_digits_of_the_uncertainty(value: float, sd: float, text: str) -> None:

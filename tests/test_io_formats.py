@@ -101,6 +101,10 @@ def test_missing_values_of_spreadsheets(write: Write) -> None:
     text = "".join("#N/A\n" if i == 2 else f"{x}\n" for i, x in enumerate(X))
     with pytest.raises(ValueError, match="1 NaN or infinite of 6, the first at index 2"):
         read_stream(write("a.csv", text), dt=0.25)
+    first = "".join(f"{'#N/A' if i == 2 else i},{x}\n" for i, x in enumerate(X))
+    for delimiter in ",;\t ":  # the row stays
+        path = write("b.csv", "u,v\n" + first.replace(",", delimiter))
+        np.testing.assert_array_equal(read_stream(path, dt=0.25, column=2).values, X)
 
 
 def test_a_counter_is_no_time(write: Write) -> None:
@@ -108,6 +112,27 @@ def test_a_counter_is_no_time(write: Write) -> None:
     with pytest.raises(ValueError, match="neither; give the step"):
         read_stream(path)
     assert read_stream(path, dt=0.25).dt == 0.25
+
+
+def test_a_current_is_no_counter(write: Write) -> None:
+    """Headers that may name a counter are believed where the numbers count."""
+    for header in ("t,U,I", "t,U,n"):
+        three = "".join(f"{t},{x},{2 * x}\n" for t, x in zip(T, X, strict=True))
+        with pytest.raises(ValueError, match="name the one to read with column"):
+            read_stream(write("a.csv", f"{header}\n{three}"))
+    counted = "".join(f"{i},{t},{x}\n" for i, (t, x) in enumerate(zip(T, X, strict=True), 1))
+    np.testing.assert_array_equal(read_stream(write("b.csv", "I,t,x\n" + counted)).values, X)
+    # A table of pandas whose index are dates.
+    dates = [f"2024-03-01 12:00:0{i}" for i in range(6)]
+    assert read_stream(write("c.csv", ",x\n" + rows(dates))).t_ref == parse_date(dates[0]) / 1e9  # type: ignore[operator]
+
+
+def test_a_column_is_no_fact_of_another(write: Write) -> None:
+    """What an array of one number beside a series would be: its step, its rate, its start."""
+    for name in ("dt", "fs", "t0"):
+        three = "".join(f"{t},7,{x}\n" for t, x in zip(T, X, strict=True))
+        stream = read_stream(write("a.csv", f"time,{name},v\n{three}"), column="v")
+        assert (stream.dt, stream.t0) == (0.25, 0.0)
 
 
 def test_times_of_day(write: Write) -> None:

@@ -135,6 +135,7 @@ def test_scales(width: float, unit: str, factor: float, prefix: str) -> None:
     found = scale(width, unit)
     assert found == (pytest.approx(factor), prefix)
     assert quantity(31.7e-9, "Hz") == "31.7 nHz"
+    assert quantity(999.7e-6, "Hz") == "1 mHz" and quantity(999.4e-6, "Hz") == "999 µHz"
 
 
 @pytest.mark.parametrize(
@@ -142,6 +143,7 @@ def test_scales(width: float, unit: str, factor: float, prefix: str) -> None:
     [
         (2.4e-4, "first 240 µs of 240 µs", "time [µs]"),
         (0.5, "first 0.5 s of 0.5 s", "time [s]"),
+        (999.8, "first 1,000 s of 1,000 s", "time [s]"),
         (8.0e3, "first 8,000 s of 8,000 s", "time [s]"),
         (3.6e4, "first 10 h of 10 h", "time [h]"),
         (3.456e5, "first 4 d of 4 d", "time [d]"),
@@ -365,6 +367,23 @@ def test_many_values_of_k_are_cut_to_those_that_matter() -> None:
     post = gaussian_posterior(np.eye(19)[17].tolist(), tones=tones[:18], present=0)
     ticks = post.plot("k").axes[0].get_xticks()
     assert 17 in ticks and len(ticks) < 12  # the most probable one is named, and names keep apart
+
+
+def test_names_of_many_components_keep_apart() -> None:
+    """In rows at the top of the spectrum, each above its component; of a few, at the peaks."""
+    f = np.sort(np.random.default_rng(3).uniform(2.52, 2.98, 40))
+    tones = np.stack([np.linspace(0.3, 1, 40), np.zeros(40), f], -1)
+    post = gaussian_posterior(
+        np.eye(41)[40].tolist(), tones=tones, present=0, widths=[0.01, 0.1, 1e-6]
+    )
+    ax = post.plot("spectrum", band=(2.5, 3.0)).axes[0]
+    rows: dict[float, list[float]] = {}
+    for text, frequency in zip(ax.texts, f, strict=True):
+        assert text.xy == (pytest.approx(frequency, abs=1e-5), 1)
+        rows.setdefault(text.get_position()[1], []).append(text.xy[0])
+    assert 1 < len(rows) < 12
+    assert all(np.diff(row).min(initial=1) > 0.035 * 0.4999 for row in rows.values())
+    assert all(text.xy[1] != 1 for text in gaussian(3).plot("spectrum").axes[0].texts)
 
 
 def test_a_few_values_of_k_do_not_fill_the_panel() -> None:

@@ -217,6 +217,9 @@ def test_verdicts_and_tests_in_words(no_pictures: None) -> None:
     assert "Raise the largest K" not in " ".join(remedies(full))
     full.k_probs = np.array([0.0, 0.0, 0.0, 1.0])  # as many as the prior allows
     assert "Raise the largest K" in " ".join(remedies(full))
+    assert "--detrend" not in remedies(full)[1]
+    full.observation = Observation(Stream(full.observation.long.values + 50, 0.1))
+    assert "Remove offset and trend first (--detrend 1)" in remedies(full)[1]
 
 
 def test_every_test_has_words_and_the_rate_is_the_verdict_s(seed: int) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import slotflow.windows as windows_module
-from slotflow import SlotFlow
+from slotflow import SlotFlow, report_sections
 from slotflow.band_posterior import BandPosterior
 from slotflow.core_draws import CoreDraws, Window, inside, without
 from slotflow.exact.verdict import Check, Verdict, judge
@@ -218,11 +218,15 @@ class Judged(Posterior):
 
 
 def window(
-    core: tuple[float, float], places: dict[int, list[float]], probs: list[float], spread: float
+    core: tuple[float, float],
+    places: dict[int, list[float]],
+    probs: list[float],
+    spread: float,
+    noise_error: float | None = 0.1,
 ) -> Window:
     """A window with known answers; its best fit is the most probable K's tones."""
     obs = Observation.from_arrays(np.zeros(1000), 0.1)
-    post = Judged(np.array(probs), Fixed(places, spread), obs, 1.0, 0.1, "test", PRIOR)
+    post = Judged(np.array(probs), Fixed(places, spread), obs, 1.0, noise_error, "test", PRIOR)
     fit = np.ones((post.k_map, 3))
     fit[:, 2] = places[post.k_map]
     return Window(core, post, fit, 20 / T)
@@ -300,6 +304,11 @@ def test_false_alarms_of_all_windows_together(p_value: float, status: str) -> No
     prior = dataclasses.replace(PRIOR, frequency=(1, 3), k_max=2)
     found = BandPosterior(both[0].posterior.observation, prior, tuple(both))
     assert found.verdict.status == status, found.verdict
+    # Pages and files speak of the same verdicts as the band's own.
+    assert [verdict.status for verdict in found.window_verdicts] == [status] * 2
+    assert found.extra_variables(1, 0)[1]["window_verdicts"] == f"{status}, {status}"
+    page = "".join(report_sections.windows(found))
+    assert page.count(f">{status}<") == 2 and ("misfit" in page) == (status == "misfit")
 
 
 def test_files_come_back(tmp_path: Path, seed: int) -> None:
@@ -329,6 +338,23 @@ def test_files_come_back(tmp_path: Path, seed: int) -> None:
         xr.testing.assert_identical(a.load(), b.load())
     left.posterior.save(tmp_path / "c.nc", n=20)  # the control: one window alone
     assert not Posterior.load(tmp_path / "c.nc").windows
+
+
+@pytest.mark.parametrize(
+    ("errors", "expected"), [((0.0, 0.0), 0.0), ((0.1, None), 0.1), ((None, None), None)]
+)
+def test_error_of_the_noise_level(
+    errors: tuple[float | None, float | None], expected: float | None
+) -> None:
+    """The largest that is known: 0 where the level was stated, none where no window has one."""
+    cores = ((1, 2), (2, 3))
+    parts = [
+        window(c, {1: [c[0] + 0.5]}, [0.0, 1.0], 1e-6, e)
+        for c, e in zip(cores, errors, strict=True)
+    ]
+    prior = dataclasses.replace(PRIOR, frequency=(1, 3), k_max=2)
+    post = BandPosterior(parts[0].posterior.observation, prior, tuple(parts), coupled=False)
+    assert post.noise_std_error == expected
 
 
 def test_best_fit_and_residual_of_a_band() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from slotflow.exact.verdict import AMORTIZED, FALSE_ALARM, Check, Verdict
+from slotflow.wording import data_warnings
 
 if TYPE_CHECKING:
     from slotflow.posterior import Posterior
@@ -106,6 +107,8 @@ def remedies(post: Posterior) -> list[str]:
             "p(K | x) with care."
         ]
     found = ["Do not use the numbers below."]
+    if post.has_data and post.prior is not None and data_warnings(post.observation, post.prior):
+        found.append("Remove offset and trend first (--detrend 1), and see what is left.")
     if post.prior is not None and float(post.k_probs[post.prior.k_max :].sum()) > 0.5:
         found.append("Raise the largest K of the prior, or analyse the band in parts.")
     failed = [kind_of(check).remedy for check in verdict.checks if broken(check, verdict)]

@@ -62,18 +62,20 @@ class BandPosterior(Posterior):
         slots = CoreDraws(windows, k_max, prior, statistics)
         slots.k_max = k_max = max(1, int(np.flatnonzero(slots.k_probs > NOTHING).max()))
         levels = [w.posterior.noise_std for w in windows]
-        errors = [w.posterior.noise_std_error or 0.0 for w in windows]
+        errors = [w.posterior.noise_std_error for w in windows]
         super().__init__(
             slots.k_probs,
             slots,
             observation,
             float(np.median(levels)),
-            max(errors) or None,
+            max((error for error in errors if error is not None), default=None),
             method=f"{windows[0].posterior.method}, {len(windows)} windows",
             prior=dataclasses.replace(prior, k_max=k_max, k_probs=None),
         )
         self.windows = windows
-        self._verdict = _verdict(windows, observation.long.duration)
+        self.window_verdicts = tuple(_one_of(w.posterior, len(windows)) for w in windows)
+        """Verdicts of the windows at the false-alarm rate of the whole band, of which that of the band is made."""
+        self._verdict = _verdict(windows, self.window_verdicts, observation.long.duration)
 
     def __repr__(self) -> str:
         text = f"k_map={self.k_map}, p={self.k_probs[self.k_map]:.3f}, {self.verdict.status}"
@@ -110,7 +112,7 @@ class BandPosterior(Posterior):
     def extra_variables(self, n: int, seed: int) -> tuple[dict[str, Any], dict[str, Any]]:
         """The windows' cores, counts and verdicts, for `to_dataset`."""
         edges = np.array([w.core for w in self.windows])
-        words = [w.posterior.verdict.status for w in self.windows]
+        words = [verdict.status for verdict in self.window_verdicts]
         variables = {
             "core_low": (("window",), edges[:, 0], {"units": "Hz"}),
             "core_high": (("window",), edges[:, 1], {"units": "Hz"}),
@@ -131,11 +133,12 @@ class BandPosterior(Posterior):
         )
 
 
-def _verdict(windows: tuple[Window, ...], duration: float) -> Verdict:
+def _verdict(
+    windows: tuple[Window, ...], verdicts: tuple[Verdict, ...], duration: float
+) -> Verdict:
     """The worst verdict of the windows; a doubt about a border makes an exact one approximate."""
     from slotflow.exact.verdict import Verdict
 
-    verdicts = [_one_of(window.posterior, len(windows)) for window in windows]
     for status in ("misfit", "approximate"):
         found = [(w, v) for w, v in zip(windows, verdicts, strict=True) if v.status == status]
         if not found:

@@ -93,8 +93,8 @@ def windows(post: Posterior) -> list[str]:
         for low, high, k, status in zip(*(stored[name] for name in names), words, strict=True):
             rows.append([_core(low, high), f"{int(k)}", _mark(escape(status))])
         return [title, *table({name: columns[name] for name in ("band", "k", "verdict")}, rows)]
-    for window, counts in zip(post.windows, post.slots.counts, strict=True):
-        verdict = window.posterior.verdict
+    found = zip(post.windows, post.slots.counts, post.window_verdicts, strict=True)
+    for window, counts, verdict in found:
         count = f"{counts.argmax()} (probability {counts.max():.3f})"
         tests = [check.p_value for check in verdict.checks]
         least = f"{min(tests):.3g} of {len(tests)} tests" if tests else ""

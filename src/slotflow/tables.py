@@ -97,7 +97,9 @@ class Table:
         return found
 
     def find(self, name: str, role: str, *bases: str) -> str | None:
-        """Finds what belongs to a series: ``dt`` in its attributes, beside it or at the root."""
+        """Finds what belongs to a series: ``dt`` in its attributes, beside it or at the root; columns have no such."""
+        if self.columns:
+            return None
         parent = name.rpartition("/")[0]
         prefixes = (f"{name}/", f"{parent}/" if parent else "", "")
         wanted = (f"{p}{b}{r}" for p in prefixes for r in (f"_{role}", "") for b in bases)

@@ -99,7 +99,7 @@ def infer_band(
 
         post = model.infer_band(observation, Prior(k_min=0, frequency=(1.0, 4.0)))
         print(post.verdict, post.k_map, post.summary())
-        [window.posterior.verdict for window in post.windows]
+        post.window_verdicts  # one for each of post.windows
 
     Args:
         model: One that takes any band (`zoom`).

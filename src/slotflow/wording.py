@@ -21,12 +21,16 @@ __all__ = [
     "ratio_words",
 ]
 
+ROUNDING = 1e-14
+"""An uncertainty of so small a share of its value is that of the arithmetic: all draws are the same."""
 FEWEST_CYCLES = 10
 """A short stream with fewer cycles of a tone cannot tell an offset from it."""
 
 
 def measured(value: float, sd: float) -> str:
-    """A value and its uncertainty with two digits of the latter: 2.526053 ± 0.000033."""
+    """A value and its uncertainty with two digits of the latter: 2.526053 ± 0.000033; alone if that is but rounding."""
+    if sd <= ROUNDING * abs(value):
+        return f"{value:.6g}"
     return f"{number(value, sd)} ± {number(sd, sd)}"
 
 

@@ -36,7 +36,13 @@ PLAIN = {
     "σ": "sigma",
     "Δ": "D",
     "φ": "phi",
+    "α": "alpha",
+    "µ": "u",
+    "μ": "u",
+    "✓": "+",
+    "✗": "x",
     "█": "#",
+    **dict.fromkeys("▏▎▍▌▋▊▉", "|"),
 }
 """What a terminal shows instead of characters that it does not have; ? for others."""
 

@@ -37,14 +37,14 @@ __all__ = [
     "untrained",
 ]
 
-Stated = dict[str, Any]
+Fields = dict[str, Any]
 """Fields of a Prior that the user stated; None where not."""
 
 
 def assumed_prior(
     network: SlotFlow,
     observations: Iterable[Observation],
-    stated: Stated,
+    stated: Fields,
     k_prior: dict[int, float] | None = None,
 ) -> Prior:
     """The prior to answer under.
@@ -80,7 +80,7 @@ def assumed_prior(
     )
 
 
-def _make_room(own: Prior, given: Stated) -> None:
+def _make_room(own: Prior, given: Fields) -> None:
     """Lowers a k_max that is not stated to what fits into the band; refuses one that is and does not fit.
 
     Args:
@@ -176,11 +176,11 @@ def untrained(network: SlotFlow, obs: Observation, prior: Prior) -> list[str]:
         found.append(
             f"separations of up to {widest_gap:.3g} bins, received {separation:.3g}; lower --min-separation"
         )
-    return [f"the model was trained for {text}, or take the count with care." for text in found]
+    return [f"the model was trained for {text}, or take the count with care" for text in found]
 
 
 def assumed_record(
-    obs: Observation, prior: Prior, own: Prior, stated: Stated, band: Band | None = None
+    obs: Observation, prior: Prior, own: Prior, stated: Fields, band: Band | None = None
 ) -> dict[str, Any]:
     """Sampling, band and prior as plain values, and where bounds come from: "stated", "the model" or "the data".
 
@@ -223,10 +223,11 @@ def print_assumed(record: dict[str, Any]) -> None:
     prior = record["prior"]
     (low, high), (smallest, largest) = prior["frequency"], prior["amplitude"]
     separation = prior["min_separation"]
+    each = " in each window" if record.get("in_windows") else ""
     output.console.print(
         f"  band   {low:.9g}–{high:.9g} Hz, {record['band_bins']:.4g} bins of 1/T = {record['bin']:.4g} Hz"
         f"{_band_source(record)}\n"
-        f"  prior  K = {prior['k_min']}..{prior['k_max']}, A in {smallest:g}–{largest:g}"
+        f"  prior  K = {prior['k_min']}..{prior['k_max']}{each}, A in {smallest:g}–{largest:g}"
         f"{', from the data' if record['amplitude_from'] == 'the data' else ''}, separation >= "
         f"{separation:.4g} Hz ({separation / record['bin']:.3g} bins), {_noise_words(record)}"
     )

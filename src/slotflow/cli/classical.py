@@ -100,7 +100,7 @@ def run(
     how = Reading(
         dt, short, dt_short, column, dataset, t_ref, time_unit, fill, max_gap, detrend, *stated.levels, time_column
     )  # fmt: skip
-    question = ask(file, how, signal, stated.fields, model, stated.k_prior)
+    question = ask(file, how, signal, stated.fields, model, stated.k_prior, out, report)
     post = classical_posterior(question.observation, question.prior)
     facts = {"bic": post.bic.tolist(), "laplace_log_evidence": post.log_z.tolist()}
     order = int(post.bic.argmin())

@@ -53,7 +53,7 @@ class Display:
 
         Args:
             record: Of the signal.
-            facts: What was assumed of its file; empty for a result of an earlier run.
+            facts: What was assumed of its file.
         """
         if record["file"] != self.last:
             self.last, self.files = record["file"], self.files + 1

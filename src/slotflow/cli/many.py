@@ -6,6 +6,7 @@ import dataclasses
 import os
 import warnings
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -78,6 +79,12 @@ class Job:
     full: bool
     """Whether results hold everything that may be shown."""
 
+    @property
+    def limited(self) -> bool:
+        """Whether the user has said how many components there may be; else windows may find more."""
+        bounds = (self.stated.get("k_min"), self.stated.get("k_max"))
+        return self.k_prior is not None or bounds != (None, None)
+
     def assume(self, source: Source) -> tuple[Prior, dict[str, Any]]:
         """The prior for a file's signals and what was assumed; of signals that cannot be read nothing is taken."""
         good = _Good(source)
@@ -93,7 +100,10 @@ class Job:
             given = stated if proposed is None else stated | {"frequency": proposed.edges}
         prior = assumed_prior(self.network, good, given, self.k_prior)
         facts = assumed_record(first, prior, self.network.config.prior, stated, proposed)
-        return prior, facts | {"warnings": untrained(self.network, first, prior)}
+        return prior, facts | {
+            "in_windows": is_wide(self.network, first, prior),
+            "warnings": untrained(self.network, first, prior),
+        }
 
     def settings(self, prior: Prior) -> dict[str, Any]:
         """Everything that shapes an answer beside the signal."""
@@ -102,6 +112,7 @@ class Job:
             "weights": self.weights,
             "prior": dataclasses.asdict(prior),
             "k_prior": self.k_prior,
+            "limited": self.limited,
             "refine": self.refine,
             "max_seconds": self.max_seconds if self.refine else None,
             "samples": self.samples,
@@ -125,8 +136,9 @@ class Job:
             return
         posts = self.network.infer_each(batch, prior=prior, batch_size=CHUNK, **options)
         for obs, post in zip(batch, posts, strict=True):
-            if k_prior is None and is_crowded(self.network, post, prior):
-                post = self.network.infer_band(obs, prior, **options)
+            if not self.limited and is_crowded(self.network, post, prior):
+                with suppress(ValueError):  # what windows refuse stays the misfit that it is
+                    post = self.network.infer_band(obs, prior, **options)
             yield post
 
 

@@ -12,6 +12,7 @@ from slotflow.cardinality import under_k_prior
 from slotflow.cli import output
 from slotflow.cli.assumed import assumed_prior, assumed_record, print_assumed, proposed_band
 from slotflow.cli.data import Reading, shown_name
+from slotflow.cli.results import check_folder
 from slotflow.io import atomic_path
 from slotflow.model import SlotFlow
 from slotflow.posterior import Posterior
@@ -47,9 +48,11 @@ def ask(
     signal: int,
     stated: dict[str, Any],
     model: str | None,
-    k_prior: dict[int, float] | None = None,
+    k_prior: dict[int, float] | None,
+    out: Path | None,
+    report: Path | None,
 ) -> Question:
-    """Reads a signal and finds the prior, as `infer` does.
+    """Reads a signal and finds the prior, as `infer` does; a place that cannot be written to is refused now.
 
     Args:
         file: The file, or -.
@@ -58,7 +61,13 @@ def ask(
         stated: Fields of the prior that flags and prior file state; None where not.
         model: The model whose prior fills the gaps.
         k_prior: p(K), if it is stated.
+        out: The folder for the results, if there is one.
+        report: The page, if there is one.
     """
+    if out is not None:
+        check_folder("--out", out)
+    if report is not None:
+        check_folder("--report", report.parent)
     with how.open(file) as source:
         count = source.count
         if signal >= count:

@@ -121,7 +121,7 @@ def run(
     how = Reading(
         dt, short, dt_short, column, dataset, t_ref, time_unit, fill, max_gap, detrend, *stated.levels, time_column
     )  # fmt: skip
-    question = ask(file, how, signal, stated.fields, model, stated.k_prior)
+    question = ask(file, how, signal, stated.fields, model, stated.k_prior, out, report)
     options = Options(
         particles=particles,
         islands=islands,

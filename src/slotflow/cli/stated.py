@@ -116,6 +116,11 @@ def _levels(
 ) -> tuple[float | None, float | None]:
     """Known noise levels of the streams from bounds of σ and what is stated of the short stream."""
     known = sigma[0] if sigma is not None and sigma[0] == sigma[1] else None
+    if known is not None and known <= 0:
+        raise ValueError(
+            f"--sigma (sigma in a prior file): expected a noise level above 0, received {known:g}; correct it, or give "
+            "bounds such as 0.3:1.5."
+        )
     if short is None:
         return known, None
     if not 0 < short < math.inf:

@@ -101,7 +101,8 @@ def _lines(raw: bytes) -> tuple[list[tuple[int, str]], dict[int, str]]:
     for number, line in enumerate(text.splitlines(), 1):
         content = line.strip(" \r\n")
         mark = COMMENT.match(content.lstrip())
-        if mark and content.strip().lower() not in MISSING:
+        start = re.split(r"[\s;,]", content.strip().lower(), maxsplit=1)[0]
+        if mark and start not in MISSING:  # a row may begin with #N/A
             comments[number] = content.lstrip()[mark.end() :]
         elif content.strip() and not content.lower().startswith("sep="):  # a note to spreadsheets
             lines.append((number, content))

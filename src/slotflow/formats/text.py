@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Callable
 from functools import partial
+from itertools import pairwise
 
 import numpy as np
 
@@ -26,7 +27,7 @@ __all__ = ["text_table"]
 INDEX = re.compile(
     r"(|index|idx|sample|(sample )?(no|nr|number)\.?|#|row|i|n|unnamed: 0)$", re.IGNORECASE
 )
-"""Headers of a column that counts the rows; the first column has none in the tables of pandas."""
+"""Headers of a column that may count the rows; the first column has none in the tables of pandas."""
 
 
 def text_table(raw: bytes, untimed: bool = False, wanted: str | int | None = None) -> Table:
@@ -48,7 +49,9 @@ def text_table(raw: bytes, untimed: bool = False, wanted: str | int | None = Non
     names = [f"column {j + 1}" if name in twice else name for j, name in enumerate(headers)]
     fields = {name: [row[j] for row in lines.rows] for j, name in enumerate(names)}
     counting = {
-        n for n, header in zip(names, headers, strict=True) if lines.names and INDEX.match(header)
+        name
+        for name, header in zip(names, headers, strict=True)
+        if lines.names and _is_index(header, fields[name])
     }
     time = guess = None
     if width > 1:
@@ -90,6 +93,23 @@ def text_table(raw: bytes, untimed: bool = False, wanted: str | int | None = Non
         resolution=resolution,
         notes=notes,
     )
+
+
+def _is_index(header: str, column: list[str]) -> bool:
+    """Whether a column counts the rows: its header says so, and its numbers are whole and rise (I may be a current).
+
+    A column without a header is one too, unless it holds dates or times of day.
+    """
+    if not INDEX.match(header):
+        return False
+    if not header:
+        return parse_date(column[0]) is None and not _is_clock(column)
+    try:
+        numbers = [float(field) for field in column if field.lower() not in MISSING]
+    except ValueError:
+        return False
+    rising = all(before < after for before, after in pairwise(numbers))
+    return rising and all(map(float.is_integer, numbers))
 
 
 def _is_clock(column: list[str]) -> bool:

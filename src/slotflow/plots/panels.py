@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,6 +38,8 @@ ROOM = 14
 """How many of them can be named."""
 FEWEST = 6
 """Values of K that a panel has room for at least, lest two of them fill it."""
+NAMED = 10
+"""Components whose names stand beside their peaks; those of more hang from the top of the panel."""
 LIMIT = COLOURS[1]
 """Colour of the upper limits."""
 
@@ -112,7 +114,7 @@ def _stretch(seconds: float) -> str:
     """A length of time in words: 0.113 s, 7,990 s, 4.01 d."""
     factor, unit = clock(seconds)
     value = factor * seconds
-    return f"{value:,.0f} {unit}" if value >= 1000 else f"{value:.3g} {unit}"
+    return f"{value:,.0f} {unit}" if round(value) >= 1000 else f"{value:.3g} {unit}"
 
 
 def draw_spectrum(
@@ -141,6 +143,8 @@ def draw_spectrum(
         name = f"{100 * limit.credibility:g} % upper limit of a tone{both}"
         ax.plot(limit.frequency, limit.amplitude, color=LIMIT, lw=1.2, label=name)
     last, level = -np.inf, 0
+    rows: list[float] = []  # of names, if these are many: the frequency of the last one in each
+    crowded = draws.shape[1] > NAMED
     for j in range(draws.shape[1]):
         q = np.quantile(draws[:, j], (0.05, 0.5, 0.95), axis=0)  # (3, 3)
         (a_low, a, a_high), (f_low, f_mid, f_high) = q[:, 0], q[:, 2]
@@ -155,18 +159,28 @@ def draw_spectrum(
             [] if truth is None else truth[np.abs(truth[:, 2] - f_mid) <= 0.02 * (high - low), 0]
         )
         top = max(a_high, amplitude[near].max(initial=0), *exact)
+        style: dict[str, Any] = {
+            "textcoords": "offset points",
+            "ha": "center",
+            "color": colour,
+            "weight": "bold",
+        }
+        if crowded:
+            free = (i for i, end in enumerate(rows) if f_mid - end >= 0.035 * (high - low))
+            row = next(free, len(rows))
+            rows[row : row + 1] = [f_mid]
+            hang = ("data", "axes fraction")
+            ax.annotate(str(j + 1), (f_mid, 1), (0, -10 - 10 * row), xycoords=hang, **style)
+            continue
         close = f_mid - last < 0.018 * (high - low)
         last, level = f_mid, level + 1 if close else 0  # names of close ones in steps
-        ax.annotate(
-            str(j + 1), (f_mid, top), (0, 7 + 11 * level), textcoords="offset points", ha="center",
-            color=colour, fontweight="bold",
-        )  # fmt: skip
+        ax.annotate(str(j + 1), (f_mid, top), (0, 7 + 11 * level), **style)
     if truth is not None and len(truth):
         ax.plot(truth[:, 2], truth[:, 0], "x", color=INK, ms=5, mew=1.1, zorder=4, label="truth")
     ax.axvspan(low, high, color=GREY, alpha=0.06, lw=0, zorder=0)
     bin_width = f"; one bin, 1/T, is {quantity(post.resolution, 'Hz')}" if post.resolution else ""
     ax.set_xlim(low - margin, high + margin)
-    ax.set_ylim(0, 1.15 * ax.get_ylim()[1])
+    ax.set_ylim(0, (1.15 + 0.08 * len(rows)) * ax.get_ylim()[1])
     label_frequency(ax, high, bin_width)
     _label_values(ax, post, "amplitude")
     ax.set_title("Spectrum of the band" if post.has_data else "Components (no data in the file)")

@@ -52,7 +52,8 @@ def readable(largest: float, unit: str) -> tuple[float, str]:
 
 
 def quantity(value: float, unit: str) -> str:
-    """A value with a readable unit: 3.33 mHz."""
+    """A value with a readable unit: 3.33 mHz; 999.7 mHz are 1 Hz."""
+    value = float(f"{value:.3g}")
     factor, prefix = scale(value / 2, unit)
     return f"{factor * value:.3g} {prefix}"
 

@@ -57,7 +57,7 @@ def wrapped(error: np.ndarray) -> np.ndarray:
 
 def rms(pulls: np.ndarray) -> dict[str, float]:
     """Root mean square of pulls (n, 3), by parameter."""
-    values = np.sqrt((pulls**2).mean(0)).round(3).tolist()
+    values = np.sqrt((pulls**2).sum(0) / max(len(pulls), 1)).round(3).tolist()
     return dict(zip(("A", "phi", "f"), values, strict=True))
 
 
@@ -93,7 +93,7 @@ def main() -> None:
         if bool(best.converged):
             bound = best.covariance[0].diagonal().sqrt().reshape(-1, 3).numpy()
             control.append(wrapped(best.theta[0].numpy() - theta) / bound)
-    found = np.concatenate(pulls)
+    found = np.concatenate([np.zeros((0, 3)), *pulls])
     print(
         json.dumps(
             {
@@ -106,8 +106,10 @@ def main() -> None:
                 "verdicts": dict(verdicts),
                 "tones": len(found),
                 "rms_pull": rms(found),
-                "rms_pull_of_a_fit_from_the_truth": rms(np.concatenate(control)),
-                "standard_error": round(1 / np.sqrt(2 * len(found)), 3),
+                "rms_pull_of_a_fit_from_the_truth": rms(
+                    np.concatenate([np.zeros((0, 3)), *control])
+                ),
+                "standard_error": round(1 / np.sqrt(2 * max(len(found), 1)), 3),
                 "seconds_each": round((time.perf_counter() - start) / args.n, 2),
             }
         )

@@ -270,6 +270,15 @@ def test_amplitudes_are_derived_from_all_signals(tmp_path: Path, seed: int) -> N
     assert assumed["prior"]["amplitude"][1] == pytest.approx(4.5e-3, rel=0.15)
 
 
+def test_noise_alone_in_other_units(tmp_path: Path, seed: int) -> None:
+    """Bounds of A around what such noise could hide, not the model's own, which rule out everything."""
+    x = series(0.0, 1e-6, seed)
+    np.save(tmp_path / "x.npy", x)
+    (assumed,) = answer(tmp_path / "x.npy", "--dt", 1e-3, "--samples", 10)["assumed"]
+    low, high = assumed["prior"]["amplitude"]
+    assert low == pytest.approx(5e-6 * np.sqrt(2 / x.size), rel=0.1) and low < high < 1e-5
+
+
 @pytest.mark.parametrize(
     ("size", "offset", "separation", "derived"),
     [

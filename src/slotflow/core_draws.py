@@ -30,8 +30,9 @@ STRIP = 3.0
 """Outermost bins of a guard, in which no tone is left to fit."""
 DRAWS = 2000
 """Draws of each number of tones behind the distribution of a core's count."""
-COUPLED = 1e-3
-"""Probability of the windows' counts from which on their draws are coupled."""
+COUPLED = 0.2
+"""Odds of the windows' counts against the most probable ones from which on their draws are coupled: each set of counts
+takes a joint fit of all tones."""
 
 Array = NDArray[np.float64]
 
@@ -134,9 +135,9 @@ class CoreDraws:
         if counts not in self.couplings:
             found = None
             fits = [_core_fit(w, j) for w, j in zip(self.windows, counts, strict=True)]
-            shares = [p[j] for p, j in zip(self.counts, counts, strict=True)]
+            odds = [p[j] / p.max() for p, j in zip(self.counts, counts, strict=True)]
             known = [fit for fit in fits if fit is not None]
-            if math.prod(shares) > COUPLED and len(known) == len(fits):
+            if math.prod(odds) > COUPLED and len(known) == len(fits):
                 theta, owner = np.concatenate(known), np.repeat(np.arange(len(counts)), counts)
                 cores = np.array([w.core for w in self.windows])
                 reach = self.windows[0].reach(self.statistics.grids[0].duration)

@@ -2,7 +2,8 @@
 
 **Amplitudes.** The highest peak of the amplitude spectrum in the band, over all signals, decides: a lone tone's peak is
 as high as its amplitude. The model's own bounds stay unless that peak contradicts them by more than noise explains: it
-is too high for the upper bound, or too low for the lower one though it stands out of the noise. Tones that may come
+is too high for the upper bound, or too low for the lower one though it stands out of the noise, or though that is far
+below what the model's own units know. Tones that may come
 closer than two bins add up or cancel; then a factor of 3 counts as no contradiction, as in
 :func:`slotflow.exact.verdict.unlikely_amplitude`. Else the upper bound is 1.5 times the peak. The lower one is the
 weakest tone that stands out of the noise, 5 σ √(2/N) for N samples, but no smaller share of the upper one than the
@@ -67,7 +68,8 @@ def derived_bounds(
             peak, error = found, blur * level
         size = max(size, *(float(np.abs(stream.values).max()) for stream in obs.streams))
     close = prior.min_separation * obs.long.duration < RESOLVED
-    if amplitude and _contradict(prior.amplitude, peak, SEEN * error, size, close):
+    foreign = 0 < loudest < SMALL * prior.sigma[1] and peak < prior.amplitude[0] / CLOSE
+    if amplitude and (foreign or _contradict(prior.amplitude, peak, SEEN * error, size, close)):
         prior = dataclasses.replace(prior, amplitude=_around(peak, level, network))
     if sigma and loudest > 0:
         low, high = prior.sigma

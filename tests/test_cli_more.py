@@ -244,3 +244,19 @@ def test_a_lack_of_memory_is_one_line(monkeypatch: pytest.MonkeyPatch, error: Ex
     monkeypatch.setattr("slotflow.cli._lacks_memory", lambda _: False)
     with pytest.raises(type(error)):
         CliRunner().invoke(app, ["doctor"], catch_exceptions=False)
+
+
+def test_matrices_of_numpy_take_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The command line says so before NumPy is imported; a user who says otherwise is heard."""
+    import slotflow.__main__ as entry
+    import slotflow.cli
+
+    name, seen = "OPENBLAS_NUM_THREADS", []
+    monkeypatch.setenv(name, "")  # whatever happens below is undone
+    monkeypatch.setattr(slotflow.cli, "main", lambda: seen.append(os.environ[name]))
+    monkeypatch.setattr(sys, "argv", ["slotflow", "doctor"])
+    monkeypatch.delenv(name)
+    entry.main()
+    monkeypatch.setenv(name, "4")
+    entry.main()
+    assert seen == ["1", "4"]

@@ -1,5 +1,6 @@
 """The entry point of the command line: ``slotflow`` and ``python -m slotflow``."""
 
+import os
 import sys
 
 from slotflow import __version__
@@ -12,6 +13,8 @@ def main() -> None:
     if sys.argv[1:] == ["--version"]:
         print(f"slotflow {__version__}")
         return
+    # NumPy's matrices are small here: more threads would only wait for each other. torch has its own (--threads).
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     try:
         from slotflow.cli import main as run
 

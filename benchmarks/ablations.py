@@ -25,18 +25,18 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-import slotflow.zoom
-from slotflow.analysis import Analysis
-from slotflow.config import Config, FlowConfig
-from slotflow.evaluate.suite import quick_report
-from slotflow.flow import ConditionalFlow
-from slotflow.model import SlotFlow
-from slotflow.priors import Prior
-from slotflow.simulate import Simulation
-from slotflow.slots.bound import Context
-from slotflow.slots.zoom import Round
-from slotflow.train import train
-from slotflow.zoom import ZoomSlotFlow
+import slotflow.network.zoom.model
+from slotflow.network.config import Config, FlowConfig
+from slotflow.network.flow import ConditionalFlow
+from slotflow.network.model import SlotFlow
+from slotflow.network.zoom.analysis import Analysis
+from slotflow.network.zoom.bound import Context
+from slotflow.network.zoom.model import ZoomSlotFlow
+from slotflow.network.zoom.slots import Round
+from slotflow.signal.prior import Prior
+from slotflow.signal.simulation import Simulation
+from slotflow.studies.evaluate.suite import quick_report
+from slotflow.train.loop import train
 
 VARIANTS: dict[str, dict[str, Any]] = {
     "as shipped": {},
@@ -127,7 +127,7 @@ def run(name: str, steps: int, n: int, device: str, settings: list[str]) -> dict
     if name == "heads in bfloat16":
         low_precision_heads()
     if name == "4-D target":
-        slotflow.zoom.BoundFlow = CircleFlow  # type: ignore[misc, assignment]
+        slotflow.network.zoom.model.BoundFlow = CircleFlow  # type: ignore[misc, assignment]
     changes |= {"train.steps_per_epoch": steps, "train.max_epochs": 1}
     changes |= {key: json.loads(value) for key, _, value in (s.partition("=") for s in settings)}
     data = Config.from_preset("zoom").to_dict()

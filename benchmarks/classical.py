@@ -16,7 +16,7 @@ import torch
 
 from slotflow import Prior, simulate
 from slotflow.baselines import classical
-from slotflow.config import Config
+from slotflow.network.config import Config
 
 SETS = {
     "nominal": Prior(),

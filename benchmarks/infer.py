@@ -24,9 +24,9 @@ import torch
 
 from slotflow import Observation, Prior, SlotFlow, simulate
 from slotflow.exact import refine, search
-from slotflow.exact.assembly import Proposer
 from slotflow.exact.modes import Modes
-from slotflow.slots.densities import FlowSlots
+from slotflow.exact.proposals.assembly import Proposer
+from slotflow.network.paper.densities import FlowSlots
 
 DRAWS = 2000
 PARTS: dict[str, tuple[object, str]] = {

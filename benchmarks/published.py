@@ -30,10 +30,10 @@ from torch import Tensor, nn
 
 from slotflow import Observation, SlotFlow, simulate
 from slotflow.baselines import classical
-from slotflow.cardinality import CardinalityHead
-from slotflow.config import Config, EncoderConfig, ModelConfig
-from slotflow.encoders import PooledEncoder
-from slotflow.slots.onehot import slot_contexts, slot_index
+from slotflow.network.cardinality import CardinalityHead
+from slotflow.network.config import Config, EncoderConfig, ModelConfig
+from slotflow.network.paper.encoder import PooledEncoder
+from slotflow.network.paper.onehot import slot_contexts, slot_index
 
 PARTS = ("published", "classical", "throughput")
 CONTEXT = 512

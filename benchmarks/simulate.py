@@ -16,8 +16,8 @@ from pathlib import Path
 
 import torch
 
-from slotflow.config import Config
-from slotflow.simulate import MODES, simulate
+from slotflow.network.config import Config
+from slotflow.signal.simulation import MODES, simulate
 
 BATCHES = (64, 1024)
 WARM_UP = 3

@@ -13,10 +13,10 @@ import time
 
 import torch
 
-from slotflow.batches import draw_batch
-from slotflow.config import Config
-from slotflow.model import SlotFlow
-from slotflow.train import build_objective
+from slotflow.network.config import Config
+from slotflow.network.model import SlotFlow
+from slotflow.train.batches import draw_batch
+from slotflow.train.loop import build_objective
 
 VARIANTS = {
     "plain": {"low_precision": False, "compile": False},

@@ -17,12 +17,12 @@ import numpy as np
 import torch
 
 from slotflow import SlotFlow
-from slotflow.exact.laplace import fit
-from slotflow.exact.likelihood import Statistics
-from slotflow.priors import Prior
-from slotflow.streams import Observation
-from slotflow.windows import infer_band
-from slotflow.zoom import ZoomSlotFlow
+from slotflow.bands.windows import infer_band
+from slotflow.data.observation import Observation
+from slotflow.network.zoom.model import ZoomSlotFlow
+from slotflow.signal.fit import fit
+from slotflow.signal.likelihood import Statistics
+from slotflow.signal.prior import Prior
 
 BINS, LONG, SHORT = 500, (3000, 0.1), (5120, 1 / 512)
 LOW = 1.2

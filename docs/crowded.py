@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from slotflow import SlotFlow, simulate
-from slotflow.evaluate.sets import GRIDS, SETS
-from slotflow.plots.style import COLOURS, INK, save_figure, style
-from slotflow.posterior import Posterior
+from slotflow.posterior.posterior import Posterior
+from slotflow.show.plots.style import COLOURS, INK, save_figure, style
+from slotflow.studies.evaluate.sets import GRIDS, SETS
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

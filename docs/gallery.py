@@ -17,8 +17,8 @@ from pathlib import Path
 import numpy as np
 
 from slotflow import Observation, Posterior, SlotFlow, Stream
-from slotflow.plots import save_figure
-from slotflow.plots.panels import signal
+from slotflow.show.plots import save_figure
+from slotflow.show.plots.panels import signal
 
 __all__ = ["main", "noise", "photograph", "tones", "walk"]
 

@@ -26,10 +26,10 @@ from ablations import table as ablation_table  # noqa: E402
 from crowded import crowded  # noqa: E402
 from diagram import draw  # noqa: E402
 
-from slotflow.cards import Card, embedded_card  # noqa: E402
-from slotflow.reproduce.markdown_page import render_markdown  # noqa: E402
-from slotflow.reproduce.records import Record, collect  # noqa: E402
-from slotflow.reproduce.registry import RESULTS  # noqa: E402
+from slotflow.network.cards import Card, embedded_card  # noqa: E402
+from slotflow.studies.paper.markdown_page import render_markdown  # noqa: E402
+from slotflow.studies.paper.records import Record, collect  # noqa: E402
+from slotflow.studies.paper.registry import RESULTS  # noqa: E402
 
 PAGES = ("README.md", "docs/model.md", "docs/exact.md")
 RESULTS_PAGE = ROOT / "docs" / "results.md"
@@ -323,7 +323,7 @@ def draw_pictures() -> None:
     """Diagram, training curves, demo, and the pictures of docs/results/ from the numbers beside them."""
     from slotflow import SlotFlow, simulate
     from slotflow.cli.demo import SEED
-    from slotflow.plots import plot_posterior, plot_training, save_figure
+    from slotflow.show.plots import plot_posterior, plot_training, save_figure
 
     images = ROOT / "docs" / "images"
     (images / "zoom.svg").write_text(draw(), encoding="utf-8")

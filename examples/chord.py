@@ -31,7 +31,7 @@ import numpy as np
 from scipy.io import wavfile
 
 from slotflow import Observation, Posterior, Prior, SlotFlow, Stream
-from slotflow.plots import plot_posterior, save_figure
+from slotflow.show.plots import plot_posterior, save_figure
 
 RATE = 4000  # samples per second
 SECONDS, STRETCH = 4.0, 0.5

@@ -25,8 +25,8 @@ from tempfile import TemporaryDirectory
 import numpy as np
 
 from slotflow import Observation, Posterior, Prior, SlotFlow
-from slotflow.plots import plot_posterior, save_figure
-from slotflow.preprocess import detrend
+from slotflow.data.preprocess import detrend
+from slotflow.show.plots import plot_posterior, save_figure
 
 DAY = 86_400.0
 STEP = 0.5 / 24  # half an hour, in days

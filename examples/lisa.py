@@ -27,7 +27,7 @@ from pathlib import Path
 import numpy as np
 
 from slotflow import Observation, Posterior, Prior, SlotFlow
-from slotflow.plots import save_figure
+from slotflow.show.plots import save_figure
 
 YEAR = 365.25 * 86_400.0
 STEP = 150.0  # seconds

@@ -16,7 +16,7 @@ import pytest
 import torch
 
 from slotflow import SlotFlow
-from slotflow.config import Config
+from slotflow.network.config import Config
 
 
 @pytest.fixture(autouse=True)

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 import torch
 
-from slotflow.config import FlowConfig
-from slotflow.flow import ConditionalFlow
+from slotflow.network.config import FlowConfig
+from slotflow.network.flow import ConditionalFlow
 
 __all__ = ["DEEP", "FLOW", "gaussian_flow", "perturb", "rough_flow"]
 

@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 
 from slotflow import Prior, Simulation
-from slotflow.evaluate import crb_covariance
-from slotflow.simulate import spread_seed
+from slotflow.core.seeds import spread_seed
+from slotflow.signal.bounds import crb_covariance
 
 __all__ = ["Oracle", "OracleAnalysis", "OracleSlots"]
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from slotflow import Observation, Posterior, Prior, Stream
-from slotflow.plots.panels import signal
+from slotflow.show.plots.panels import signal
 
 __all__ = ["PRIOR", "TONES", "WIDTHS", "GaussianSlots", "gaussian_posterior", "shuffled"]
 

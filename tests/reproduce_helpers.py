@@ -7,8 +7,8 @@ from typing import Any
 import torch
 
 from slotflow import Simulation
-from slotflow.evaluate.sets import SignalSet, batches
-from slotflow.reproduce import RESULTS, Bench, Comparison, Settings
+from slotflow.studies.evaluate.sets import SignalSet, batches
+from slotflow.studies.paper import RESULTS, Bench, Comparison, Settings
 
 __all__ = ["bench", "row", "simulated"]
 

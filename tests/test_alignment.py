@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from posterior_helpers import gaussian_posterior, shuffled
 from statistics_helpers import assert_within
 
-from slotflow.alignment import GATE, Reference, align, existence, match, relabel
-from slotflow.baselines.sampled import Draws
+from slotflow.posterior.alignment import GATE, Reference, align, existence, match, relabel
+from slotflow.posterior.sampled import Draws
 
 Array = NDArray[np.float64]
 
@@ -118,7 +118,7 @@ def test_match_in_pieces_equals_whole(monkeypatch: pytest.MonkeyPatch, seed: int
     theta = draws_around([2.70, 2.72, 2.9], [0.02, 1e-4, 1e-4], 200, seed)
     reference = relabel(theta, BIN)[2]
     whole = match(theta[..., 2], reference)
-    monkeypatch.setattr("slotflow.alignment.CELLS", 50)
+    monkeypatch.setattr("slotflow.posterior.alignment.CELLS", 50)
     np.testing.assert_array_equal(match(theta[..., 2], reference), whole)
 
 

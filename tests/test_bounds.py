@@ -11,7 +11,7 @@ from tone_helpers import LONG, SHORT, model
 from torch import Tensor
 
 from slotflow import Grid, Prior, simulate
-from slotflow.evaluate import crb_covariance, crb_std, fisher_matrix
+from slotflow.signal.bounds import crb_covariance, crb_std, fisher_matrix
 
 BOTH = (LONG, SHORT)
 

@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from slotflow import Prior
-from slotflow.cardinality import CardinalityHead, k_posterior
-from slotflow.config import EncoderConfig
+from slotflow.network.cardinality import CardinalityHead, k_posterior
+from slotflow.network.config import EncoderConfig
 
 ENCODER = EncoderConfig(channels=(4, 8), kernels=(4, 4), strides=(2, 1), heads=2, context=6)
 

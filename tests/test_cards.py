@@ -19,9 +19,9 @@ from safetensors.torch import save_file
 from torch import Tensor
 from training_helpers import same_tensors
 
-import slotflow.cards
+import slotflow.network.cards
 from slotflow import SlotFlow, __version__
-from slotflow.cards import (
+from slotflow.network.cards import (
     CARD_FORMAT,
     Card,
     card_path,
@@ -33,8 +33,8 @@ from slotflow.cards import (
     read_evaluation,
     write_card,
 )
-from slotflow.checkpoint import CheckpointError, read_model, save_model
-from slotflow.model import pretrained_names
+from slotflow.network.checkpoint import CheckpointError, read_model, save_model
+from slotflow.network.model import pretrained_names
 
 TENSORS = {
     "b": torch.arange(6.0).reshape(2, 3),
@@ -276,7 +276,7 @@ def test_embedded_weights_match_their_card(name: str) -> None:
 def test_embedded_weights_are_refused_without_a_match(
     weights: Path, model: SlotFlow, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(slotflow.cards, "_embedded", lambda file: weights.parent / file)
+    monkeypatch.setattr(slotflow.network.cards, "_embedded", lambda file: weights.parent / file)
     with pytest.raises(
         CheckpointError, match="expected a model card, found nothing there; install"
     ):
@@ -298,7 +298,7 @@ def test_from_pretrained_checks_the_card(weights: Path, monkeypatch: pytest.Monk
         with pytest.raises(CheckpointError, match="expected the weights that its card describes"):
             SlotFlow.from_pretrained(source)
     shutil.copy(weights, weights.with_name("debug.safetensors"))
-    monkeypatch.setattr(slotflow.cards, "_embedded", lambda file: weights.parent / file)
+    monkeypatch.setattr(slotflow.network.cards, "_embedded", lambda file: weights.parent / file)
     with pytest.raises(CheckpointError, match="expected a model card, found nothing there"):
         SlotFlow.from_pretrained("debug")
     shutil.copy(card_path(weights), weights.with_name("debug.json"))

@@ -17,9 +17,9 @@ from safetensors.torch import save_file
 from torch import Tensor
 from training_helpers import python, same_tensors, tiny, write_config
 
-import slotflow.checkpoint
+import slotflow.network.checkpoint
 from slotflow import SlotFlow, __version__
-from slotflow.checkpoint import (
+from slotflow.network.checkpoint import (
     FORMAT,
     CheckpointError,
     describe,
@@ -30,8 +30,8 @@ from slotflow.checkpoint import (
     save_model,
     save_training,
 )
-from slotflow.config import Config
-from slotflow.train import train
+from slotflow.network.config import Config
+from slotflow.train.loop import train
 
 PARTS = {
     "model": {"a.weight": torch.arange(6.0).reshape(2, 3).T, "b": torch.tensor([1, 2])},
@@ -350,7 +350,7 @@ def test_failed_write_leaves_the_former_file(
             path.write_bytes(content[: len(content) // 2])
         raise error
 
-    monkeypatch.setattr(slotflow.checkpoint, "save_file", half)
+    monkeypatch.setattr(slotflow.network.checkpoint, "save_file", half)
     with pytest.raises(type(error)):
         save_model(model_file, model, {"steps": 6})
     assert model_file.read_bytes() == before
@@ -368,13 +368,13 @@ def test_full_disk_during_training(
             raise OSError(errno.ENOSPC, "No space left on device")
         save_file(*arguments, **options)
 
-    monkeypatch.setattr(slotflow.checkpoint, "save_file", full)
+    monkeypatch.setattr(slotflow.network.checkpoint, "save_file", full)
     config = tiny(debug_config, checkpoint_minutes=0.0)
     with pytest.raises(OSError, match="No space left"):
         train(config, tmp_path, quiet=True)
     assert load_training(tmp_path / "checkpoint.safetensors")[1]["step"] == 3
     assert not list(tmp_path.glob(".*"))
-    monkeypatch.setattr(slotflow.checkpoint, "save_file", save_file)  # room was made
+    monkeypatch.setattr(slotflow.network.checkpoint, "save_file", save_file)  # room was made
     train(config, tmp_path, resume=True, quiet=True)
 
 
@@ -387,10 +387,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import torch
-import slotflow.checkpoint as checkpoint
+import slotflow.network.checkpoint as checkpoint
 import safetensors.torch
-from slotflow.config import Config
-from slotflow.train import train
+from slotflow.network.config import Config
+from slotflow.train.loop import train
 
 how, folder, config, kills = sys.argv[1], Path(sys.argv[2]), sys.argv[3], int(sys.argv[4])
 path = folder / "checkpoint.safetensors"

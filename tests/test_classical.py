@@ -12,11 +12,11 @@ from statistics_helpers import assert_within
 
 from slotflow import Grid, Observation, Prior, Simulation, simulate
 from slotflow.baselines import Classical, classical
-from slotflow.config import Config
-from slotflow.evaluate.bounds import crb_std
-from slotflow.exact import evidence
-from slotflow.exact.evidence import _log_mass
-from slotflow.exact.likelihood import Statistics
+from slotflow.network.config import Config
+from slotflow.signal import evidence
+from slotflow.signal.bounds import crb_std
+from slotflow.signal.evidence import _log_mass
+from slotflow.signal.likelihood import Statistics
 
 NOMINAL = Prior()
 STRESS = Prior(k_min=5, min_separation=0.004, sigma=(1.0, 2.0))

@@ -20,12 +20,12 @@ import yaml
 from typer.testing import CliRunner
 
 from slotflow import SlotFlow, __version__
-from slotflow.cards import embedded_card, write_card
-from slotflow.checkpoint import describe
 from slotflow.cli import app
-from slotflow.io import write_simulation
-from slotflow.progress import format_fields, progress
-from slotflow.simulate import Simulation, simulate
+from slotflow.core.progress import format_fields, progress
+from slotflow.network.cards import embedded_card, write_card
+from slotflow.network.checkpoint import describe
+from slotflow.signal.simulation import Simulation, simulate
+from slotflow.signal.simulation_file import write_simulation
 
 TINY = [
     "--set=train.batch_size=8",
@@ -399,7 +399,7 @@ def test_ctrl_c_in_training_leaves_a_checkpoint(tmp_path: Path) -> None:
 def test_training_and_inference_import_without_the_optional_packages() -> None:
     optional = ("matplotlib", "corner", "pandas", "xarray", "typer", "rich", "h5py")
     code = (
-        "import sys, slotflow.train, slotflow.model, slotflow.plots, slotflow.io\n"
+        "import sys, slotflow.train.loop, slotflow.network.model, slotflow.show.plots, slotflow.data.read.files\n"
         f"print([name for name in {optional!r} if name in sys.modules])"
     )
     command = [sys.executable, "-c", code]

@@ -15,9 +15,9 @@ from typer.testing import CliRunner
 
 from slotflow.cli import app
 from slotflow.cli.data import Reading
-from slotflow.priors import Prior
-from slotflow.streams import Observation, Stream
-from slotflow.wording import data_warnings, fill_warnings
+from slotflow.data.observation import Observation, Stream
+from slotflow.show.wording import data_warnings, fill_warnings
+from slotflow.signal.prior import Prior
 
 ROOT = Path(__file__).resolve().parents[1]
 N, DT = 400, 0.25

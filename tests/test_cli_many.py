@@ -19,15 +19,16 @@ from typer.testing import CliRunner
 
 from slotflow.cli import app
 from slotflow.cli.display import TOLD
+from slotflow.cli.ledger import Ledger, identity
 from slotflow.cli.many import CHUNK, Job
 from slotflow.cli.results import check_folder, remove_leftovers
-from slotflow.config import Config
-from slotflow.io import read_observations, write_simulation
-from slotflow.ledger import Ledger, identity
-from slotflow.posterior import Posterior
-from slotflow.signals import Signals, open_signals
-from slotflow.simulate import simulate
-from slotflow.streams import Observation
+from slotflow.data.observation import Observation
+from slotflow.data.read.files import read_observations
+from slotflow.data.read.signals import Signals, open_signals
+from slotflow.network.config import Config
+from slotflow.posterior.posterior import Posterior
+from slotflow.signal.simulation import simulate
+from slotflow.signal.simulation_file import write_simulation
 
 FLAGS = ("--model", "debug", "--no-refine", "--samples", 20)
 N = 25

@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-import slotflow.prior_file
+import slotflow.signal.prior_file
 from slotflow import __version__
-from slotflow.cards import embedded_card
 from slotflow.cli import COMMANDS, app, doctor, load_command
-from slotflow.prior_file import KEYS, read_prior
+from slotflow.network.cards import embedded_card
+from slotflow.signal.prior_file import KEYS, read_prior
 
 N, DT = 4000, 0.1
 TONES = [(1.0, 1.0, 0.31), (0.8, 2.0, 0.9), (1.2, 3.0, 1.4)]
@@ -51,7 +51,7 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_the_documented_example(tmp_path: Path) -> None:
     """The example of the module's docstring is read as it stands, and names every entry."""
-    text = slotflow.prior_file.__doc__ or ""
+    text = slotflow.signal.prior_file.__doc__ or ""
     lines = [line[4:] for line in text.split("::\n", 1)[1].splitlines() if line.startswith("    ")]
     both = [line for line in lines if not line.startswith("k_prior")]
     other = [line for line in lines if not line.startswith(("k_min", "k_max"))]
@@ -208,8 +208,8 @@ def test_ctrl_c_while_modules_are_imported_is_one_line(tmp_path: Path) -> None:
 def test_public_names_are_imported_when_they_are_used() -> None:
     code = (
         "import sys, slotflow; assert 'torch' not in sys.modules and 'SlotFlow' in dir(slotflow); "
-        "from slotflow.simulate import Simulation; import slotflow.simulate; "
-        "assert callable(slotflow.simulate) and slotflow.Simulation is Simulation; "
+        "from slotflow.signal.simulation import Simulation; import slotflow.signal.simulation; "
+        "assert callable(slotflow.signal.simulation) and slotflow.Simulation is Simulation; "
         "[getattr(slotflow, name) for name in slotflow.__all__]; "
         "assert 'torch._dynamo' not in sys.modules; slotflow.absent"
     )

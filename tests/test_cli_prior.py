@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from typer.testing import CliRunner
 
 from slotflow.cli import app
-from slotflow.config import Config
-from slotflow.io import write_simulation
-from slotflow.simulate import simulate
-from slotflow.wording import measured
+from slotflow.network.config import Config
+from slotflow.show.wording import measured
+from slotflow.signal.simulation import simulate
+from slotflow.signal.simulation_file import write_simulation
 
 TONES = np.array([[3.0e-3, 1.0, 49.97], [1.5e-3, 2.0, 50.4]])
 N, DT = 20_000, 1e-3

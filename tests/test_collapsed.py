@@ -12,13 +12,13 @@ from statistics_helpers import assert_mean, assert_same_law, assert_within
 from tone_helpers import LONG, SHORT, model
 
 from slotflow import Grid, Prior
-from slotflow.exact.collapsed import Bent, _conditionals, bent, linear_systems
-from slotflow.exact.gaussian import Gaussian, Warped
 from slotflow.exact.importance import importance_sample
-from slotflow.exact.laplace import fit
-from slotflow.exact.likelihood import Statistics
-from slotflow.exact.target import Array, Target, to_z
-from slotflow.simulate import simulate
+from slotflow.exact.proposals.collapsed import Bent, _conditionals, bent, linear_systems
+from slotflow.exact.proposals.gaussian import Gaussian, Warped
+from slotflow.signal.fit import fit
+from slotflow.signal.likelihood import Statistics
+from slotflow.signal.simulation import simulate
+from slotflow.signal.target import Array, Target, to_z
 
 SMALL = Grid(300, 0.1)
 STRESS = Prior(k_min=5, min_separation=0.004, sigma=(1.0, 2.0))

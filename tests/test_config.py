@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from slotflow import Grid, Observation, SlotFlow
-from slotflow.config import (
+from slotflow.network.config import (
     Config,
     EncoderConfig,
     FlowConfig,

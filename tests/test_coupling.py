@@ -7,11 +7,11 @@ import pytest
 from statistics_helpers import assert_within
 from tone_helpers import LONG, SHORT
 
-from slotflow.coupling import couple, joint_fit
-from slotflow.exact.likelihood import Statistics
-from slotflow.exact.target import to_theta, to_z
-from slotflow.priors import Prior
-from slotflow.streams import Observation
+from slotflow.bands.coupling import couple, joint_fit
+from slotflow.data.observation import Observation
+from slotflow.signal.likelihood import Statistics
+from slotflow.signal.prior import Prior
+from slotflow.signal.target import to_theta, to_z
 
 T = LONG.duration
 SIGMA = 0.5

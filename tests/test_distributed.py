@@ -18,14 +18,14 @@ from safetensors.torch import load_file
 from torch import Tensor
 from training_helpers import ENVIRONMENT, PATIENCE, metrics, same_tensors, tiny, write_config
 
-import slotflow.train as training
-from slotflow.batches import batch_seed
-from slotflow.checkpoint import load_model, load_training
-from slotflow.config import Config
-from slotflow.loss import SlotFlowLoss
-from slotflow.model import SlotFlow
-from slotflow.simulate import Simulation, simulate
-from slotflow.train import train
+import slotflow.train.loop as training
+from slotflow.network.checkpoint import load_model, load_training
+from slotflow.network.config import Config
+from slotflow.network.model import SlotFlow
+from slotflow.network.paper.loss import SlotFlowLoss
+from slotflow.signal.simulation import Simulation, simulate
+from slotflow.train.batches import batch_seed
+from slotflow.train.loop import train
 
 OBSERVED = '''
 """Trains, and notes per process the weights and gradients of every step and the files that it touches."""
@@ -34,8 +34,8 @@ from pathlib import Path
 
 from safetensors.torch import save_file
 
-import slotflow.train as training
-from slotflow.config import Config
+import slotflow.train.loop as training
+from slotflow.network.config import Config
 
 out, notes, rank = Path(sys.argv[2]), Path(sys.argv[3]), os.environ["RANK"]
 touched = set()
@@ -191,7 +191,7 @@ def test_batch_must_be_shared_evenly(
     def group(device: object) -> Iterator[tuple[torch.device, int, int]]:
         yield torch.device("cpu"), 0, 3
 
-    monkeypatch.setattr("slotflow.train.process_group", group)
+    monkeypatch.setattr("slotflow.train.loop.process_group", group)
     with pytest.raises(ValueError, match="batch_size that 3 processes can share, received 16"):
         train(tiny(debug_config), tmp_path / "run", quiet=True)
     assert not (tmp_path / "run").exists()

@@ -11,15 +11,15 @@ from statistics_helpers import assert_mean, assert_same_law, assert_within
 from tone_helpers import model
 
 from slotflow import Grid, Prior
-from slotflow.exact.assembly import Proposer
-from slotflow.exact.collapsed import Bent
-from slotflow.exact.edges import SLACK, Cut, _nearest, cut
-from slotflow.exact.gaussian import Mixture
 from slotflow.exact.importance import importance_sample
-from slotflow.exact.laplace import fit
-from slotflow.exact.likelihood import Statistics
 from slotflow.exact.modes import Modes
-from slotflow.exact.target import Target, to_z
+from slotflow.exact.proposals.assembly import Proposer
+from slotflow.exact.proposals.collapsed import Bent
+from slotflow.exact.proposals.edges import SLACK, Cut, _nearest, cut
+from slotflow.exact.proposals.gaussian import Mixture
+from slotflow.signal.fit import fit
+from slotflow.signal.likelihood import Statistics
+from slotflow.signal.target import Target, to_z
 
 GRID = Grid(1000, 0.1)
 SIGMA = 0.5

@@ -9,8 +9,8 @@ import pytest
 import torch
 from torch import nn
 
-from slotflow.config import Config, EncoderConfig
-from slotflow.encoders.pooled import (
+from slotflow.network.config import Config, EncoderConfig
+from slotflow.network.paper.encoder import (
     HybridPool,
     Pathway,
     PooledEncoder,

@@ -19,17 +19,24 @@ from typer.testing import CliRunner
 
 from slotflow import Observation, Prior, SlotFlow
 from slotflow.cli import app
-from slotflow.evaluate.exact_coverage import TARGETS
-from slotflow.evaluate.exact_reference import Band, Box, correlation, long_evidence
-from slotflow.evaluate.exact_rows import exact_details, exact_rows
-from slotflow.evaluate.exact_sets import PARTS, Settings, draw_signal, measure, pair_signal, solve
-from slotflow.evaluate.exact_suite import GROUPS, fingerprint, run_exact_suite, sizes
-from slotflow.evaluate.exact_work import Ledger, Record, Worker, run_tasks
-from slotflow.evaluate.misfits import KINDS, misfit
-from slotflow.evaluate.report import Row
-from slotflow.evaluate.sets import GRIDS, SETS
 from slotflow.exact.tempering import Tempering
-from slotflow.simulate import simulate
+from slotflow.signal.simulation import simulate
+from slotflow.studies.evaluate.exact_coverage import TARGETS
+from slotflow.studies.evaluate.exact_reference import Band, Box, correlation, long_evidence
+from slotflow.studies.evaluate.exact_rows import exact_details, exact_rows
+from slotflow.studies.evaluate.exact_sets import (
+    PARTS,
+    Settings,
+    draw_signal,
+    measure,
+    pair_signal,
+    solve,
+)
+from slotflow.studies.evaluate.exact_suite import GROUPS, fingerprint, run_exact_suite, sizes
+from slotflow.studies.evaluate.exact_work import Ledger, Record, Worker, run_tasks
+from slotflow.studies.evaluate.misfits import KINDS, misfit
+from slotflow.studies.evaluate.report import Row
+from slotflow.studies.evaluate.sets import GRIDS, SETS
 
 K_MAX = 10
 
@@ -223,7 +230,7 @@ def test_paired_rows_follow_the_sign_test() -> None:
 
 
 def test_without_eryn_its_row_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("slotflow.evaluate.exact_suite.find_spec", lambda name: None)
+    monkeypatch.setattr("slotflow.studies.evaluate.exact_suite.find_spec", lambda name: None)
     report = run_exact_suite(n=4, jobs=0, make=oracle_worker, only=["eryn"])
     (row,) = report.rows
     assert row.passed is None and "not installed" in row.note and math.isnan(row.value)

@@ -10,8 +10,15 @@ import torch
 from oracle_helpers import Oracle
 
 from slotflow import Prior
-from slotflow.batches import TRAINING_SEED
-from slotflow.evaluate.sets import SETS, SignalSet, batches, default_batch, run_set, suite_seed
+from slotflow.studies.evaluate.sets import (
+    SETS,
+    SignalSet,
+    batches,
+    default_batch,
+    run_set,
+    suite_seed,
+)
+from slotflow.train.batches import TRAINING_SEED
 
 CPU = torch.device("cpu")
 

@@ -20,12 +20,12 @@ from typer.testing import CliRunner
 from slotflow import SlotFlow
 from slotflow.baselines import classical
 from slotflow.cli import app
-from slotflow.evaluate import Report, Row, Target, quick_report, run_suite
-from slotflow.evaluate.rivals import classical_exact
-from slotflow.evaluate.rows import TARGETS
-from slotflow.evaluate.sets import SETS, batches
-from slotflow.evaluate.suite import PARTS, check_analyser
-from slotflow.evaluate.timing import throughput
+from slotflow.studies.evaluate import Report, Row, Target, quick_report, run_suite
+from slotflow.studies.evaluate.rivals import classical_exact
+from slotflow.studies.evaluate.rows import TARGETS
+from slotflow.studies.evaluate.sets import SETS, batches
+from slotflow.studies.evaluate.suite import PARTS, check_analyser
+from slotflow.studies.evaluate.timing import throughput
 
 CPU = torch.device("cpu")
 
@@ -250,7 +250,7 @@ def test_evaluation_needs_no_optional_package() -> None:
         "import sys\n"
         "for name in ('matplotlib', 'pandas', 'xarray', 'h5netcdf', 'h5py', 'rich', 'typer', 'nflows'):\n"
         "    sys.modules[name] = None\n"
-        "from slotflow.evaluate import run_suite, quick_report\n"
+        "from slotflow.studies.evaluate import run_suite, quick_report\n"
         "print('light')"
     )
     result = python("-c", code)

@@ -13,8 +13,8 @@ from statistics_helpers import assert_mean, assert_within
 from torch import Tensor, nn
 from zuko.transforms import MonotonicAffineTransform, MonotonicRQSTransform
 
-from slotflow.config import Config, FlowConfig
-from slotflow.flow import CONTEXT_GAIN, ConditionalFlow, balanced_permutations
+from slotflow.network.config import Config, FlowConfig
+from slotflow.network.flow import CONTEXT_GAIN, ConditionalFlow, balanced_permutations
 
 CONTEXT = 5
 

@@ -21,10 +21,10 @@ from slotflow.exact.importance import (
     pareto_k,
     resample,
 )
-from slotflow.exact.laplace import fit
-from slotflow.exact.likelihood import Statistics
-from slotflow.exact.target import Noise, Target, residuals, to_theta, to_z
-from slotflow.simulate import simulate
+from slotflow.signal.fit import fit
+from slotflow.signal.likelihood import Statistics
+from slotflow.signal.simulation import simulate
+from slotflow.signal.target import Noise, Target, residuals, to_theta, to_z
 
 SMALL = Grid(300, 0.1)
 

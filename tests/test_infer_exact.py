@@ -15,8 +15,8 @@ from typer.testing import CliRunner
 from slotflow import Grid, Observation, Posterior, Prior, SlotFlow, simulate
 from slotflow.cli import app
 from slotflow.exact.refine import RefinedPosterior
-from slotflow.exact.target import FLOOR
-from slotflow.io import write_simulation
+from slotflow.signal.simulation_file import write_simulation
+from slotflow.signal.target import FLOOR
 
 LONG = Grid(3000, 0.1)
 PLENTY = 300.0

@@ -18,9 +18,9 @@ from typer.testing import CliRunner
 
 from slotflow import Observation, SlotFlow
 from slotflow.cli import app
-from slotflow.io import read_observations
-from slotflow.posterior import Posterior
-from slotflow.priors import Prior
+from slotflow.data.read.files import read_observations
+from slotflow.posterior.posterior import Posterior
+from slotflow.signal.prior import Prior
 
 QUICK = settings(
     max_examples=40,

@@ -11,16 +11,12 @@ import h5py
 import numpy as np
 import pytest
 
-from slotflow.config import Grid
-from slotflow.io import (
-    atomic_path,
-    read_observation,
-    read_observations,
-    read_stream,
-    write_simulation,
-)
-from slotflow.priors import Prior
-from slotflow.simulate import simulate
+from slotflow.core.files import atomic_path
+from slotflow.data.read.files import read_observation, read_observations, read_stream
+from slotflow.data.sampling import Grid
+from slotflow.signal.prior import Prior
+from slotflow.signal.simulation import simulate
+from slotflow.signal.simulation_file import write_simulation
 
 X = np.array([0.5, -1.25, 2.0, 0.0, 3.5])
 T = 10.0 + 0.25 * np.arange(5)

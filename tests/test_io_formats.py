@@ -16,8 +16,8 @@ import xarray as xr
 from scipy.io import wavfile
 
 from slotflow import Observation
-from slotflow.io import find_files, read_observations, read_stream
-from slotflow.timestamps import header_unit, parse_date, print_date, unit_seconds
+from slotflow.data.read.files import find_files, read_observations, read_stream
+from slotflow.data.read.timestamps import header_unit, parse_date, print_date, unit_seconds
 
 ROOT = Path(__file__).resolve().parents[1]
 X = np.array([0.5, -0.25, 0.125, 0.0, 0.75, -1.0])

@@ -25,10 +25,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from scipy.io import wavfile
 
-from slotflow.formats import SUFFIXES
-from slotflow.io import read_observations
-from slotflow.preprocess import describe, detrend, strongest_band
-from slotflow.streams import Observation, Stream
+from slotflow.data.observation import Observation, Stream
+from slotflow.data.preprocess import describe, detrend, strongest_band
+from slotflow.data.read.files import read_observations
+from slotflow.data.read.formats import SUFFIXES
 
 FUZZ = int(os.environ.get("SLOTFLOW_FUZZ", "400"))
 PATIENCE = 4.0
@@ -375,7 +375,7 @@ def test_crafted_files_are_not_executed(tmp_path: Path) -> None:
     files = sorted(path for path in tmp_path.iterdir())
     code = (
         "import sys\n"
-        "from slotflow.io import read_observations\n"
+        "from slotflow.data.read.files import read_observations\n"
         "for path in sys.argv[1:]:\n"
         "    try:\n"
         "        read_observations(path, dt=1.0)\n"

@@ -10,11 +10,11 @@ from tone_helpers import LONG, SHORT
 from torch import Tensor
 
 from slotflow import Prior, simulate
-from slotflow.evaluate import crb_covariance
-from slotflow.exact import Statistics, gauss_newton_step
-from slotflow.exact.joint import REACH, JointStep, joint_step, start_amplitudes
-from slotflow.exact.likelihood import from_complex, to_complex
-from slotflow.simulate import Simulation
+from slotflow.signal.bounds import crb_covariance
+from slotflow.signal.fit import gauss_newton_step
+from slotflow.signal.joint import REACH, JointStep, joint_step, start_amplitudes
+from slotflow.signal.likelihood import Statistics, from_complex, to_complex
+from slotflow.signal.simulation import Simulation
 
 CLEAR = Prior(sigma=(0.1, 0.4), min_separation=0.015)
 """Resolved tones at an SNR at which Λ is below 1e-3 of the data's precision."""

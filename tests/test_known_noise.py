@@ -16,26 +16,26 @@ from statistics_helpers import assert_mean, assert_within
 from tone_helpers import model
 
 from slotflow import Grid, Observation, Posterior, Prior, SlotFlow
-from slotflow.advice import KINDS, kind_of, remedies
-from slotflow.baselines.classical import classical
+from slotflow.bands.core_draws import without
 from slotflow.baselines.ensemble import Options as ChainOptions
 from slotflow.baselines.laplace_posterior import classical_posterior
 from slotflow.baselines.particles import Options as ParticleOptions
 from slotflow.baselines.rjmcmc import rjmcmc
-from slotflow.baselines.sampled import SampledPosterior
 from slotflow.baselines.smc import smc
 from slotflow.baselines.tabulated import Tabulated
-from slotflow.core_draws import without
-from slotflow.exact.laplace import fit
-from slotflow.exact.likelihood import Statistics
+from slotflow.data.observation import Stream
+from slotflow.exact.classical import classical
 from slotflow.exact.orders import Orders
 from slotflow.exact.refined import RefinedPosterior
 from slotflow.exact.search import across_orders
-from slotflow.exact.target import Target
-from slotflow.exact.verdict import check_residual, judge
-from slotflow.limits import upper_limit
-from slotflow.report_sections import settings_table
-from slotflow.streams import Stream
+from slotflow.posterior.limits import upper_limit
+from slotflow.posterior.sampled import SampledPosterior
+from slotflow.posterior.verdict import check_residual, judge
+from slotflow.show.advice import KINDS, kind_of, remedies
+from slotflow.show.report.sections import settings_table
+from slotflow.signal.fit import fit
+from slotflow.signal.likelihood import Statistics
+from slotflow.signal.target import Target
 
 Array = NDArray[np.float64]
 
@@ -399,7 +399,7 @@ def test_levels_of_arrays() -> None:
 def test_levels_of_files(tmp_path: Path) -> None:
     path = tmp_path / "both.npz"
     np.savez(path, long=np.ones((2, 8)), short=np.ones((2, 4)), dt_long=0.1, dt_short=0.01)
-    from slotflow.io import read_observations, read_stream
+    from slotflow.data.read.files import read_observations, read_stream
 
     for one in read_observations(path, sigma=0.7, sigma_short=0.2):
         assert [s.sigma for s in one.streams] == [0.7, 0.2]

@@ -13,11 +13,12 @@ from tone_helpers import LONG, SHORT, model, phase_error
 from torch import Tensor
 
 from slotflow import Grid, Prior, simulate
-from slotflow.evaluate import crb_covariance, crb_std
-from slotflow.exact import Laplace, Statistics, fit, gauss_newton_step, laplace, linear_amplitudes
-from slotflow.exact.likelihood import from_complex, to_complex
-from slotflow.exact.systems import factorize, solve, solve_one
-from slotflow.simulate import Simulation
+from slotflow.signal import fit as laplace
+from slotflow.signal.bounds import crb_covariance, crb_std
+from slotflow.signal.fit import Laplace, fit, gauss_newton_step, linear_amplitudes
+from slotflow.signal.likelihood import Statistics, from_complex, to_complex
+from slotflow.signal.simulation import Simulation
+from slotflow.signal.systems import factorize, solve, solve_one
 
 NOISY = Prior(sigma=(0.1, 1.5))
 MEDIAN_OF_HALF_NORMAL = 0.6744897501960817

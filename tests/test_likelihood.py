@@ -11,10 +11,10 @@ from tone_helpers import LONG, SHORT, model, reference_rss
 from torch import Tensor
 
 from slotflow import Grid, Observation, Prior, Stream, simulate
-from slotflow.exact.kernels import dirichlet, energy, fold, gram, mid_time, moments
-from slotflow.exact.likelihood import Statistics, from_complex, to_complex
-from slotflow.exact.nonuniform import Interpolant, interpolated_moment
-from slotflow.simulate import coincident
+from slotflow.signal.kernels import dirichlet, energy, fold, gram, mid_time, moments
+from slotflow.signal.likelihood import Statistics, from_complex, to_complex
+from slotflow.signal.nonuniform import Interpolant, interpolated_moment
+from slotflow.signal.simulation import coincident
 
 NOISY = Prior(sigma=(0.5, 1.5))
 GRIDS = [Grid(1, 0.1), Grid(2, 0.5), Grid(7, 0.3), LONG, SHORT, Grid(5121, 0.1, 40.0)]

@@ -12,7 +12,7 @@ from scipy import integrate, special
 from statistics_helpers import assert_within
 
 from slotflow import Observation, Posterior, Prior, Stream
-from slotflow.limits import LIKELY, amplitude_limit, matched_filter, upper_limit
+from slotflow.posterior.limits import LIKELY, amplitude_limit, matched_filter, upper_limit
 
 Array = NDArray[np.float64]
 

@@ -13,10 +13,10 @@ from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
 from slotflow import Grid, Prior, Simulation, SlotFlow, simulate
-from slotflow.config import EncoderConfig, LossConfig, ModelConfig
-from slotflow.encoders import Encoding
-from slotflow.loss import SlotFlowLoss
-from slotflow.slots.onehot import slot_index
+from slotflow.network.config import EncoderConfig, LossConfig, ModelConfig
+from slotflow.network.paper.encoder import Encoding
+from slotflow.network.paper.loss import SlotFlowLoss
+from slotflow.network.paper.onehot import slot_index
 
 LONG, SHORT = Grid(64, 0.1), Grid(40, 0.05)
 WIDTH = 10

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from slotflow.matching import all_pairs, match
+from slotflow.network.matching import all_pairs, match
 
 
 def counts(*values: int) -> Tensor:

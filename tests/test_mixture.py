@@ -13,9 +13,9 @@ import yaml
 from statistics_helpers import assert_same_law, assert_within
 
 from slotflow import Prior
-from slotflow.mixture import MixturePart, PriorMixture
-from slotflow.parsing import from_dict, plain
-from slotflow.prior_batch import PriorBatch
+from slotflow.core.parsing import from_dict, plain
+from slotflow.signal.mixture import MixturePart, PriorMixture
+from slotflow.signal.prior_batch import PriorBatch
 
 PART = MixturePart(1.0, (0.0, 0.01), (0.1, 0.5), (0.3, 1.0), (0.0, 1.5))
 FIXED = MixturePart(1.0, (0.01, 0.01), (0.5, 0.5), (1.0, 1.0), (0.0, 1.5))

@@ -14,9 +14,9 @@ from statistics_helpers import assert_within
 
 import slotflow
 from slotflow import Observation, Posterior, Prior, Simulation, SlotFlow, Stream, simulate
-from slotflow.config import Config, LossConfig
-from slotflow.loss import SlotFlowLoss
-from slotflow.model import DEFAULT, pretrained_names
+from slotflow.network.config import Config, LossConfig
+from slotflow.network.model import DEFAULT, pretrained_names
+from slotflow.network.paper.loss import SlotFlowLoss
 
 LONG, SHORT = (getattr(Config.from_preset("debug").model, name) for name in ("long", "short"))
 

@@ -6,7 +6,7 @@ import numpy as np
 from scipy.linalg import solve_triangular
 from scipy.special import logsumexp
 
-from slotflow.exact.numeric import log_sum_exp, phasor, sine, solve_lower
+from slotflow.core.numeric import log_sum_exp, phasor, sine, solve_lower
 
 
 def test_log_sum_exp(seed: int) -> None:

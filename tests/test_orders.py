@@ -12,13 +12,13 @@ from test_importance import observe
 from tone_helpers import LONG, SHORT
 
 from slotflow import Grid, Prior
-from slotflow.exact.assembly import laplace_evidence, without_weakest
-from slotflow.exact.likelihood import Statistics
 from slotflow.exact.modes import Modes, peaks
+from slotflow.exact.proposals.assembly import laplace_evidence, without_weakest
 from slotflow.exact.search import across_orders
-from slotflow.exact.target import Target, residuals
 from slotflow.exact.tempering import Tempering
-from slotflow.simulate import simulate
+from slotflow.signal.likelihood import Statistics
+from slotflow.signal.simulation import simulate
+from slotflow.signal.target import Target, residuals
 
 MEDIUM = Grid(1000, 0.1)
 PRIOR = Prior(k_min=0, k_max=4, frequency=(2.4, 2.6), min_separation=0.02, sigma=(0.3, 2.0))

@@ -21,7 +21,7 @@ from packaging.requirements import Requirement
 from training_helpers import ENVIRONMENT, PATIENCE, python, tiny, write_config
 
 from slotflow import __version__
-from slotflow.config import Config
+from slotflow.network.config import Config
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -201,8 +201,8 @@ for name in {OPTIONAL!r}:
     sys.modules[name] = None  # importing it raises ImportError
 
 import slotflow
-from slotflow.config import Config
-from slotflow.train import train
+from slotflow.network.config import Config
+from slotflow.train.loop import train
 
 model = slotflow.SlotFlow.from_pretrained(train(Config.from_yaml(sys.argv[1]), sys.argv[2]))
 c = model.config

@@ -13,12 +13,12 @@ import pytest
 from posterior_helpers import PRIOR, TONES, gaussian_posterior, shuffled
 
 from slotflow import Observation, Posterior, Stream
-from slotflow.baselines.sampled import Draws
-from slotflow.plots import plot_corner, plot_posterior, plot_training, save_figure
-from slotflow.plots.components import draw_components
-from slotflow.plots.family import KINDS
-from slotflow.plots.panels import signal
-from slotflow.plots.units import clock, quantity, scale, texts, with_unit
+from slotflow.posterior.sampled import Draws
+from slotflow.show.plots import plot_corner, plot_posterior, plot_training, save_figure
+from slotflow.show.plots.components import draw_components
+from slotflow.show.plots.family import KINDS
+from slotflow.show.plots.panels import signal
+from slotflow.show.plots.units import clock, quantity, scale, texts, with_unit
 
 TRUTH = TONES
 

@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 from scipy import stats
 from statistics_helpers import assert_mean, assert_within
 
-import slotflow.slots.densities as module
+import slotflow.network.paper.densities as module
 from slotflow import Observation, Posterior, Prior, SlotFlow, simulate
-from slotflow.posterior import log_permanent
-from slotflow.slots.densities import MASS_DRAWS, FlowSlots
-from slotflow.summaries import correlation
-from slotflow.target import CircleTarget
+from slotflow.network.paper.densities import MASS_DRAWS, FlowSlots
+from slotflow.network.paper.target import CircleTarget
+from slotflow.posterior.posterior import log_permanent
+from slotflow.posterior.summaries import correlation
 
 Array = NDArray[np.float64]
 

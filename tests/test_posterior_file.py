@@ -16,10 +16,10 @@ from posterior_helpers import gaussian_posterior
 
 from slotflow import Observation, Posterior, Prior, SlotFlow, Stream, simulate
 from slotflow.baselines.laplace_posterior import classical_posterior
-from slotflow.baselines.sampled import Draws, SampledPosterior, Sampling
 from slotflow.baselines.smc import SMCPosterior, SMCSampling
-from slotflow.exact.verdict import Check, Verdict
-from slotflow.posterior_file import SEAL, VERSION
+from slotflow.posterior.file import SEAL, VERSION
+from slotflow.posterior.sampled import Draws, SampledPosterior, Sampling
+from slotflow.posterior.verdict import Check, Verdict
 
 DATA = Path(__file__).parent / "data"
 N = 300
@@ -124,7 +124,7 @@ def test_a_file_of_a_file_is_the_same(tmp_path: Path, seed: int) -> None:
 
 def test_large_data_stay_outside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without data there are draws, tables and limits; what needs the data says so."""
-    monkeypatch.setattr("slotflow.posterior_file.LARGEST_DATA", 100)
+    monkeypatch.setattr("slotflow.posterior.file.LARGEST_DATA", 100)
     post = stated()
     post.save(tmp_path / "a.nc", n=N)
     read = Posterior.load(tmp_path / "a.nc")

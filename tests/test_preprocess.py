@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from statistics_helpers import assert_mean, assert_within
 
 from slotflow import Stream
-from slotflow.config import Config
-from slotflow.preprocess import FEWEST_BINS, describe, detrend, fill_gaps, strongest_band
-from slotflow.zoom import FEWEST_BINS as OF_THE_MODEL
+from slotflow.data.preprocess import FEWEST_BINS, describe, detrend, fill_gaps, strongest_band
+from slotflow.network.config import Config
+from slotflow.network.zoom.model import FEWEST_BINS as OF_THE_MODEL
 
 Array = NDArray[np.float64]
 

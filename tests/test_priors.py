@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from statistics_helpers import assert_mean, assert_same_law, assert_within
 
 from slotflow import Prior
-from slotflow.prior_batch import PriorBatch
+from slotflow.signal.prior_batch import PriorBatch
 
 Array = NDArray[np.float64]
 

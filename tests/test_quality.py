@@ -17,9 +17,9 @@ from torch import Tensor
 from zoom_helpers import spread
 
 from slotflow import Prior, Simulation, SlotFlow, simulate
-from slotflow.analysis import Analysis
-from slotflow.evaluate import crb_std
-from slotflow.zoom import ZoomSlotFlow
+from slotflow.network.zoom.analysis import Analysis
+from slotflow.network.zoom.model import ZoomSlotFlow
+from slotflow.signal.bounds import crb_std
 
 
 @pytest.fixture(scope="module")

@@ -17,8 +17,8 @@ from training_helpers import python
 from typer.testing import CliRunner
 
 from slotflow.cli import COMMANDS, app, load_command
-from slotflow.config import Config
-from slotflow.simulate import simulate
+from slotflow.network.config import Config
+from slotflow.signal.simulation import simulate
 
 ROOT = Path(__file__).resolve().parents[1]
 FENCE = re.compile(r"^```[ \t]*(\w*)[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)

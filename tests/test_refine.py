@@ -11,10 +11,10 @@ import pytest
 import torch
 
 from slotflow import Grid, Observation, Posterior, Prior, SlotFlow, simulate
-from slotflow.evaluate.bounds import crb_covariance
-from slotflow.exact.birth import BirthProposal
 from slotflow.exact.refine import RefinedPosterior, unvisited
-from slotflow.plots import plot_posterior
+from slotflow.posterior.birth import BirthProposal
+from slotflow.show.plots import plot_posterior
+from slotflow.signal.bounds import crb_covariance
 
 LONG, SHORT = Grid(3000, 0.1), Grid(5120, 1 / 512)
 

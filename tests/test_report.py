@@ -17,17 +17,17 @@ from posterior_helpers import PRIOR, TONES, GaussianSlots, gaussian_posterior
 from typer.testing import CliRunner
 
 from slotflow import Observation, Posterior, Prior, Stream, __version__
-from slotflow.advice import FALSE_ALARM, KINDS, MEANING, kind_of, remedies
-from slotflow.band_posterior import BandPosterior
+from slotflow.bands.core_draws import Window
+from slotflow.bands.posterior import BandPosterior
 from slotflow.cli import app
-from slotflow.core_draws import Window
-from slotflow.exact.likelihood import Statistics
-from slotflow.exact.verdict import AMORTIZED, Check, Verdict, check_residual, judge
-from slotflow.loaded import LoadedPosterior
-from slotflow.posterior_file import read_dataset
-from slotflow.report import render_report, write_report
-from slotflow.report_sections import CITATION
-from slotflow.wording import evidence_words, ratio_words
+from slotflow.posterior.file import read_dataset
+from slotflow.posterior.loaded import LoadedPosterior
+from slotflow.posterior.verdict import AMORTIZED, Check, Verdict, check_residual, judge
+from slotflow.show.advice import FALSE_ALARM, KINDS, MEANING, kind_of, remedies
+from slotflow.show.report.report import render_report, write_report
+from slotflow.show.report.sections import CITATION
+from slotflow.show.wording import evidence_words, ratio_words
+from slotflow.signal.likelihood import Statistics
 
 ROOT = Path(__file__).resolve().parents[1]
 ODD = '<script>alert(1)</script> & "it\'s" <img src=x onerror=alert(2)>'

@@ -13,13 +13,13 @@ from reproduce_helpers import bench, row
 from scipy.integrate import trapezoid
 from statistics_helpers import assert_within
 
-from slotflow.evaluate.sets import NOMINAL, SignalSet
-from slotflow.reproduce import RESULTS, Bench, ExactStep, Settings
-from slotflow.reproduce.calibration import rank_histogram
-from slotflow.reproduce.cardinality import reliability
-from slotflow.reproduce.exact_step import ExactSet
-from slotflow.reproduce.gaps import gap_density, gap_share
-from slotflow.reproduce.scaling import fit_exponent
+from slotflow.studies.evaluate.sets import NOMINAL, SignalSet
+from slotflow.studies.paper import RESULTS, Bench, ExactStep, Settings
+from slotflow.studies.paper.calibration import rank_histogram
+from slotflow.studies.paper.cardinality import reliability
+from slotflow.studies.paper.exact_step import ExactSet
+from slotflow.studies.paper.gaps import gap_density, gap_share
+from slotflow.studies.paper.scaling import fit_exponent
 
 # --- data set ------------------------------------------------------------------------------------
 

@@ -20,15 +20,15 @@ from typer.testing import CliRunner, Result
 
 from slotflow import SlotFlow
 from slotflow.cli import Commands, reproduce
-from slotflow.config import Config
-from slotflow.evaluate.sets import NOMINAL, SETS, SignalSet
-from slotflow.reproduce import RESULTS, Bench, Comparison, Settings, choose
-from slotflow.reproduce.bench import QUICK
-from slotflow.reproduce.latent import contexts
-from slotflow.reproduce.page import command
-from slotflow.reproduce.pooled import PooledAnalyser
-from slotflow.reproduce.registry import NUMBERS, missing
-from slotflow.reproduce.runner import made_by
+from slotflow.network.config import Config
+from slotflow.studies.evaluate.sets import NOMINAL, SETS, SignalSet
+from slotflow.studies.paper import RESULTS, Bench, Comparison, Settings, choose
+from slotflow.studies.paper.bench import QUICK
+from slotflow.studies.paper.latent import contexts
+from slotflow.studies.paper.page import command
+from slotflow.studies.paper.pooled import PooledAnalyser
+from slotflow.studies.paper.registry import NUMBERS, missing
+from slotflow.studies.paper.runner import made_by
 
 SMALL = ["--n", "20", "--draws", "20", "--repeats", "3", "--quiet", "--method", "network"]
 QUICK_ONES = ("dataset", "slots", "cardinality", "calibration", "scaling", "latent")
@@ -105,10 +105,10 @@ def test_the_command_writes_everything_and_resumes(
 
     drawn: list[str] = []
     monkeypatch.setattr(
-        "slotflow.reproduce.runner.save_figure", lambda _, path, **__: drawn.append(path.stem)
+        "slotflow.studies.paper.runner.save_figure", lambda _, path, **__: drawn.append(path.stem)
     )
     with monkeypatch.context() as patch:
-        patch.setattr("slotflow.reproduce.runner._run", fail)
+        patch.setattr("slotflow.studies.paper.runner._run", fail)
         again = call("--out", tmp_path, *SMALL, *only, "--json")
     assert again.exit_code == 0, again.output
     found = json.loads(again.stdout)

@@ -13,14 +13,14 @@ from scipy.stats import norm
 from statistics_helpers import assert_within
 
 from slotflow import SlotFlow
-from slotflow.evaluate.sets import GRIDS
-from slotflow.reproduce import Bench, Comparison, Settings
-from slotflow.reproduce.comparison import COMPARISON, network
-from slotflow.reproduce.distances import residuals, wasserstein
-from slotflow.reproduce.entry import Data, Result
-from slotflow.reproduce.interference import INTERFERENCE, METHODS, WIDE
-from slotflow.reproduce.interference_plot import COLUMNS, _map
-from slotflow.reproduce.two_sources import AMPLITUDE, SIGMA, cell, errors, grid, simulate_cell
+from slotflow.studies.evaluate.sets import GRIDS
+from slotflow.studies.paper import Bench, Comparison, Settings
+from slotflow.studies.paper.comparison import COMPARISON, network
+from slotflow.studies.paper.distances import residuals, wasserstein
+from slotflow.studies.paper.entry import Data, Result
+from slotflow.studies.paper.interference import INTERFERENCE, METHODS, WIDE
+from slotflow.studies.paper.interference_plot import COLUMNS, _map
+from slotflow.studies.paper.two_sources import AMPLITUDE, SIGMA, cell, errors, grid, simulate_cell
 
 TRUTH = np.array([[1.0, 0.1, 2.60], [0.7, 3.0, 2.61], [1.2, 6.2, 2.80]])
 

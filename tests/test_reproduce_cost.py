@@ -15,19 +15,19 @@ import torch
 from statistics_helpers import assert_within
 
 from slotflow import SlotFlow
-from slotflow.baselines.classical import classical
-from slotflow.baselines.sampled import Sampling
-from slotflow.evaluate.sets import NOMINAL
-from slotflow.plots.style import save_figure
-from slotflow.reproduce import cost, properties
-from slotflow.reproduce.bench import Bench, Settings
-from slotflow.reproduce.cost import COST, Sizes
-from slotflow.reproduce.cost_table import exponent
-from slotflow.reproduce.cost_worker import signal
-from slotflow.reproduce.entry import Comparison
-from slotflow.reproduce.memory import process_peak, python_peak
-from slotflow.reproduce.methods import LABELS, WANTED, chain_seconds, load, published
-from slotflow.reproduce.properties_table import COLUMNS, cells, compare, plot
+from slotflow.exact.classical import classical
+from slotflow.posterior.sampled import Sampling
+from slotflow.show.plots.style import save_figure
+from slotflow.studies.evaluate.sets import NOMINAL
+from slotflow.studies.paper import cost, properties
+from slotflow.studies.paper.bench import Bench, Settings
+from slotflow.studies.paper.cost import COST, Sizes
+from slotflow.studies.paper.cost_table import exponent
+from slotflow.studies.paper.cost_worker import signal
+from slotflow.studies.paper.entry import Comparison
+from slotflow.studies.paper.memory import process_peak, python_peak
+from slotflow.studies.paper.methods import LABELS, WANTED, chain_seconds, load, published
+from slotflow.studies.paper.properties_table import COLUMNS, cells, compare, plot
 
 SIZE = 64_000_000
 """Bytes that a test asks for."""
@@ -154,7 +154,7 @@ def test_labels_do_not_matter_to_a_density(monkeypatch: pytest.MonkeyPatch, seed
 
 
 def test_a_fit_whose_covariance_is_not_relabelled_with_it_has_another_evidence() -> None:
-    from slotflow.exact.evidence import log_evidence
+    from slotflow.signal.evidence import log_evidence
 
     observation = signal(2, 0, 0)
     fit = classical(observation, NOMINAL).fits[2]

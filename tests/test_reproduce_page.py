@@ -14,13 +14,13 @@ import pytest
 from browser_helpers import needs_browser, open_page
 from matplotlib.text import Text
 
-from slotflow.plots.style import save_figure
-from slotflow.reproduce import RESULTS, Bench, Comparison, Settings
-from slotflow.reproduce.html_page import write_html
-from slotflow.reproduce.markdown_page import render_markdown
-from slotflow.reproduce.page import command, tally, verdict
-from slotflow.reproduce.records import collect, read_record, write_record
-from slotflow.reproduce.runner import made_by
+from slotflow.show.plots.style import save_figure
+from slotflow.studies.paper import RESULTS, Bench, Comparison, Settings
+from slotflow.studies.paper.html_page import write_html
+from slotflow.studies.paper.markdown_page import render_markdown
+from slotflow.studies.paper.page import command, tally, verdict
+from slotflow.studies.paper.records import collect, read_record, write_record
+from slotflow.studies.paper.runner import made_by
 
 ROOT = Path(__file__).resolve().parents[1]
 ODD = 'a <b> & "c" | d'

@@ -16,13 +16,13 @@ from statistics_helpers import assert_within
 from torch import Tensor
 
 from slotflow import Prior, Simulation, SlotFlow
-from slotflow.evaluate.sets import GRIDS, NOMINAL, SignalSet
-from slotflow.reproduce import RESULTS
-from slotflow.reproduce.latent import _isomap
-from slotflow.reproduce.regression import explained_by, linear, neighbours, standardised
-from slotflow.reproduce.slot_changes import changes, variants
-from slotflow.reproduce.slot_matching import assign, consistency, explained, match_matrix
-from slotflow.simulate import tones
+from slotflow.signal.simulation import tones
+from slotflow.studies.evaluate.sets import GRIDS, NOMINAL, SignalSet
+from slotflow.studies.paper import RESULTS
+from slotflow.studies.paper.latent import _isomap
+from slotflow.studies.paper.regression import explained_by, linear, neighbours, standardised
+from slotflow.studies.paper.slot_changes import changes, variants
+from slotflow.studies.paper.slot_matching import assign, consistency, explained, match_matrix
 
 # --- slots ---------------------------------------------------------------------------------------
 

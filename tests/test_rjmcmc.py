@@ -29,16 +29,16 @@ from slotflow.baselines.chains import (
 from slotflow.baselines.ensemble import Options
 from slotflow.baselines.moves import FisherSteps, StatePrior
 from slotflow.baselines.rjmcmc import near, rjmcmc
-from slotflow.baselines.sampled import Draws, SampledPosterior, Sampling
 from slotflow.baselines.tabulated import Tabulated
 from slotflow.cli import rjmcmc as command
-from slotflow.config import Grid
-from slotflow.exact.likelihood import Statistics
-from slotflow.exact.target import Array, Target, to_theta, to_z
-from slotflow.io import write_simulation
-from slotflow.plots import plot_posterior
-from slotflow.simulate import Simulation, simulate
-from slotflow.streams import Observation
+from slotflow.data.observation import Observation
+from slotflow.data.sampling import Grid
+from slotflow.posterior.sampled import Draws, SampledPosterior, Sampling
+from slotflow.show.plots import plot_posterior
+from slotflow.signal.likelihood import Statistics
+from slotflow.signal.simulation import Simulation, simulate
+from slotflow.signal.simulation_file import write_simulation
+from slotflow.signal.target import Array, Target, to_theta, to_z
 
 needs_eryn = pytest.mark.skipif(
     find_spec("eryn") is None, reason="Eryn is not installed (extra baselines)"

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from statistics_helpers import assert_mean, assert_same_law, assert_within
 
 from slotflow import Grid, Prior, simulate
-from slotflow.mixture import MixturePart, PriorMixture
-from slotflow.simulate import Simulation, coincident, tones
+from slotflow.signal.mixture import MixturePart, PriorMixture
+from slotflow.signal.simulation import Simulation, coincident, tones
 
 Array = NDArray[np.float64]
 LONG, SHORT = Grid(3000, 0.1), Grid(5120, 1 / 512)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from slotflow.slots.onehot import slot_contexts, slot_index
+from slotflow.network.paper.onehot import slot_contexts, slot_index
 
 COUNTS = [[3, 1, 2], [1], [0, 2, 0, 4], [5, 5], [0], []]
 

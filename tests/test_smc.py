@@ -28,13 +28,14 @@ from slotflow.baselines.smc import _finished, effective_draws, smc
 from slotflow.baselines.tabulated import Tabulated
 from slotflow.cli import classical as classical_command
 from slotflow.cli import smc as smc_command
-from slotflow.config import Grid
-from slotflow.exact.likelihood import Statistics
-from slotflow.exact.target import Array, Target, to_theta, to_z
-from slotflow.io import write_simulation
-from slotflow.plots import plot_posterior
-from slotflow.simulate import Simulation, simulate, spread_seed
-from slotflow.streams import Observation, Stream
+from slotflow.core.seeds import spread_seed
+from slotflow.data.observation import Observation, Stream
+from slotflow.data.sampling import Grid
+from slotflow.show.plots import plot_posterior
+from slotflow.signal.likelihood import Statistics
+from slotflow.signal.simulation import Simulation, simulate
+from slotflow.signal.simulation_file import write_simulation
+from slotflow.signal.target import Array, Target, to_theta, to_z
 
 GRIDS = Grid(3000, 0.1), Grid(5120, 1 / 512)
 SMALL = Options(particles=400, islands=8, sweeps=2)

@@ -13,8 +13,8 @@ from scipy import integrate
 from torch import Tensor
 
 from slotflow import Prior
-from slotflow.config import FlowConfig
-from slotflow.target import CircleTarget
+from slotflow.network.config import FlowConfig
+from slotflow.network.paper.target import CircleTarget
 
 PAPER = CircleTarget(phase_weight=2.0, frequency_weight=3.0, centre=2.75)
 TARGETS = [PAPER, CircleTarget(1.0, 1.0, 0.0), CircleTarget(0.3, 11.0, -4.0)]

@@ -18,14 +18,15 @@ from statistics_helpers import assert_within
 from torch import Tensor
 from training_helpers import metrics, same_tensors, tiny
 
-import slotflow.train as training
-from slotflow.batches import VALIDATION_SEED, batch_seed
-from slotflow.checkpoint import describe, load_model, load_training
-from slotflow.config import Config
-from slotflow.loss import SlotFlowLoss
-from slotflow.model import SlotFlow
-from slotflow.simulate import Simulation, simulate, spread_seed
-from slotflow.train import TrainingError, train
+import slotflow.train.loop as training
+from slotflow.core.seeds import spread_seed
+from slotflow.network.checkpoint import describe, load_model, load_training
+from slotflow.network.config import Config
+from slotflow.network.model import SlotFlow
+from slotflow.network.paper.loss import SlotFlowLoss
+from slotflow.signal.simulation import Simulation, simulate
+from slotflow.train.batches import VALIDATION_SEED, batch_seed
+from slotflow.train.loop import TrainingError, train
 
 # --- Losses that are not finite -----------------------------------------------------------------
 

@@ -25,13 +25,13 @@ from training_helpers import (
     write_config,
 )
 
-import slotflow.train as training
-from slotflow.batches import batch_seed
-from slotflow.checkpoint import CheckpointError, load_model, load_training
-from slotflow.config import Config
-from slotflow.mixture import MixturePart, PriorMixture
-from slotflow.simulate import Simulation
-from slotflow.train import train
+import slotflow.train.loop as training
+from slotflow.network.checkpoint import CheckpointError, load_model, load_training
+from slotflow.network.config import Config
+from slotflow.signal.mixture import MixturePart, PriorMixture
+from slotflow.signal.simulation import Simulation
+from slotflow.train.batches import batch_seed
+from slotflow.train.loop import train
 
 At = Callable[[int, Callable[[], object]], None]
 

@@ -14,11 +14,11 @@ import torch
 from torch import Tensor
 from training_helpers import metrics, rates, same_tensors, tiny
 
-import slotflow.train as training
-from slotflow.checkpoint import describe, load_model, load_training
-from slotflow.config import Config
-from slotflow.model import SlotFlow
-from slotflow.train import train
+import slotflow.train.loop as training
+from slotflow.network.checkpoint import describe, load_model, load_training
+from slotflow.network.config import Config
+from slotflow.network.model import SlotFlow
+from slotflow.train.loop import train
 
 # --- Schedules ----------------------------------------------------------------------------------
 

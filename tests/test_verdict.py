@@ -11,13 +11,13 @@ from scipy import stats
 from tone_helpers import LONG, SHORT, model
 
 from slotflow import Prior
-from slotflow.exact import whiteness
-from slotflow.exact.laplace import fit
-from slotflow.exact.likelihood import Statistics
 from slotflow.exact.search import across_orders
 from slotflow.exact.tempering import Tempering
-from slotflow.exact.verdict import Check, check_residual, judge, peak_probability
-from slotflow.simulate import simulate
+from slotflow.posterior import whiteness
+from slotflow.posterior.verdict import Check, check_residual, judge, peak_probability
+from slotflow.signal.fit import fit
+from slotflow.signal.likelihood import Statistics
+from slotflow.signal.simulation import simulate
 
 BAND = (2.5, 3.0)
 TRUTH = torch.tensor([[1.0, 0.4, 2.6], [0.8, 2.0, 2.85]], dtype=torch.float64)

@@ -13,8 +13,9 @@ from tone_helpers import LONG, SHORT, model
 from torch import Tensor
 
 from slotflow import Grid, Observation, Prior
-from slotflow.config import ZoomConfig
-from slotflow.encoders.window import (
+from slotflow.data.observation import GUARD_BINS
+from slotflow.network.config import ZoomConfig
+from slotflow.network.zoom.window import (
     CONDITIONS,
     ENOUGH,
     FLOOR,
@@ -23,9 +24,8 @@ from slotflow.encoders.window import (
     noise_level,
     spectrum,
 )
-from slotflow.exact.kernels import mid_time
-from slotflow.exact.likelihood import to_complex
-from slotflow.streams import GUARD_BINS
+from slotflow.signal.kernels import mid_time
+from slotflow.signal.likelihood import to_complex
 
 SIZES = ZoomConfig()
 GRIDS = [

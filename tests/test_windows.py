@@ -10,16 +10,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-import slotflow.windows as windows_module
+import slotflow.bands.windows as windows_module
 from slotflow import SlotFlow, report_sections
-from slotflow.band_posterior import BandPosterior
-from slotflow.core_draws import CoreDraws, Window, inside, without
-from slotflow.exact.verdict import Check, Verdict, judge
-from slotflow.posterior import Posterior
-from slotflow.priors import Prior
-from slotflow.streams import Observation
-from slotflow.windows import LAYOUTS, SHIFT, _at_gaps, infer_band, is_wide
-from slotflow.zoom import ZoomSlotFlow
+from slotflow.bands.core_draws import CoreDraws, Window, inside, without
+from slotflow.bands.posterior import BandPosterior
+from slotflow.bands.windows import LAYOUTS, SHIFT, _at_gaps, infer_band, is_wide
+from slotflow.data.observation import Observation
+from slotflow.network.zoom.model import ZoomSlotFlow
+from slotflow.posterior.posterior import Posterior
+from slotflow.posterior.verdict import Check, Verdict, judge
+from slotflow.signal.prior import Prior
 
 N, DT = 3000, 0.1
 T = N * DT

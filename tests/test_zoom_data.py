@@ -14,9 +14,9 @@ from tone_helpers import LONG, SHORT, phase_error
 from zoom_helpers import TWO, moments, observe, spread, white
 
 from slotflow import Grid, Observation, Prior, SlotFlow, Stream, simulate
-from slotflow.evaluate import crb_std
-from slotflow.simulate import tones
-from slotflow.zoom import ZoomSlotFlow
+from slotflow.network.zoom.model import ZoomSlotFlow
+from slotflow.signal.bounds import crb_std
+from slotflow.signal.simulation import tones
 
 
 @pytest.fixture(scope="module")

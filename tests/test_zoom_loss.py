@@ -15,16 +15,23 @@ from statistics_helpers import assert_within
 from torch import Tensor
 from training_helpers import metrics, same_training
 
-import slotflow.train as training
+import slotflow.train.loop as training
 from slotflow import Grid, Prior, Simulation, SlotFlow, simulate
-from slotflow.batches import batch_seed, draw_batch
-from slotflow.config import Config, FlowConfig, LossConfig, ModelConfig, TrainConfig, ZoomConfig
-from slotflow.matching import WORST, match_square
-from slotflow.mixture import MixturePart, PriorMixture
-from slotflow.slots.zoom import Slots
-from slotflow.train import build_objective, train
-from slotflow.zoom import ZoomSlotFlow
-from slotflow.zoom_loss import SOFT, TEACHER, ZoomLoss, _softened
+from slotflow.network.config import (
+    Config,
+    FlowConfig,
+    LossConfig,
+    ModelConfig,
+    TrainConfig,
+    ZoomConfig,
+)
+from slotflow.network.matching import WORST, match_square
+from slotflow.network.zoom.loss import SOFT, TEACHER, ZoomLoss, _softened
+from slotflow.network.zoom.model import ZoomSlotFlow
+from slotflow.network.zoom.slots import Slots
+from slotflow.signal.mixture import MixturePart, PriorMixture
+from slotflow.train.batches import batch_seed, draw_batch
+from slotflow.train.loop import build_objective, train
 
 LONG, SHORT = Grid(256, 0.25), Grid(64, 0.02)
 PRIOR = Prior(k_min=0, k_max=3, frequency=(0.8, 1.2), min_separation=0.04, sigma=(0.1, 0.5))

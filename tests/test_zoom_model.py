@@ -20,8 +20,9 @@ from tone_helpers import LONG, SHORT
 from zoom_helpers import TWO, assert_same_answer, moments, observe
 
 from slotflow import Grid, Observation, Posterior, Prior, SlotFlow, simulate
-from slotflow.exact import Statistics, fit
-from slotflow.zoom import ZoomSlotFlow
+from slotflow.network.zoom.model import ZoomSlotFlow
+from slotflow.signal.fit import fit
+from slotflow.signal.likelihood import Statistics
 
 NOMINAL = Prior(k_min=0, sigma=(0.1, 1.0))
 

@@ -15,14 +15,14 @@ from torch import Tensor
 from zuko.transforms import MonotonicRQSTransform
 
 from slotflow import Prior, SlotFlow, simulate
-from slotflow.config import FlowConfig
-from slotflow.flow import ConditionalFlow
-from slotflow.simulate import Simulation, tones
-from slotflow.slots.batch import MASS_DRAWS, SlotBatch
-from slotflow.slots.bound import BoundFlow, from_coordinates, log_volume, to_coordinates
-from slotflow.slots.proposals import heat_targets, propose, starts
-from slotflow.slots.zoom import Slots
-from slotflow.zoom import ZoomSlotFlow
+from slotflow.network.config import FlowConfig
+from slotflow.network.flow import ConditionalFlow
+from slotflow.network.zoom.batch import MASS_DRAWS, SlotBatch
+from slotflow.network.zoom.bound import BoundFlow, from_coordinates, log_volume, to_coordinates
+from slotflow.network.zoom.model import ZoomSlotFlow
+from slotflow.network.zoom.proposals import heat_targets, propose, starts
+from slotflow.network.zoom.slots import Slots
+from slotflow.signal.simulation import Simulation, tones
 
 BINS = 190
 BAND = torch.tensor([[20.0, 170.0]], dtype=torch.float64)

@@ -13,9 +13,9 @@ from tone_helpers import LONG, SHORT, phase_error
 from zoom_helpers import CROWD, FREE, assert_same_answer, observe, white
 
 from slotflow import Observation, SlotFlow, Stream
-from slotflow.exact.kernels import mid_time
-from slotflow.simulate import tones
-from slotflow.zoom import ZoomSlotFlow
+from slotflow.network.zoom.model import ZoomSlotFlow
+from slotflow.signal.kernels import mid_time
+from slotflow.signal.simulation import tones
 
 
 @pytest.fixture(scope="module")

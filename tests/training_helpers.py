@@ -13,8 +13,8 @@ from typing import Any
 import yaml
 from torch import Tensor
 
-from slotflow.checkpoint import load_training
-from slotflow.config import Config
+from slotflow.network.checkpoint import load_training
+from slotflow.network.config import Config
 
 __all__ = [
     "ENVIRONMENT",

@@ -12,7 +12,7 @@ from tone_helpers import phase_error
 from torch import Tensor
 
 from slotflow import Grid, Observation, Posterior, Prior, Stream
-from slotflow.simulate import tones
+from slotflow.signal.simulation import tones
 
 __all__ = ["CROWD", "FREE", "TWO", "assert_same_answer", "moments", "observe", "spread", "white"]
 

@@ -4,18 +4,19 @@ Names are imported when they are first used, so that what needs no network (`slo
 commands) does not wait for torch.
 """
 
-import sys
 from importlib import import_module
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from slotflow.core.later import answer_with
+
 if TYPE_CHECKING:
-    from slotflow.config import Config, Grid
-    from slotflow.model import SlotFlow
-    from slotflow.posterior import Posterior
-    from slotflow.priors import Prior
-    from slotflow.simulate import Simulation, simulate
-    from slotflow.streams import Observation, Stream
+    from slotflow.data.observation import Observation, Stream
+    from slotflow.data.sampling import Grid
+    from slotflow.network.config import Config
+    from slotflow.network.model import SlotFlow
+    from slotflow.posterior.posterior import Posterior
+    from slotflow.signal.prior import Prior
+    from slotflow.signal.simulation import Simulation, simulate
 
 __version__ = "0.1.0"
 
@@ -33,17 +34,29 @@ __all__ = [
 ]
 
 _MODULES = {
-    "Config": "config",
-    "Grid": "config",
-    "Observation": "streams",
-    "Posterior": "posterior",
-    "Prior": "priors",
-    "Simulation": "simulate",
-    "SlotFlow": "model",
-    "Stream": "streams",
-    "simulate": "simulate",
+    "Config": "network.config",
+    "Grid": "data.sampling",
+    "Observation": "data.observation",
+    "Posterior": "posterior.posterior",
+    "Prior": "signal.prior",
+    "Simulation": "signal.simulation",
+    "SlotFlow": "network.model",
+    "Stream": "data.observation",
+    "simulate": "signal.simulation",
 }
 """Where each name is defined."""
+
+answer_with(
+    {
+        "read_observation": "slotflow.data.read.files:read_observation",
+        "load_posterior": "slotflow.posterior.loaded:load",
+        "infer": "slotflow.infer:posteriors",
+        "infer_band": "slotflow.bands.windows:infer_band",
+        "refine": "slotflow.exact.refine:refine",
+        "plot": "slotflow.show.plots.family:plot",
+        "report": "slotflow.show.report.report:write_report",
+    }
+)
 
 
 def __getattr__(name: str) -> Any:
@@ -58,15 +71,3 @@ def __getattr__(name: str) -> Any:
 def __dir__() -> list[str]:
     """The public names, imported or not, for completion in an interpreter."""
     return sorted({*globals(), *__all__})
-
-
-class _Package(ModuleType):
-    """This package: the function `simulate` keeps its name when the module of the same name is imported."""
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        if name == "simulate" and isinstance(value, ModuleType):
-            value = value.simulate
-        super().__setattr__(name, value)
-
-
-sys.modules[__name__].__class__ = _Package

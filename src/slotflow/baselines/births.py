@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slotflow.baselines.tabulated import Tabulated
-from slotflow.exact.target import Array, to_theta, to_z
-from slotflow.priors import Prior
+from slotflow.signal.prior import Prior
+from slotflow.signal.target import Array, to_theta, to_z
 
 __all__ = ["Births", "BirthsOfTheta", "PeriodogramBirths"]
 

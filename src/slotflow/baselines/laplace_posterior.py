@@ -13,15 +13,15 @@ from typing import Any
 import numpy as np
 import torch
 
-from slotflow.baselines.classical import Classical, classical
-from slotflow.exact.evidence import gaussian_draws
-from slotflow.exact.likelihood import Statistics
-from slotflow.exact.target import Array
-from slotflow.exact.verdict import Verdict, check_residual, judge
-from slotflow.posterior import Posterior
-from slotflow.priors import Prior
-from slotflow.residual import residual
-from slotflow.streams import Observation
+from slotflow.data.observation import Observation
+from slotflow.exact.classical import Classical, classical
+from slotflow.posterior.posterior import Posterior
+from slotflow.posterior.residual import residual
+from slotflow.posterior.verdict import Verdict, check_residual, judge
+from slotflow.signal.evidence import gaussian_draws
+from slotflow.signal.likelihood import Statistics
+from slotflow.signal.prior import Prior
+from slotflow.signal.target import Array
 
 __all__ = ["LaplaceDraws", "LaplacePosterior", "classical_posterior"]
 

@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 
 from slotflow.baselines.births import Births
 from slotflow.baselines.tabulated import Tabulated
-from slotflow.exact.kernels import mid_time
-from slotflow.exact.target import Array, to_z
-from slotflow.priors import Prior
+from slotflow.signal.kernels import mid_time
+from slotflow.signal.prior import Prior
+from slotflow.signal.target import Array, to_z
 
 __all__ = ["Anew", "FisherSteps", "Jump", "Mask", "StatePrior"]
 
@@ -78,7 +78,7 @@ class StatePrior:
         """States of n walkers, z (n, L, 3) and places (n, L)."""
         import torch
 
-        from slotflow.simulate import spread_seed
+        from slotflow.core.seeds import spread_seed
 
         generator = torch.Generator().manual_seed(spread_seed(seed))
         k = self.prior.sample_k(n, generator)

@@ -41,8 +41,8 @@ from slotflow.baselines.moves import FisherSteps, StatePrior
 from slotflow.baselines.redraw import Redraw
 from slotflow.baselines.tabulated import Tabulated
 from slotflow.exact.importance import resample
-from slotflow.exact.target import Array
-from slotflow.priors import Prior
+from slotflow.signal.prior import Prior
+from slotflow.signal.target import Array
 
 __all__ = ["Options", "Tempered", "tempered"]
 

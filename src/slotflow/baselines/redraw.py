@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from slotflow.baselines.births import FLAT, PeriodogramBirths
 from slotflow.baselines.tabulated import Tabulated
-from slotflow.exact.target import Array
-from slotflow.priors import Prior
+from slotflow.signal.prior import Prior
+from slotflow.signal.target import Array
 
 __all__ = ["Redraw"]
 

@@ -32,13 +32,13 @@ from slotflow.baselines.chains import effective_draws, r_hat, warm_up
 from slotflow.baselines.ensemble import BLOCK, Ensemble, Options
 from slotflow.baselines.eryn_compat import load_eryn, seeded
 from slotflow.baselines.moves import Mask, StatePrior
-from slotflow.baselines.sampled import Draws, SampledPosterior, Sampling
 from slotflow.baselines.tabulated import Tabulated
-from slotflow.exact.likelihood import Statistics
-from slotflow.exact.target import Array, to_theta, to_z
-from slotflow.priors import Prior
-from slotflow.progress import progress as progress_bar
-from slotflow.streams import Observation
+from slotflow.core.progress import progress as progress_bar
+from slotflow.data.observation import Observation
+from slotflow.posterior.sampled import Draws, SampledPosterior, Sampling
+from slotflow.signal.likelihood import Statistics
+from slotflow.signal.prior import Prior
+from slotflow.signal.target import Array, to_theta, to_z
 
 __all__ = ["Options", "rjmcmc", "rough_noise"]
 

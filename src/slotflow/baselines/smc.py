@@ -27,16 +27,16 @@ from slotflow.baselines.chains import r_hat
 from slotflow.baselines.particles import Options, Tempered, tempered
 from slotflow.baselines.redraw import Redraw
 from slotflow.baselines.rjmcmc import rough_noise
-from slotflow.baselines.sampled import CONVERGED, Draws, SampledPosterior, Sampling
 from slotflow.baselines.tabulated import Tabulated
+from slotflow.core.progress import ProgressReporter
+from slotflow.core.progress import progress as progress_bar
+from slotflow.data.observation import Observation
 from slotflow.exact.importance import resample
-from slotflow.exact.likelihood import Statistics
-from slotflow.exact.target import Array, to_theta
-from slotflow.exact.verdict import Verdict
-from slotflow.priors import Prior
-from slotflow.progress import ProgressReporter
-from slotflow.progress import progress as progress_bar
-from slotflow.streams import Observation
+from slotflow.posterior.sampled import CONVERGED, Draws, SampledPosterior, Sampling
+from slotflow.posterior.verdict import Verdict
+from slotflow.signal.likelihood import Statistics
+from slotflow.signal.prior import Prior
+from slotflow.signal.target import Array, to_theta
 
 __all__ = ["Options", "SMCPosterior", "SMCSampling", "smc"]
 

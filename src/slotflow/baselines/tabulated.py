@@ -21,11 +21,11 @@ import torch
 from numpy.typing import NDArray
 from scipy.interpolate import CubicSpline
 
-from slotflow.exact.kernels import dirichlet, mid_time
-from slotflow.exact.likelihood import Statistics
-from slotflow.exact.nonuniform import interpolated_moment
-from slotflow.exact.target import Array, Target
-from slotflow.priors import Prior
+from slotflow.signal.kernels import dirichlet, mid_time
+from slotflow.signal.likelihood import Statistics
+from slotflow.signal.nonuniform import interpolated_moment
+from slotflow.signal.prior import Prior
+from slotflow.signal.target import Array, Target
 
 __all__ = ["Curve", "Tabulated"]
 

@@ -19,13 +19,13 @@ from rich.markup import escape
 from slotflow.cli import output
 from slotflow.cli.data import stream_record
 from slotflow.cli.derived import derived_bounds, trained_ratios
-from slotflow.config import Config, preset_names
-from slotflow.exact.verdict import unlikely_amplitude
-from slotflow.model import SlotFlow
-from slotflow.preprocess import FALSE_ALARM, Band, strongest_band
-from slotflow.priors import Prior
-from slotflow.streams import Observation
-from slotflow.zoom import FEWEST_BINS, ZoomSlotFlow
+from slotflow.data.observation import Observation
+from slotflow.data.preprocess import FALSE_ALARM, Band, strongest_band
+from slotflow.network.config import Config, preset_names
+from slotflow.network.model import SlotFlow
+from slotflow.network.zoom.model import FEWEST_BINS, ZoomSlotFlow
+from slotflow.posterior.verdict import unlikely_amplitude
+from slotflow.signal.prior import Prior
 
 __all__ = [
     "assumed_prior",

@@ -13,12 +13,12 @@ import numpy as np
 import typer
 
 from slotflow.cli.options import FILE
-from slotflow.formats import STANDARD_INPUT, TEXT, WAV
-from slotflow.formats import file_name as shown_name
-from slotflow.preprocess import EXTREME, detrend
-from slotflow.sampling import LONGEST_GAP
-from slotflow.signals import Signals, open_signals
-from slotflow.streams import Observation, Stream
+from slotflow.data.gaps import LONGEST_GAP
+from slotflow.data.observation import Observation, Stream
+from slotflow.data.preprocess import EXTREME, detrend
+from slotflow.data.read.formats import STANDARD_INPUT, TEXT, WAV
+from slotflow.data.read.formats import file_name as shown_name
+from slotflow.data.read.signals import Signals, open_signals
 
 __all__ = [
     "Column",

@@ -14,10 +14,10 @@ from rich.markup import escape
 from slotflow.cli import output
 from slotflow.cli.assumed import assumed_record, print_assumed
 from slotflow.cli.options import Device, Json, ModelName, Quiet, Seed, help_text
-from slotflow.model import SlotFlow
-from slotflow.plots import plot_posterior, save_figure
-from slotflow.posterior import PARAMETERS
-from slotflow.simulate import simulate
+from slotflow.network.model import SlotFlow
+from slotflow.posterior.posterior import PARAMETERS
+from slotflow.show.plots import plot_posterior, save_figure
+from slotflow.signal.simulation import simulate
 
 __all__ = ["HELP", "run"]
 

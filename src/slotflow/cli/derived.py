@@ -5,7 +5,7 @@ as high as its amplitude. The model's own bounds stay unless that peak contradic
 is too high for the upper bound, or too low for the lower one though it stands out of the noise, or though that is far
 below what the model's own units know. Tones that may come
 closer than two bins add up or cancel; then a factor of 3 counts as no contradiction, as in
-:func:`slotflow.exact.verdict.unlikely_amplitude`. Else the upper bound is 1.5 times the peak. The lower one is the
+:func:`slotflow.posterior.verdict.unlikely_amplitude`. Else the upper bound is 1.5 times the peak. The lower one is the
 weakest tone that stands out of the noise, 5 σ √(2/N) for N samples, but no smaller share of the upper one than the
 model was trained for. The series is detrended and weighted by a Hann window first, so that an offset, or a tone outside
 the band, leaks little into the peak; its noise is then larger by √(N Σ w²)/Σ w.
@@ -21,11 +21,11 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from slotflow.config import Config, preset_names
-from slotflow.model import SlotFlow
-from slotflow.preprocess import LARGEST, SMALLEST, detrend
-from slotflow.priors import Prior
-from slotflow.streams import Observation
+from slotflow.data.observation import Observation
+from slotflow.data.preprocess import LARGEST, SMALLEST, detrend
+from slotflow.network.config import Config, preset_names
+from slotflow.network.model import SlotFlow
+from slotflow.signal.prior import Prior
 
 __all__ = ["derived_bounds", "trained_ratios"]
 

@@ -14,11 +14,11 @@ import typer
 from rich.markup import escape
 
 from slotflow import __version__
-from slotflow.cards import embedded_card
 from slotflow.cli import output
 from slotflow.cli.options import Json, Quiet, Seed, help_text
-from slotflow.model import DEFAULT, SlotFlow, pretrained_names
-from slotflow.simulate import simulate
+from slotflow.network.cards import embedded_card
+from slotflow.network.model import DEFAULT, SlotFlow, pretrained_names
+from slotflow.signal.simulation import simulate
 
 __all__ = ["HELP", "run"]
 

@@ -15,12 +15,12 @@ from rich.table import Table
 
 from slotflow.cli import output
 from slotflow.cli.options import Device, Json, ModelName, Seed, help_text
-from slotflow.evaluate.exact_sets import DRAWS, Settings
-from slotflow.evaluate.exact_suite import GROUPS, run_exact_suite
-from slotflow.evaluate.report import Report
-from slotflow.evaluate.suite import PARTS, check_analyser, run_suite
-from slotflow.io import atomic_path
-from slotflow.model import DEFAULT, SlotFlow, pretrained_names
+from slotflow.core.files import atomic_path
+from slotflow.network.model import DEFAULT, SlotFlow, pretrained_names
+from slotflow.studies.evaluate.exact_sets import DRAWS, Settings
+from slotflow.studies.evaluate.exact_suite import GROUPS, run_exact_suite
+from slotflow.studies.evaluate.report import Report
+from slotflow.studies.evaluate.suite import PARTS, check_analyser, run_suite
 
 __all__ = ["HELP", "run"]
 

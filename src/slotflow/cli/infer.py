@@ -10,7 +10,6 @@ from typing import Annotated, Any
 
 import typer
 
-from slotflow.cards import content_hash
 from slotflow.cli import output
 from slotflow.cli.data import (
     Column,
@@ -28,6 +27,7 @@ from slotflow.cli.data import (
     shown_name,
 )
 from slotflow.cli.display import FEW, Display
+from slotflow.cli.ledger import Ledger, write_table
 from slotflow.cli.many import FAILURES, Job, answers, debug
 from slotflow.cli.options import (
     COMPUTATION,
@@ -54,12 +54,12 @@ from slotflow.cli.options import (
 )
 from slotflow.cli.results import Writer, result_record, stems
 from slotflow.cli.stated import stated_prior
-from slotflow.io import find_files
-from slotflow.ledger import Ledger, write_table
-from slotflow.model import SlotFlow
-from slotflow.processes import stop_signals
-from slotflow.progress import progress
-from slotflow.sampling import LONGEST_GAP
+from slotflow.core.progress import progress
+from slotflow.data.gaps import LONGEST_GAP
+from slotflow.data.read.files import find_files
+from slotflow.network.cards import content_hash
+from slotflow.network.model import SlotFlow
+from slotflow.train.processes import stop_signals
 
 __all__ = ["HELP", "run"]
 

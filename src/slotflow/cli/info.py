@@ -16,12 +16,12 @@ from rich.markup import escape
 from rich.table import Table
 
 from slotflow import __version__
-from slotflow.cards import Card, card_path, content_hash, embedded_card
-from slotflow.checkpoint import build_model, model_config, read_model
 from slotflow.cli import output
 from slotflow.cli.options import Json, Quiet, help_text
-from slotflow.config import Config, preset_names
-from slotflow.model import DEFAULT, SlotFlow, pretrained_names
+from slotflow.network.cards import Card, card_path, content_hash, embedded_card
+from slotflow.network.checkpoint import build_model, model_config, read_model
+from slotflow.network.config import Config, preset_names
+from slotflow.network.model import DEFAULT, SlotFlow, pretrained_names
 
 __all__ = ["HELP", "run"]
 

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from slotflow import __version__
+from slotflow.bands.windows import is_crowded, is_wide
 from slotflow.cli.assumed import (
     assumed_prior,
     assumed_record,
@@ -22,13 +23,12 @@ from slotflow.cli.assumed import (
     untrained,
 )
 from slotflow.cli.data import Reading, Source, shown_name
-from slotflow.inference import KPrior
-from slotflow.ledger import identity
-from slotflow.model import SlotFlow
-from slotflow.posterior import Posterior
-from slotflow.priors import Prior
-from slotflow.streams import Observation
-from slotflow.windows import is_crowded, is_wide
+from slotflow.cli.ledger import identity
+from slotflow.data.observation import Observation
+from slotflow.network.model import SlotFlow
+from slotflow.network.options import KPrior
+from slotflow.posterior.posterior import Posterior
+from slotflow.signal.prior import Prior
 
 __all__ = ["CHUNK", "FAILURES", "Answer", "Job", "answers", "debug"]
 

@@ -10,9 +10,9 @@ from typing import Annotated, Any
 import typer
 import yaml
 
-from slotflow.config import Config, preset_names
-from slotflow.devices import check_device
-from slotflow.report import check_name
+from slotflow.core.devices import check_device
+from slotflow.network.config import Config, preset_names
+from slotflow.show.report.report import check_name
 
 __all__ = [
     "COMPUTATION",

@@ -14,8 +14,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from slotflow.cli.terminal import complain, console
-from slotflow.posterior import PARAMETERS
-from slotflow.wording import (
+from slotflow.posterior.posterior import PARAMETERS
+from slotflow.show.wording import (
     evidence_words,
     fill_warnings,
     limit_words,
@@ -27,7 +27,7 @@ from slotflow.wording import (
 if TYPE_CHECKING:
     import pandas as pd
 
-    from slotflow.posterior import Posterior
+    from slotflow.posterior.posterior import Posterior
 
 __all__ = [
     "complain",

@@ -14,19 +14,19 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from slotflow.cards import content_hash
 from slotflow.cli import output
 from slotflow.cli.options import Device, Json, ModelName, Seed, help_text
-from slotflow.evaluate.sets import Analyser
-from slotflow.model import DEFAULT, SlotFlow
-from slotflow.pooled import PooledSlotFlow
-from slotflow.reproduce import RESULTS, Bench, ExactStep, Result, Settings, choose, reproduce
-from slotflow.reproduce.bench import METHODS, QUICK
-from slotflow.reproduce.page import verdict
-from slotflow.reproduce.pooled import PooledAnalyser
-from slotflow.reproduce.registry import NUMBERS, missing
-from slotflow.reproduce.runner import INDEX
-from slotflow.zoom import ZoomSlotFlow
+from slotflow.network.cards import content_hash
+from slotflow.network.model import DEFAULT, SlotFlow
+from slotflow.network.paper.model import PooledSlotFlow
+from slotflow.network.zoom.model import ZoomSlotFlow
+from slotflow.studies.evaluate.sets import Analyser
+from slotflow.studies.paper import RESULTS, Bench, ExactStep, Result, Settings, choose, reproduce
+from slotflow.studies.paper.bench import METHODS, QUICK
+from slotflow.studies.paper.page import verdict
+from slotflow.studies.paper.pooled import PooledAnalyser
+from slotflow.studies.paper.registry import NUMBERS, missing
+from slotflow.studies.paper.runner import INDEX
 
 __all__ = ["HELP", "run"]
 

@@ -10,17 +10,17 @@ from slotflow.cli import output
 from slotflow.cli.assumed import unlikely
 from slotflow.cli.data import shown_name
 from slotflow.cli.many import Answer
-from slotflow.formats import STANDARD_INPUT
-from slotflow.io import atomic_path
-from slotflow.plots import plot_posterior, save_figure
-from slotflow.report import write_report
-from slotflow.wording import data_notes, data_warnings
+from slotflow.core.files import atomic_path
+from slotflow.data.read.formats import STANDARD_INPUT
+from slotflow.show.plots import plot_posterior, save_figure
+from slotflow.show.report.report import write_report
+from slotflow.show.wording import data_notes, data_warnings
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from slotflow.posterior import Posterior
-    from slotflow.priors import Prior
+    from slotflow.posterior.posterior import Posterior
+    from slotflow.signal.prior import Prior
 
 __all__ = ["Writer", "check_folder", "remove_leftovers", "result_record", "stems"]
 

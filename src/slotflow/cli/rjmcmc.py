@@ -46,7 +46,7 @@ from slotflow.cli.options import (
 )
 from slotflow.cli.single import ask, give
 from slotflow.cli.stated import stated_prior
-from slotflow.sampling import LONGEST_GAP
+from slotflow.data.gaps import LONGEST_GAP
 
 __all__ = ["HELP", "run"]
 

@@ -29,9 +29,9 @@ from slotflow.cli.options import (
     load_config,
 )
 from slotflow.cli.stated import level_or_bounds
-from slotflow.io import write_simulation
-from slotflow.model import DEFAULT
-from slotflow.simulate import simulate
+from slotflow.network.model import DEFAULT
+from slotflow.signal.simulation import simulate
+from slotflow.signal.simulation_file import write_simulation
 
 __all__ = ["HELP", "run"]
 

@@ -8,18 +8,18 @@ from typing import Any
 
 from rich.markup import escape
 
-from slotflow.cardinality import under_k_prior
 from slotflow.cli import output
 from slotflow.cli.assumed import assumed_prior, assumed_record, print_assumed, proposed_band
 from slotflow.cli.data import Reading, shown_name
 from slotflow.cli.results import check_folder
-from slotflow.io import atomic_path
-from slotflow.model import SlotFlow
-from slotflow.posterior import Posterior
-from slotflow.priors import Prior
-from slotflow.report import write_report
-from slotflow.streams import Observation
-from slotflow.wording import data_notes, data_warnings
+from slotflow.core.files import atomic_path
+from slotflow.data.observation import Observation
+from slotflow.network.cardinality import under_k_prior
+from slotflow.network.model import SlotFlow
+from slotflow.posterior.posterior import Posterior
+from slotflow.show.report.report import write_report
+from slotflow.show.wording import data_notes, data_warnings
+from slotflow.signal.prior import Prior
 
 __all__ = ["Question", "ask", "give"]
 

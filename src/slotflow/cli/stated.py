@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from slotflow.cli.options import bounds
-from slotflow.prior_file import read_prior
+from slotflow.signal.prior_file import read_prior
 
 __all__ = ["Stated", "level_or_bounds", "prior_over_k", "stated_prior"]
 

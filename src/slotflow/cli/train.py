@@ -8,7 +8,6 @@ from typing import Annotated
 
 import typer
 
-from slotflow.checkpoint import describe
 from slotflow.cli import output
 from slotflow.cli.options import (
     ConfigFile,
@@ -19,7 +18,8 @@ from slotflow.cli.options import (
     help_text,
     load_config,
 )
-from slotflow.plots import plot_training, save_figure
+from slotflow.network.checkpoint import describe
+from slotflow.show.plots import plot_training, save_figure
 
 __all__ = ["HELP", "run"]
 
@@ -52,7 +52,7 @@ def run(
     as_json: Json = False,
 ) -> None:
     """Trains a model."""
-    from slotflow.train import TrainingError, train  # slow to import, and needed here only
+    from slotflow.train.loop import TrainingError, train  # slow to import, and needed here only
 
     if resume and not (out / "checkpoint.safetensors").is_file():
         raise ValueError(f"{out} holds no checkpoint to resume; check the path or start a new run.")

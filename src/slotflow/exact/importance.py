@@ -28,9 +28,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from slotflow.exact.gaussian import Gaussian, Mixture, Proposal, Warped
-from slotflow.exact.numeric import log_sum_exp
-from slotflow.exact.target import Array, Target, to_theta
+from slotflow.core.numeric import log_sum_exp
+from slotflow.exact.proposals.gaussian import Gaussian, Mixture, Proposal, Warped
+from slotflow.signal.target import Array, Target, to_theta
 
 __all__ = [
     "Gaussian",

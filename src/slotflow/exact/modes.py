@@ -21,10 +21,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from slotflow.exact.laplace import fit, linear_amplitudes
-from slotflow.exact.likelihood import Statistics
-from slotflow.exact.target import Array, residuals, to_z
-from slotflow.priors import Prior
+from slotflow.signal.fit import fit, linear_amplitudes
+from slotflow.signal.likelihood import Statistics
+from slotflow.signal.prior import Prior
+from slotflow.signal.target import Array, residuals, to_z
 
 __all__ = ["Mode", "Modes", "peaks"]
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from slotflow.exact.importance import Importance
-from slotflow.exact.target import Array
+from slotflow.signal.target import Array
 
 __all__ = ["NEGLIGIBLE", "Orders"]
 

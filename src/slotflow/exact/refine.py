@@ -18,16 +18,16 @@ from dataclasses import replace
 import numpy as np
 import torch
 
-from slotflow.exact.likelihood import Statistics
+from slotflow.data.observation import Observation
 from slotflow.exact.orders import NEGLIGIBLE, Orders
 from slotflow.exact.refined import JointDraws, RefinedPosterior, WeightedDraws
 from slotflow.exact.search import across_orders
-from slotflow.exact.target import FLOOR, Array
 from slotflow.exact.tempering import Tempering
-from slotflow.exact.verdict import Verdict, check_residual, judge, unlikely_amplitude
-from slotflow.posterior import CentredSlots, Posterior
-from slotflow.priors import Prior
-from slotflow.streams import Observation
+from slotflow.posterior.posterior import CentredSlots, Posterior
+from slotflow.posterior.verdict import Verdict, check_residual, judge, unlikely_amplitude
+from slotflow.signal.likelihood import Statistics
+from slotflow.signal.prior import Prior
+from slotflow.signal.target import FLOOR, Array
 
 __all__ = ["JointDraws", "RefinedPosterior", "WeightedDraws", "check_budget", "refine", "unvisited"]
 

@@ -15,12 +15,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from slotflow.exact.likelihood import Statistics
 from slotflow.exact.orders import Orders
-from slotflow.exact.target import Array, Target, residuals, to_theta, to_z
-from slotflow.exact.verdict import Verdict
-from slotflow.posterior import Posterior, Slots
-from slotflow.priors import Prior
+from slotflow.posterior.posterior import Posterior, Slots
+from slotflow.posterior.verdict import Verdict
+from slotflow.signal.likelihood import Statistics
+from slotflow.signal.prior import Prior
+from slotflow.signal.target import Array, Target, residuals, to_theta, to_z
 
 __all__ = ["JointDraws", "RefinedPosterior", "WeightedDraws"]
 

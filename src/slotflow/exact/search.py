@@ -30,20 +30,20 @@ from dataclasses import replace
 
 import numpy as np
 
-from slotflow.exact.assembly import WEAK, Proposer, laplace_evidence, without_weakest
-from slotflow.exact.births import Births
-from slotflow.exact.division import Division
-from slotflow.exact.growth import Growth
+from slotflow.core.numeric import log_sum_exp
 from slotflow.exact.importance import Importance, importance_sample
-from slotflow.exact.likelihood import Statistics
 from slotflow.exact.modes import Mode, Modes
-from slotflow.exact.numeric import log_sum_exp
 from slotflow.exact.orders import NEGLIGIBLE, Orders
-from slotflow.exact.splits import RESOLVED
-from slotflow.exact.surface import Surface, room_for_cells
-from slotflow.exact.target import Array, Target, to_theta, to_z
+from slotflow.exact.proposals.assembly import WEAK, Proposer, laplace_evidence, without_weakest
+from slotflow.exact.proposals.births import Births
+from slotflow.exact.proposals.division import Division
+from slotflow.exact.proposals.growth import Growth
+from slotflow.exact.proposals.splits import RESOLVED
+from slotflow.exact.proposals.surface import Surface, room_for_cells
 from slotflow.exact.tempering import Tempering, tempered
-from slotflow.priors import Prior
+from slotflow.signal.likelihood import Statistics
+from slotflow.signal.prior import Prior
+from slotflow.signal.target import Array, Target, to_theta, to_z
 
 __all__ = ["across_orders"]
 

@@ -27,10 +27,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from slotflow.exact.births import BirthTable
+from slotflow.core.numeric import log_sum_exp
 from slotflow.exact.importance import Importance, Proposal, inside_support, resample
-from slotflow.exact.numeric import log_sum_exp
-from slotflow.exact.target import Array, Target, to_theta
+from slotflow.exact.proposals.births import BirthTable
+from slotflow.signal.target import Array, Target, to_theta
 
 __all__ = ["Tempering", "tempered"]
 

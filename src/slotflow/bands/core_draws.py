@@ -1,0 +1,221 @@
+r"""Draws of a wide band: those of the windows' cores, put together.
+
+With p_w(j), the distribution of the number of tones in the core of window w, that of the total K = Σ_w K_w is
+
+.. math:: p(K \mid x) = (p_1 * p_2 * \dots * p_W)(K), \qquad
+    p_w(j) = \sum_k p_w(k \mid x)\, P(j \text{ of } k \text{ tones in the core} \mid x, k) .
+
+Draws of a given K choose (K_1, …, K_W) by the same convolution, backwards: K_W ∝ p_W(K_W) (p_1 * … * p_{W−1})(K − K_W),
+and so on; then each core's tones are drawn, and coupled to those of the others (`coupling.py`).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slotflow.bands.coupling import Coupling, couple
+from slotflow.data.observation import Observation, Stream
+from slotflow.posterior.posterior import CentredSlots, Posterior
+from slotflow.signal.likelihood import Statistics
+from slotflow.signal.prior import Prior
+
+__all__ = ["STRIP", "CoreDraws", "Window", "best_tones", "inside", "without"]
+
+STRIP = 3.0
+"""Outermost bins of a guard, in which no tone is left to fit."""
+DRAWS = 2000
+"""Draws of each number of tones behind the distribution of a core's count."""
+COUPLED = 0.2
+"""Odds of the windows' counts against the most probable ones from which on their draws are coupled: each set of counts
+takes a joint fit of all tones."""
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Window:
+    """One window of a wide band."""
+
+    core: tuple[float, float]
+    """Frequencies in Hz that belong to it."""
+    posterior: Posterior
+    """The posterior of core and guard, the tones farther away subtracted."""
+    fit: Array
+    """(A, φ, f) of its best fit, guard included, (k, 3)."""
+    guard: float
+    """How far on either side of the core it reaches, in Hz."""
+
+    def reach(self, duration: float) -> float:
+        """How far from its core tones are free parameters, in Hz, for a long stream of so many seconds."""
+        return self.guard - STRIP / duration
+
+
+class CoreDraws:
+    """The windows' draws together, as the densities behind a Posterior.
+
+    Args:
+        windows: The windows, in the order of their frequencies.
+        k_max: Largest total number of tones.
+        prior: That of the band.
+        statistics: Of all streams, if the draws of different windows are to be coupled (`coupling.py`).
+    """
+
+    def __init__(
+        self,
+        windows: tuple[Window, ...],
+        k_max: int,
+        prior: Prior,
+        statistics: Statistics | None = None,
+    ) -> None:
+        self.windows, self.k_max, self.prior, self.statistics = windows, k_max, prior, statistics
+        self.couplings: dict[tuple[int, ...], Coupling | None] = {}
+        self.counts: list[Array] = []
+        """p_w(j), the distribution of each core's count."""
+        self.draws: list[dict[int, tuple[Array, Array]]] = []
+        """For each core and count j, draws (n, j, 3) and their weights (n,)."""
+        self.partial: list[Array] = [np.ones(1)]
+        """Convolutions of the first 0, 1, … windows' counts."""
+        for i, window in enumerate(windows):
+            found = _core_draws(window, seed=i)
+            largest = max(found)
+            probs = np.array([found[j][1].sum() if j in found else 0.0 for j in range(largest + 1)])
+            self.draws.append(found)
+            self.counts.append(probs / probs.sum())
+            self.partial.append(np.convolve(self.partial[-1], self.counts[-1]))
+
+    @property
+    def k_probs(self) -> Array:
+        """p(K | x), (k_max + 1,)."""
+        total = self.partial[-1][: self.k_max + 1]
+        padded = np.pad(total, (0, self.k_max + 1 - len(total)))
+        return np.asarray(padded / padded.sum())
+
+    def sample(self, n: int, k: int, seed: int) -> Array:
+        """Draws of k tones in all, sorted by frequency, (n, k, 3)."""
+        if k >= len(self.partial[-1]) or self.partial[-1][k] <= 0:
+            raise ValueError(
+                f"expected a number of tones that the windows found possible, received {k}; k_probs says which are."
+            )
+        rng = np.random.default_rng(seed)
+        theta = np.empty((n, k, 3))
+        counts = np.zeros((n, len(self.windows)), dtype=np.int64)
+        left = np.full(n, k)  # tones that the windows not yet looked at share
+        for i in reversed(range(len(self.windows))):
+            before, own = self.partial[i], self.counts[i]
+            for total in np.unique(left):
+                rows = np.flatnonzero(left == total)
+                j = np.arange(max(0, total + 1 - len(before)), min(total, len(own) - 1) + 1)
+                p = own[j] * before[total - j]
+                chosen = rng.choice(j, size=rows.size, p=p / p.sum())
+                for count in np.unique(chosen):
+                    mine = rows[chosen == count]
+                    draws, weights = self.draws[i][int(count)]
+                    which = rng.choice(len(draws), size=mine.size, p=weights / weights.sum())
+                    theta[mine, total - count : total] = draws[which]
+                    left[mine] = total - count
+                    counts[mine, i] = count
+        for chosen in np.unique(counts, axis=0) if n and k else ():
+            if coupling := self.coupling(tuple(chosen.tolist())):
+                rows = np.flatnonzero((counts == chosen).all(1))
+                theta[rows] = coupling.apply(theta[rows], self.prior)
+        return theta
+
+    def coupling(self, counts: tuple[int, ...]) -> Coupling | None:
+        """The map to joint draws for given numbers of tones in the cores; None where there is none.
+
+        Numbers that are hardly probable are not worth a joint fit: their draws stay independent.
+        """
+        if self.statistics is None:
+            return None
+        if counts not in self.couplings:
+            found = None
+            fits = [_core_fit(w, j) for w, j in zip(self.windows, counts, strict=True)]
+            odds = [p[j] / p.max() for p, j in zip(self.counts, counts, strict=True)]
+            known = [fit for fit in fits if fit is not None]
+            if math.prod(odds) > COUPLED and len(known) == len(fits):
+                theta, owner = np.concatenate(known), np.repeat(np.arange(len(counts)), counts)
+                cores = np.array([w.core for w in self.windows])
+                reach = self.windows[0].reach(self.statistics.grids[0].duration)
+                found = couple(self.statistics, theta, cores, owner, reach)
+            self.couplings[counts] = found
+        return self.couplings[counts]
+
+    def log_prob(self, theta: Array) -> Array:
+        """Not defined: each window has a density of its own."""
+        raise NotImplementedError(
+            "a band of several windows has no joint density; ask the windows' posteriors for theirs."
+        )
+
+    def constrained_fraction(self, k: int) -> float:
+        """The largest share among the windows."""
+        return max(w.posterior.constrained_fraction() for w in self.windows)
+
+
+def best_tones(post: Posterior) -> Array:
+    """(A, φ, f) of the most probable number of tones, (k, 3)."""
+    k = post.k_map
+    orders = getattr(post, "orders", None)
+    if orders is not None and k in orders.fits:
+        return np.asarray(orders.fits[k]).reshape(-1, 3)
+    if isinstance(post.slots, CentredSlots):
+        return post.slots.centres(k).reshape(-1, 3)
+    draws = post.sample(200, k)
+    middle: Array = np.median(draws, axis=0).reshape(k, 3)
+    middle[:, 1] = np.angle(np.exp(1j * draws[..., 1]).mean(0))
+    return middle
+
+
+def inside(theta: Array, core: tuple[float, float]) -> Array:
+    """The tones of (k, 3) in a core, sorted by frequency; a lower edge belongs to it."""
+    kept = theta[(theta[:, 2] >= core[0]) & (theta[:, 2] < core[1])]
+    return kept[np.argsort(kept[:, 2])]
+
+
+def without(obs: Observation, theta: Array) -> Observation:
+    """The observation less the tones (k, 3)."""
+    if not len(theta):
+        return obs
+
+    def rest(stream: Stream) -> Stream:
+        t, total = stream.times, np.zeros(stream.n)
+        for amplitude, phase, frequency in theta:
+            total += amplitude * np.cos(2 * np.pi * np.mod(frequency * t, 1.0) + phase)
+        return dataclasses.replace(stream, values=stream.values - total)
+
+    removed = obs.removed + len(theta)
+    return Observation(*(rest(stream) for stream in obs.streams), removed=removed)
+
+
+def _core_fit(window: Window, count: int) -> Array | None:
+    """(A, φ, f) of the most probable fit with so many tones in the core, (count, 3), or None."""
+    orders = getattr(window.posterior, "orders", None)
+    fits = {} if orders is None else orders.fits
+    for k in np.argsort(-window.posterior.k_probs):
+        found = inside(np.asarray(fits.get(int(k), np.zeros((0, 3)))).reshape(-1, 3), window.core)
+        if int(k) in fits and len(found) == count:
+            return found
+    return None
+
+
+def _core_draws(window: Window, seed: int) -> dict[int, tuple[Array, Array]]:
+    """For each count j of a core, draws (n, j, 3) of its tones and their probabilities (n,)."""
+    post, (low, high) = window.posterior, window.core
+    groups: dict[int, list[tuple[Array, Array]]] = {}
+    for k in np.flatnonzero(post.k_probs > 1e-9):
+        n = DRAWS if post.k_probs[k] > 1e-3 else DRAWS // 10
+        theta = post.sample(n, int(k), seed=seed)
+        theta = np.take_along_axis(theta, np.argsort(theta[..., 2], axis=1)[..., None], 1)
+        mine = (theta[..., 2] >= low) & (theta[..., 2] < high)
+        for j in np.unique(count := mine.sum(1)):
+            rows = np.flatnonzero(count == j)
+            kept = theta[rows][mine[rows]].reshape(rows.size, int(j), 3)
+            groups.setdefault(int(j), []).append((kept, np.full(rows.size, post.k_probs[k] / n)))
+    return {
+        j: (np.concatenate([t for t, _ in parts]), np.concatenate([w for _, w in parts]))
+        for j, parts in sorted(groups.items())
+    }

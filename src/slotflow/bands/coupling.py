@@ -1,0 +1,121 @@
+r"""Windows of a wide band, coupled: one fit of all tones, and draws that know of the neighbours' errors.
+
+The exact step of a window holds the tones beyond its guard at their best fit. Its draws are therefore those of a
+conditional distribution: too narrow, and without correlation to other windows, by as much as the tones overlap. On
+the long stream that is next to nothing. On a short stream, in which tones of different windows are not resolved, it is
+not.
+
+**Joint fit.** Gauss–Newton on all streams carries the tones of all windows to their joint maximum z*, z = (f, Re c,
+Im c) of each tone (`exact/laplace.py`). With the others held there, z* is each window's own maximum too.
+
+**Map.** Around z* the joint posterior has the covariance Σ = (JᵀJ)⁻¹ (times σ², which drops out), and window w alone
+that of its own tones, D_w, a block of the inverse of JᵀJ restricted to the tones that are free in w, its guard's
+included. With the Cholesky factor D = L Lᵀ of all blocks the map
+
+.. math:: z \mapsto z^* + T (z - z^*), \qquad T = L\, (L^{-1} Σ L^{-T})^{1/2}\, L^{-1}, \qquad T D T^T = Σ
+
+takes independent draws of the windows to joint ones. It is the identity where Σ = D, and keeps the shape of each
+window's distribution otherwise; between windows the dependence is that of a Gaussian. A draw that it would take out of
+the prior's support stays as it is.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from slotflow.signal.fit import fit as laplace_fit
+from slotflow.signal.likelihood import Statistics
+from slotflow.signal.prior import Prior
+from slotflow.signal.systems import inverse_one
+from slotflow.signal.target import to_theta, to_z
+
+__all__ = ["Coupling", "couple", "joint_fit"]
+
+Array = NDArray[np.float64]
+
+
+def joint_fit(statistics: Statistics, theta: Array) -> Array | None:
+    """The joint maximum of the likelihood near theta, both (K, 3) and sorted by frequency; None if it is not reached.
+
+    Args:
+        statistics: Of one observation, all streams.
+        theta: (A, φ, f) to start from.
+    """
+    if not len(theta):
+        return theta
+    found = laplace_fit(statistics, torch.from_numpy(theta[None].copy()), curvature=False)
+    if not bool(found.converged):
+        return None
+    best: Array = found.theta[0].numpy()
+    return best[np.argsort(best[:, 2])]
+
+
+@dataclass(frozen=True, eq=False)
+class Coupling:
+    """The map from independent draws of the windows to joint ones, for given numbers of tones in the windows."""
+
+    centre: Array
+    """z*, (K, 3)."""
+    matrix: Array
+    """T, (3K, 3K)."""
+    growth: float
+    """Largest ratio of a parameter's standard deviation to that in its window."""
+    reference: float
+    """Instant that the phase of c refers to, in seconds."""
+
+    def apply(self, theta: Array, prior: Prior) -> Array:
+        """Joint draws of (A, φ, f), (n, K, 3), from independent ones of the same shape, sorted by frequency."""
+        n, k = theta.shape[:2]
+        step = (to_z(theta, self.reference) - self.centre).reshape(n, 3 * k)
+        moved = to_theta(self.centre + (step @ self.matrix.T).reshape(n, k, 3), self.reference)
+        sorted_ = (np.diff(moved[..., 2], axis=1) > 0).all(1)
+        allowed = np.isfinite(prior.log_prob_theta(torch.from_numpy(moved)).numpy())
+        return np.where((sorted_ & allowed)[:, None, None], moved, theta)
+
+
+def couple(
+    statistics: Statistics, theta: Array, cores: Array, owner: NDArray[np.int64], reach: float
+) -> Coupling | None:
+    """The coupling of the windows.
+
+    Args:
+        statistics: Of one observation, all streams.
+        theta: (A, φ, f) of the windows' own fits, (K, 3), sorted by frequency.
+        cores: Lower and upper edge of each window's core in Hz, (W, 2).
+        owner: The window of each tone, (K,).
+        reach: How far from its core, in Hz, tones are free parameters of a window.
+
+    Returns:
+        The map; None where there is no joint maximum near the fits, or the Fisher matrix is singular.
+    """
+    best = joint_fit(statistics, theta)
+    if best is None:
+        return None
+    reference = statistics.reference
+    z = to_z(best, reference)
+    f, c = torch.from_numpy(z[None, :, 0]), torch.from_numpy(z[None, :, 1] + 1j * z[None, :, 2])
+    fisher = statistics.normal_equations(f, c)[2][0].numpy()  # JᵀJ, (3K, 3K)
+    together = inverse_one(fisher)
+    factor = np.zeros_like(fisher)  # L, block by block
+    for w in np.unique(owner):
+        low, high = cores[w, 0] - reach, cores[w, 1] + reach
+        free = np.flatnonzero((owner == w) | ((best[:, 2] >= low) & (best[:, 2] <= high)))
+        rows = (3 * free[:, None] + np.arange(3)).ravel()
+        mine = np.repeat(owner[free] == w, 3)
+        block = inverse_one(fisher[np.ix_(rows, rows)])
+        if together is None or block is None:
+            return None
+        own = rows[mine]
+        factor[np.ix_(own, own)] = np.linalg.cholesky(block[np.ix_(mine, mine)])
+    assert together is not None
+    growth = math.sqrt(float((np.diag(together) / (factor**2).sum(1)).max()))
+    whitened = np.linalg.solve(factor, np.linalg.solve(factor, together).T)
+    values, vectors = np.linalg.eigh(0.5 * (whitened + whitened.T))
+    root = (vectors * np.sqrt(values.clip(0.0))) @ vectors.T
+    matrix = factor @ root @ np.linalg.inv(factor)
+    return Coupling(z, matrix, growth, reference)

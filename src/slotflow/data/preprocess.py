@@ -1,0 +1,303 @@
+r"""Looking at a series before it is analysed: offset, trend, gaps, and the band in which something is.
+
+**Offset and trend.** Least squares with weights w_n = sin²(π (n + 1)/(N + 1)), a Hann window: with u_n = n − (N − 1)/2,
+
+.. math:: a = \frac{Σ w_n x_n}{Σ w_n}, \qquad b = \frac{Σ w_n u_n x_n}{Σ w_n u_n^2},
+
+which do not disturb each other, the weights being even and u odd. In an unweighted fit a tone of a few cycles passes
+for a trend; here its part falls as the window's leakage. White noise of standard deviation σ gives b the error
+σ (Σ w² u²)^½ / Σ w u², likewise a.
+
+**Noise level.** Power of white noise is exponential in each bin of a Hann periodogram: its median is σ² ln 2, which
+tones, sitting in few bins, hardly move.
+
+**Strongest band.** Of all stretches of 150 bins, the one with the most power above the level that noise alone exceeds
+in one series out of a thousand.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slotflow.data.gaps import fill_gaps
+from slotflow.data.observation import Observation, Stream
+
+__all__ = [
+    "Band",
+    "Description",
+    "check_scale",
+    "describe",
+    "detrend",
+    "fill_gaps",
+    "strongest_band",
+]
+
+SIGNIFICANT = 5.0
+"""Standard errors from which on an offset or a trend is called one."""
+QUIET = 1e-3
+"""Noise below this share of the largest sample counts as this much: no offset is significant for want of noise."""
+LOWEST_BIN = 3
+"""Lowest bin of a proposed band: below it lies what is left of offset and trend."""
+FEWEST_BINS = 10
+"""Narrowest band that the default model analyses (`zoom.FEWEST_BINS`)."""
+LEAKAGE = 1e-6
+"""Share of a peak's power below which other bins are its leakage."""
+FALSE_ALARM = 1e-3
+"""Chance that noise alone passes for a peak somewhere."""
+
+LARGEST, SMALLEST = 1e10, 1e-12
+"""Largest and smallest size of data in units of the largest amplitude that the prior allows."""
+EXTREME = 1e140
+"""Numbers beyond it, or below its inverse, have no square."""
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Description:
+    """What a series looks like."""
+
+    n: int
+    """Samples."""
+    dt: float
+    """Step in seconds."""
+    span: float
+    """Length n·dt in seconds."""
+    t0: float
+    """Time of the first sample in seconds, counted from t_ref."""
+    t_ref: float
+    """What t = 0 is on the clock of the file, in seconds."""
+    unit: str
+    """Unit of the values; empty if unknown."""
+    rms: float
+    """Root mean square about the mean."""
+    noise: float
+    """Noise level from the median of the spectrum."""
+    offset: float
+    """Value in the middle of the series without its tones."""
+    offset_sigmas: float
+    """The same in standard errors of white noise."""
+    trend: float
+    """Slope per second."""
+    trend_sigmas: float
+    """The same in standard errors of white noise."""
+    filled: tuple[tuple[int, int], ...]
+    """First and last index of each run of samples that were missing and filled."""
+    notes: tuple[str, ...]
+    """What the reader assumed and did."""
+
+    @property
+    def rate(self) -> float:
+        """Samples per second."""
+        return 1 / self.dt
+
+    @property
+    def filled_count(self) -> int:
+        """Number of samples that were filled."""
+        return sum(last - first + 1 for first, last in self.filled)
+
+    @property
+    def warnings(self) -> list[str]:
+        """What to see to, or to say beside a result."""
+        found = []
+        if self.filled:
+            found.append(
+                f"{self.filled_count} of {self.n:,} samples were missing and filled "
+                f"({len(self.filled)} gap(s)); the likelihood takes them for data"
+            )
+        if abs(self.trend_sigmas) > SIGNIFICANT:
+            found.append(
+                f"a linear trend of {self.trend:.4g} per second ({abs(self.trend_sigmas):.1f} standard errors); "
+                "remove it with detrend (on the command line --detrend 1)"
+            )
+        elif abs(self.offset_sigmas) > SIGNIFICANT:
+            found.append(
+                f"an offset of {self.offset:.4g} ({abs(self.offset_sigmas):.1f} standard errors); "
+                "remove it with detrend (on the command line --detrend 0)"
+            )
+        return found
+
+    def __str__(self) -> str:
+        unit = f" {self.unit}" if self.unit else ""
+        lines = [
+            f"{self.n:,} samples × {self.dt:.6g} s = {self.span:.6g} s, {self.rate:.6g} samples per second",
+            f"rms {self.rms:.4g}{unit}, noise about {self.noise:.4g}{unit}, offset {self.offset:.4g}{unit}, "
+            f"trend {self.trend:.4g}{unit} per second",
+        ]
+        return "\n".join([*lines, *self.notes, *self.warnings])
+
+
+class Band(NamedTuple):
+    """A band that is worth analysing."""
+
+    low: float
+    """Lower edge in Hz."""
+    high: float
+    """Upper edge in Hz."""
+    peak: float
+    """Frequency of the highest peak in it, in Hz, to about one bin."""
+    snr: float
+    """Power of that peak over the noise's."""
+    significant: bool
+    """Whether noise alone would rarely show such a peak."""
+
+    @property
+    def name(self) -> str:
+        """LOW:HIGH, as --band takes it."""
+        return f"{self.low!r}:{self.high!r}"
+
+    @property
+    def edges(self) -> tuple[float, float]:
+        """Both edges in Hz, as `Prior.frequency` takes them."""
+        return self.low, self.high
+
+
+def describe(stream: Stream) -> Description:
+    """Describes a series: size, offset, trend and noise, and what was filled."""
+    scale, x = _scaled(stream)
+    (offset, trend), (offset_error, trend_error) = _fit(x)
+    centred = x - x.mean()
+    residual = x - offset - trend * _times(x.size)
+    power = _power(residual)[1:]
+    noise = math.sqrt(float(np.median(power)) / math.log(2)) if power.size else 0.0
+    floor = max(noise, QUIET)
+    return Description(
+        n=stream.n,
+        dt=stream.dt,
+        span=stream.duration,
+        t0=stream.t0,
+        t_ref=stream.t_ref,
+        unit=stream.unit,
+        rms=scale * float(np.sqrt(np.mean(centred**2))),
+        noise=scale * noise,
+        offset=scale * offset,
+        offset_sigmas=offset / (floor * offset_error),
+        trend=scale * (trend / stream.dt),
+        trend_sigmas=trend / (floor * trend_error),
+        filled=stream.filled,
+        notes=stream.notes,
+    )
+
+
+def detrend(stream: Stream, order: int = 0) -> Stream:
+    """Removes the offset (order 0), or the offset and a linear trend (order 1).
+
+    Args:
+        stream: The series.
+        order: 0 or 1.
+
+    Returns:
+        The series without it; its notes say what was subtracted.
+    """
+    if order not in (0, 1):
+        raise ValueError(
+            f"expected order 0 (offset) or 1 (offset and linear trend), received {order!r}."
+        )
+    scale, x = _scaled(stream)
+    offset, trend = _fit(x)[0]
+    removed = f"offset {scale * offset:.6g} subtracted"
+    if order == 1:
+        removed = f"offset {scale * offset:.6g} and trend {scale * (trend / stream.dt):.6g} per second subtracted"
+    values = scale * (x - offset - order * trend * _times(x.size))
+    return replace(stream, values=values, notes=(*stream.notes, removed))
+
+
+def strongest_band(stream: Stream, bins: int = 150) -> Band:
+    """Proposes a band for the default model: the strongest stretch of the spectrum.
+
+    An offset, a linear trend and what they leak play no part: both are removed, and the lowest bins are left out.
+
+    Args:
+        stream: The series.
+        bins: Width of the band in bins of 1/T at most; a short series has fewer.
+
+    Returns:
+        The band, below the Nyquist frequency, its edges rounded to a decimal of less than half a bin. What is
+        significant in it lies in its middle, if there is room.
+    """
+    if bins < FEWEST_BINS + 3:
+        raise ValueError(f"expected bins >= {FEWEST_BINS + 3}, received {bins}.")
+    power = _power(_scaled(detrend(stream, 1))[1])
+    last = power.size - 1  # bins 0 .. last
+    width = min(bins, last - LOWEST_BIN) - 2  # edges are rounded by half a bin at most
+    if width < FEWEST_BINS + 1:
+        raise ValueError(
+            f"expected a series of at least {2 * (LOWEST_BIN + FEWEST_BINS + 4)} samples to find a band in, received "
+            f"{stream.n}; measure longer."
+        )
+    power[:LOWEST_BIN] = 0.0
+    level = max(float(np.median(power[LOWEST_BIN:])) / math.log(2), 1e-30)
+    threshold = level * math.log(power.size / FALSE_ALARM)
+    significant = bool(power.max() > threshold)
+    excess = (power - threshold).clip(min=0) if significant else power
+    sums = np.concatenate([[0.0], np.cumsum(excess)])
+    totals = sums[width + 1 :] - sums[: -width - 1]  # of the bins low .. low + width
+    low = LOWEST_BIN + int(totals[LOWEST_BIN:].argmax())
+    peak = low + int(power[low : low + width + 1].argmax())
+    # The stretch between the outermost peaks goes to the middle; a window's leakage is no peak.
+    peaks = low + np.flatnonzero(excess[low : low + width + 1] > LEAKAGE * power[peak])
+    if significant:
+        middle = (int(peaks[0]) + int(peaks[-1])) // 2
+        low = min(max(middle - width // 2, LOWEST_BIN), last - width)
+    digits = max(0, math.ceil(math.log10(stream.duration)))
+    edges = [round(place / stream.duration, digits) for place in (low, low + width)]
+    found = float(power[peak]) / level
+    return Band(edges[0], edges[1], peak / stream.duration, found, significant)
+
+
+def check_scale(observation: Observation, amplitude: tuple[float, float]) -> None:
+    """Refuses data that are not of the size that a prior speaks of: their squares would be no numbers.
+
+    Args:
+        observation: The data.
+        amplitude: The prior's bounds of A.
+    """
+    for stream in observation.streams:
+        size = float(np.abs(stream.values).max())
+        within = 1 / EXTREME < size < EXTREME and 1 / EXTREME < amplitude[1] < EXTREME
+        if size > 0 and not (within and SMALLEST < size / amplitude[1] < LARGEST):
+            raise ValueError(
+                f"expected data of about the size of the prior's amplitudes, which reach up to {amplitude[1]:.4g}, "
+                f"received samples of up to {size:.4g}; state the amplitudes in the data's units (Prior.amplitude, on "
+                "the command line --amplitude), or scale the data."
+            )
+
+
+def _scaled(stream: Stream) -> tuple[float, Array]:
+    """The largest absolute value (1 if all are 0) and the samples (n,) over it, so that no square overflows."""
+    scale = float(np.abs(stream.values).max()) or 1.0
+    return scale, stream.values / scale
+
+
+def _times(n: int) -> Array:
+    """Sample numbers counted from the middle, (n,)."""
+    return np.arange(n, dtype=np.float64) - 0.5 * (n - 1)
+
+
+def _weights(n: int) -> Array:
+    """A Hann window without its zeros, (n,)."""
+    return np.asarray(np.sin(np.pi * np.arange(1, n + 1) / (n + 1)) ** 2)
+
+
+def _fit(x: Array) -> tuple[tuple[float, float], tuple[float, float]]:
+    """Offset and slope per sample of (n,), and their errors for noise of standard deviation 1."""
+    w, u = _weights(x.size), _times(x.size)
+    total, square = w.sum(), (w * u**2).sum()
+    offset = float((w * x).sum() / total)
+    offset_error = float(np.sqrt((w**2).sum()) / total)
+    if x.size < 3:
+        return (offset, 0.0), (offset_error, 1.0)
+    slope = float((w * u * x).sum() / square)
+    return (offset, slope), (offset_error, float(np.sqrt(((w * u) ** 2).sum()) / square))
+
+
+def _power(x: Array) -> Array:
+    """Hann periodogram of (n,) below the Nyquist bin, (⌊n/2⌋,); its mean is σ² in white noise."""
+    w = _weights(x.size)
+    power = np.abs(np.fft.rfft(w * x)) ** 2 / (w**2).sum()
+    return np.asarray(power[: x.size // 2])

@@ -1,0 +1,157 @@
+"""Opening a file as a table of named arrays: the suffix chooses the format; ``-`` is standard input.
+
+=================================  ==================================================================
+.csv .tsv .txt .dat and ``-``      text tables (:mod:`slotflow.data.read.formats.text`)
+.npy .npz .h5 .hdf5 .hdf           NumPy and HDF5 (:mod:`slotflow.data.read.formats.arrays`)
+.nc .nc4 .cdf                      NetCDF 3 and 4 (:mod:`slotflow.data.read.formats.netcdf`)
+.wav                               sound (:mod:`slotflow.data.read.formats.wav`)
+=================================  ==================================================================
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from pathlib import Path
+
+from slotflow.data.read.formats.arrays import hdf5_table, numpy_table
+from slotflow.data.read.formats.netcdf import netcdf_table
+from slotflow.data.read.formats.text import text_table
+from slotflow.data.read.formats.wav import wav_table
+from slotflow.data.read.tables import Table
+
+__all__ = [
+    "STANDARD_INPUT",
+    "SUFFIXES",
+    "file_name",
+    "find_files",
+    "naming",
+    "open_plain",
+    "open_table",
+]
+
+PathLike = str | os.PathLike[str]
+
+STANDARD_INPUT = "-"
+TEXT = (".csv", ".tsv", ".txt", ".dat")
+NUMPY = (".npy", ".npz")
+HDF5 = (".h5", ".hdf5", ".hdf")
+NETCDF = (".nc", ".nc4", ".cdf")
+WAV = (".wav",)
+SUFFIXES = TEXT + NUMPY + HDF5 + NETCDF + WAV
+"""Endings of the files that can be read."""
+
+
+@contextmanager
+def open_table(
+    path: PathLike, untimed: bool = False, time: str | int | None = None
+) -> Iterator[Table]:
+    """Opens a file of any known format.
+
+    Args:
+        path: The file; its suffix tells the format. ``-`` is a text table on standard input.
+        untimed: Do not take the first column of a text table without headers for time stamps.
+        time: Which column of a text table holds them; see :func:`slotflow.data.read.formats.text.text_table`.
+
+    Yields:
+        The table, which may be used until the block ends. A ValueError raised meanwhile gets the file's name.
+    """
+    with naming(path), open_plain(path, untimed, time) as table:
+        yield table
+
+
+@contextmanager
+def naming(path: PathLike) -> Iterator[None]:
+    """Puts the file's name in front of what a ValueError says."""
+    try:
+        yield
+    except ValueError as error:
+        raise ValueError(f"{file_name(path)}: {error}") from error
+
+
+def file_name(path: PathLike) -> str:
+    """A file's name in words."""
+    return "standard input" if os.fspath(path) == STANDARD_INPUT else os.fspath(path)
+
+
+def open_plain(
+    path: PathLike, untimed: bool = False, time: str | int | None = None
+) -> AbstractContextManager[Table]:
+    """As `open_table`, but errors do not name the file."""
+    if os.fspath(path) == STANDARD_INPUT:
+        return nullcontext(text_table(sys.stdin.buffer.read(), untimed, time))
+    path = Path(path)
+    suffix = path.suffix.lower()
+    if not path.exists():
+        raise ValueError("no such file; check the path.")
+    if path.is_dir():
+        raise ValueError("expected a file, received a folder; name the file in it.")
+    if suffix not in SUFFIXES:
+        raise ValueError(
+            f"expected a file that ends in one of {' '.join(SUFFIXES)}, received "
+            f"{repr(suffix) if suffix else 'no ending'}; {_advice(suffix)}."
+        )
+    with path.open("rb") as file:  # a file that may not be read is an OSError here, with its reason
+        if not file.read(1):
+            raise ValueError("the file is empty; expected at least one sample.")
+    if suffix in TEXT:
+        return nullcontext(text_table(path.read_bytes(), untimed, time))
+    if suffix in WAV:
+        return nullcontext(wav_table(path))
+    if suffix in NETCDF:
+        return netcdf_table(path)
+    return numpy_table(path) if suffix in NUMPY else hdf5_table(path)
+
+
+def _advice(suffix: str) -> str:
+    """What to do with a file of another format."""
+    if suffix in (".xlsx", ".xls", ".ods"):
+        return "save the sheet as CSV"
+    if suffix in (".gz", ".bz2", ".xz", ".zip", ".zst"):
+        return "unpack it first"
+    return "a text table may be renamed to .csv; convert anything else"
+
+
+def find_files(patterns: Iterable[PathLike]) -> list[Path]:
+    """The files that names, folders and patterns stand for.
+
+    Args:
+        patterns: Files; folders, which stand for the files in them that can be read (not for those in folders below);
+            patterns such as ``run*/*.csv`` or ``data/**/*.npz``; ``-`` for standard input.
+
+    Returns:
+        Each file once, in the order of the patterns; the files of one pattern sorted by name.
+    """
+    found: dict[Path, None] = {}
+    for entry in patterns:
+        pattern, path = os.fspath(entry), Path(entry)
+        if pattern == STANDARD_INPUT or path.is_file():
+            files = [path]
+        elif path.is_dir():
+            files = sorted(_readable(path.iterdir()))
+            if not files:
+                raise ValueError(
+                    f"{pattern}: expected a folder with files that end in one of {' '.join(SUFFIXES)}, "
+                    "received one without any; name the files."
+                )
+        elif glob.has_magic(pattern):
+            files = sorted(_readable(map(Path, glob.iglob(pattern, recursive=True))))
+            if not files:
+                raise ValueError(
+                    f"{pattern}: no file that ends in one of {' '.join(SUFFIXES)} fits this pattern; "
+                    "check the path."
+                )
+        else:
+            raise ValueError(f"{pattern}: no such file; check the path.")
+        found.update(dict.fromkeys(files))
+    return list(found)
+
+
+def _readable(paths: Iterable[Path]) -> Iterator[Path]:
+    """Those that are files of a known format and not hidden."""
+    for path in paths:
+        if path.suffix.lower() in SUFFIXES and path.name[0] != "." and path.is_file():
+            yield path

@@ -1,0 +1,185 @@
+"""Text tables: what instruments and spreadsheets write, with or without headers, units and dates."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Callable
+from functools import partial
+from itertools import pairwise
+
+import numpy as np
+
+from slotflow.data.read.formats.lines import MISSING, is_numeric, split_lines
+from slotflow.data.read.tables import Array, Table, choose_time
+from slotflow.data.read.timestamps import (
+    TIME_HEADER,
+    header_unit,
+    parse_clock,
+    parse_date,
+    unit_seconds,
+    unwrap_clock,
+)
+
+__all__ = ["text_table"]
+
+INDEX = re.compile(
+    r"(|index|idx|sample|(sample )?(no|nr|number)\.?|#|row|i|n|unnamed: 0)$", re.IGNORECASE
+)
+"""Headers of a column that may count the rows; the first column has none in the tables of pandas."""
+
+
+def text_table(raw: bytes, untimed: bool = False, wanted: str | int | None = None) -> Table:
+    """Parses a text table; see :func:`slotflow.data.read.formats.lines.split_lines` for its grammar.
+
+    Args:
+        raw: The file's bytes.
+        untimed: Do not take the first column of a table without headers for time stamps.
+        wanted: The column of time stamps: its header, its number from 1, or ``none``; None: as the headers tell.
+
+    Returns:
+        Columns of numbers, NaN where a value is missing, or of dates. A column is parsed when it is asked for, so
+        that words in a column that nobody reads do no harm.
+    """
+    lines = split_lines(raw)
+    width = len(lines.rows[0])
+    headers = lines.names or [""] * width
+    twice = {name for name, count in Counter(headers).items() if count > 1 or not name}
+    names = [f"column {j + 1}" if name in twice else name for j, name in enumerate(headers)]
+    fields = {name: [row[j] for row in lines.rows] for j, name in enumerate(names)}
+    counting = {
+        name
+        for name, header in zip(names, headers, strict=True)
+        if lines.names and _is_index(header, fields[name])
+    }
+    time = guess = None
+    if width > 1:
+        first = None if untimed or names[0] in counting else names[0]
+        time = guess = next(filter(TIME_HEADER.match, names), first)
+    if wanted is not None:
+        time = choose_time(wanted, names, True)
+        guess = guess if time is None or (guess and TIME_HEADER.match(guess)) else None
+    headed = zip(names, headers, strict=True)
+    units = {name: unit for name, text in headed if (unit := header_unit(text, name == time))}
+    if lines.units:
+        units = _unit_line(dict(zip(names, lines.units, strict=True)), time) | units
+    clock = None
+    if (
+        time is not None
+        and (clock := _join_clock(fields, time)) is None
+        and _is_clock(fields[time])
+    ):
+        units[time] = "s"
+    getters: dict[str, Callable[[], Array]] = {
+        name: partial(_column, column, lines.numbers) for name, column in fields.items()
+    }
+    apart = (time, guess, clock)
+    offered = [n for n in names if n not in apart and any(map(is_numeric, fields[n]))]
+    offered = [n for n in offered if n not in counting] or offered
+    resolution = 0.0 if time is None else _resolution(fields[time], getters[time]())
+    notes: tuple[str, ...] = ()
+    if lines.skipped:
+        notes = (
+            f"{len(lines.skipped)} line(s) above the table skipped, the last is line {lines.skipped[-1]}",
+        )
+    return Table(
+        names,
+        lambda name: getters[name](),
+        True,
+        offered,
+        time,
+        units=units,
+        resolution=resolution,
+        notes=notes,
+    )
+
+
+def _is_index(header: str, column: list[str]) -> bool:
+    """Whether a column counts the rows: its header says so, and its numbers are whole and rise (I may be a current).
+
+    A column without a header is one too, unless it holds dates or times of day.
+    """
+    if not INDEX.match(header):
+        return False
+    if not header:
+        return parse_date(column[0]) is None and not _is_clock(column)
+    try:
+        numbers = [float(field) for field in column if field.lower() not in MISSING]
+    except ValueError:
+        return False
+    rising = all(before < after for before, after in pairwise(numbers))
+    return rising and all(map(float.is_integer, numbers))
+
+
+def _is_clock(column: list[str]) -> bool:
+    """Whether a column holds times of day."""
+    return parse_clock(column[0]) is not None
+
+
+def _join_clock(fields: dict[str, list[str]], time: str) -> str | None:
+    """Joins a column of days with one of times of day; the name of the latter, or None if it is not so."""
+    first = fields[time][0]
+    if ":" in first or parse_date(first) is None:
+        return None
+    clock = next((name for name, column in fields.items() if _is_clock(column)), None)
+    if clock is not None:
+        fields[time] = [
+            f"{day} {hour}" for day, hour in zip(fields[time], fields[clock], strict=True)
+        ]
+    return clock
+
+
+def _unit_line(line: dict[str, str], time: str | None) -> dict[str, str]:
+    """Units in a second line of headers: in brackets, or bare below a column of time stamps in known units."""
+    bare = time is not None and unit_seconds(line[time]) is not None
+    known = {name: text for name, text in line.items() if bare or header_unit(text) is not None}
+    return {name: text.strip("[]() ") for name, text in known.items() if text}
+
+
+def _column(column: list[str], numbers: list[int]) -> Array:
+    """One column as float64 or datetime64, (n,); `numbers` are the lines it stands in."""
+    if parse_date(column[0]) is not None:
+        dates = [parse_date(field) for field in column]
+        for number, field, date in zip(numbers, column, dates, strict=True):
+            if date is None and field.lower() not in MISSING:
+                raise ValueError(
+                    f"line {number}: expected a date such as 2024-03-01T12:00:00, received {field!r}; "
+                    "correct or remove the line."
+                )
+        ticks = [np.iinfo(np.int64).min if date is None else date for date in dates]
+        return np.array(ticks, dtype="M8[ns]")
+    if _is_clock(column):
+        hours = [parse_clock(field) for field in column]
+        return unwrap_clock(np.array([math.nan if hour is None else hour for hour in hours]))
+    values = np.empty(len(column))
+    for i, (number, field) in enumerate(zip(numbers, column, strict=True)):
+        try:
+            values[i] = math.nan if field.lower() in MISSING else float(field)
+        except ValueError:
+            raise ValueError(f"line {number}: {_not_a_number(field)}") from None
+    return values
+
+
+def _resolution(column: list[str], values: Array) -> float:
+    """Worth of the last digit of printed numbers, or of the seconds of printed dates."""
+    if values.dtype.kind == "M" or _is_clock(column):
+        found = [re.search(r":\d{1,2}[.,](\d+)", field) for field in column]
+        return 10.0 ** -max(len(part[1]) if part else 0 for part in found)
+    largest = float(np.abs(values).max())
+    if not math.isfinite(largest) or largest == 0:
+        return 0.0
+    digits = max(len(re.sub(r"[eE].*|\D", "", field).lstrip("0")) for field in column)
+    return 10.0 ** (math.floor(math.log10(largest)) - digits + 1)
+
+
+def _not_a_number(field: str) -> str:
+    """Says what a field is that is not a real number."""
+    if is_numeric(field):
+        return f"expected a real number, received the complex {field!r}; keep the real part only."
+    if len(re.findall(r"\d[-/.:]\d", field)) > 1 or re.match(r"\d{4}-\d", field):
+        return (
+            f"expected a number or a date such as 2024-03-01T12:00:00, received {field!r}; write dates year first, "
+            "since the order of day and month cannot be told otherwise."
+        )
+    return f"expected a number, received {field!r}; numbers are written like 0.5 or 5e-1."

@@ -1,0 +1,214 @@
+r"""What candidates of K tones are drawn from: the parts that suit a signal, and their shares.
+
+Gaussians around the maxima that the prior does not exclude, bent as the posterior is (`collapsed.py`), with a
+companion cut off at the prior's edge where the data want tones beyond it (`edges.py`) and a wider and straighter one
+where tones come close; where tones are weak, anchored tones with free ones (`births.py`); where the prior lets tones
+come closer than `CLOSE` bins, splits of the orders below (`splits.py`). The shares of the parts come from a pilot,
+whose draws are thrown away.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from slotflow.core.numeric import log_sum_exp
+from slotflow.exact.importance import effective_share, inside_support
+from slotflow.exact.modes import CLOSE, Mode, Modes
+from slotflow.exact.proposals.births import Births, BirthTable
+from slotflow.exact.proposals.collapsed import bent
+from slotflow.exact.proposals.edges import cut
+from slotflow.exact.proposals.gaussian import Mixture, Proposal, Warped
+from slotflow.exact.proposals.splits import PairTable, splits
+from slotflow.signal.likelihood import Statistics
+from slotflow.signal.prior import Prior
+from slotflow.signal.target import Array, Target
+
+__all__ = ["Proposer", "laplace_evidence", "without_weakest"]
+
+WEAK = 50.0
+"""Squared SNR below which a tone may be somewhere else altogether."""
+LOOSE = 20.0
+"""Squared SNR below which a tone is never anchored."""
+MANY = 6
+FREE = 3
+"""Free tones at most for more than `MANY` tones in all."""
+NEAR = 1.0
+"""Distance in bins below which the Gaussian of two tones has a wider companion."""
+WITHIN = 16.0
+"""Maxima whose log-likelihood is smaller than the best one's by more take no part."""
+PILOT = 500
+"""Draws that the shares of a proposal's parts are taken from."""
+FLOOR = 0.05
+"""Share of a proposal that is spread evenly over its parts, whatever the pilot says."""
+LINEAR = 0.5
+"""Share of what the linearized model says a tone is worth that it is worth at least."""
+TRUSTED = 0.05
+"""Effective share of the pilot from which on it is believed."""
+
+
+class Proposer:
+    """Builds the proposals of one signal.
+
+    Args:
+        statistics: Of the signal.
+        prior: Prior of Θ and σ.
+        modes: Maxima of its likelihood; more are looked for where they are needed.
+        rng: Source of randomness.
+    """
+
+    def __init__(
+        self, statistics: Statistics, prior: Prior, modes: Modes, rng: np.random.Generator
+    ) -> None:
+        self.statistics, self.prior, self.modes, self.rng = statistics, prior, modes, rng
+        self.pair_tables: dict[int, tuple[tuple[Array, Array], list[PairTable]]] = {}
+        self.tables: dict[int, tuple[BirthTable, tuple[Array, Array]]] = {}
+        self.close = prior.min_separation < CLOSE * modes.bin
+        """Whether tones may be unresolved."""
+
+    def table(self, mode: Mode) -> tuple[BirthTable, tuple[Array, Array]] | None:
+        """Births around a maximum, with its Gaussian."""
+        key = id(mode)
+        if key not in self.tables:
+            target = Target(self.statistics, self.prior, len(mode.z))
+            gaussian = target.gaussian(mode.z)
+            if gaussian is None:
+                return None
+            self.tables[key] = (BirthTable(target, mode.z, gaussian[1]), gaussian)
+        return self.tables[key]
+
+    def pairs(self, mode: Mode) -> tuple[tuple[Array, Array], list[PairTable]] | None:
+        """A maximum's Gaussian, and tables of pairs in place of each of its tones."""
+        key = id(mode)
+        if key not in self.pair_tables:
+            target = Target(self.statistics, self.prior, len(mode.z))
+            gaussian = target.gaussian(mode.z)
+            if gaussian is None:
+                return None
+            tables = [PairTable(target, gaussian, j) for j in range(len(mode.z))]
+            self.pair_tables[key] = gaussian, tables
+        return self.pair_tables[key]
+
+    def parts(self, target: Target, split: bool = True) -> list[Proposal]:
+        """Proposals of an order; without splits of the orders below if something else divides their tones."""
+        k, modes = target.k, self.modes
+        parts: list[Proposal] = []
+        here = modes.plausible(k)
+        floor = np.inf
+        if here:
+            floor = target.noise.log_marginal(np.array([here[0].rss]))[0] - WITHIN
+        for mode in here:
+            if target.noise.log_marginal(np.array([mode.rss]))[0] < floor:
+                continue
+            if mode.strength.min() < 0.5 * LOOSE and not self.close:
+                continue
+            part = None if mode.bounded else bent(target, mode.z, mode.covariance)
+            pairs = mode.gap(modes.bin) < NEAR
+            if part is not None:
+                parts.append(part)
+                if (edge := cut(part, target)) is not None:
+                    parts.append(edge)
+                if not pairs:
+                    continue
+            gaussian = None if mode.bounded else target.gaussian(mode.z, 1.0)
+            if gaussian is None:
+                gaussian = (mode.z.ravel(), mode.covariance)
+            if part is None:
+                parts.append(Warped(*gaussian))
+            if pairs:
+                near = np.diff(mode.z[:, 0]) < NEAR * modes.bin
+                pair = np.append(near, False) | np.insert(near, 0, False)
+                widen = 2.0 if mode.gap(modes.bin) < CLOSE else 1.5
+                parts.append(Warped(*gaussian, np.where(np.repeat(pair, 3), widen, 1.0)))
+        weakest = here[0].strength.min() if here else 0.0
+        if weakest < WEAK or not parts:
+            most = FREE if k > MANY else k
+            anchors = [modes.sure(k, strength) for strength in (WEAK, LOOSE)]
+            for base in {len(a.z): a for a in anchors if k - most <= len(a.z) < k}.values():
+                found = self.table(base)
+                if found is not None:
+                    parts.append(Births(*found, k - len(base.z)))
+        if self.close and split:
+            parts += self._splits(target, floor)
+        return parts
+
+    def _splits(self, target: Target, floor: float) -> list[Proposal]:
+        """Pairs in place of single tones of the orders below, where those explain the data."""
+        parts: list[Proposal] = []
+        for count in (1, 2):
+            base = self.modes.best(target.k - count) if target.k > count else None
+            if base is None:
+                continue
+            level = target.noise.log_marginal(np.array([base.rss]))[0]
+            if np.isfinite(floor) and level < floor - WITHIN:
+                continue
+            found = self.pairs(base)
+            if found is not None:
+                parts += splits(*found, count)
+        return parts
+
+    def weigh(self, target: Target, parts: list[Proposal]) -> Mixture:
+        """Shares of the parts by what a pilot finds in each."""
+        mixture = Mixture(parts)
+        if len(parts) == 1:
+            return mixture
+        z, _ = inside_support(target, mixture, PILOT, self.rng)
+        if len(z) == 0:
+            return mixture
+        log_q = np.stack([part.log_prob(z) for part in parts])  # (M, n)
+        total = log_sum_exp(log_q, axis=0)
+        log_p, _ = target.log_prob(z)
+        weight = log_p - total
+        if not np.isfinite(weight.max()):
+            return mixture
+        trusted = effective_share(weight) > TRUSTED
+        # Of weights that vary wildly the square root is taken: one draw must not decide.
+        weight = np.exp((1.0 if trusted else 0.5) * (weight - weight.max()))
+        share = (np.exp(log_q - total) * weight).sum(1)
+        share = share / share.sum() + (FLOOR if trusted else 1.0) / len(parts)
+        return Mixture(parts, share.tolist())
+
+
+def laplace_evidence(target: Target, mode: Mode) -> float:
+    """Laplace's estimate of ln Z around a maximum, as if the prior had no edges."""
+    gaussian = target.gaussian(mode.z)
+    if gaussian is None:
+        return math.inf
+    amplitude = np.clip(np.hypot(mode.z[:, 1], mode.z[:, 2]), *target.prior.amplitude)
+    inside = np.stack(
+        [amplitude, 0 * amplitude, np.linspace(*target.prior.frequency, target.k)], -1
+    )
+    log_prior = float(target.prior.log_prob_theta(inside)) - float(np.log(amplitude).sum())
+    scale = np.sqrt(np.diag(gaussian[1]))
+    _, log_det = np.linalg.slogdet(gaussian[1] / (scale[:, None] * scale))
+    volume = 1.5 * target.k * math.log(2 * math.pi) + 0.5 * log_det + float(np.log(scale).sum())
+    return float(target.log_likelihood(np.array([mode.rss]))[0]) + log_prior + float(volume)
+
+
+def without_weakest(target: Target, mode: Mode, log_evidence: float) -> float:
+    r"""A generous estimate of ln Z_{K−1} from a maximum of order K and ln Z_K, without a fit of K − 1 tones.
+
+    In the linearized model RSS grows by σ² c_k Σ_kk⁻¹ c_k without the k-th tone, once the others have adapted; half
+    of that is counted. Laplace's ln Z_K loses the prior's density and the posterior's volume of that tone,
+
+    .. math:: \ln \frac{Z_{K-1}}{Z_K} = \ln \frac{L_{K-1}}{L_K}
+              - \ln\big(K\, p(z_k)\, (2π)^{3/2}\, |Σ_{kk}|^{1/2}\big) .
+
+    Args:
+        target: Of K tones.
+        mode: Of order K > 0, not bounded.
+        log_evidence: ln Z_K.
+    """
+    k, prior = target.k, target.prior
+    rise = LINEAR * mode.strength * target.noise.variance(mode.rss)
+    log_l = target.log_likelihood(mode.rss + np.append(rise, 0.0))
+    amplitude = np.clip(np.hypot(mode.z[:, 1], mode.z[:, 2]), *prior.amplitude)
+    alone = np.stack([amplitude, 0 * amplitude, np.full(k, prior.frequency[0])], -1)[:, None]
+    density = prior.log_prob_theta(alone).numpy() - np.log(amplitude)
+    blocks = mode.covariance.reshape(k, 3, k, 3)[np.arange(k), :, np.arange(k), :]
+    scale = np.sqrt(np.diagonal(blocks, axis1=1, axis2=2))  # (K, 3)
+    _, log_det = np.linalg.slogdet(blocks / (scale[:, :, None] * scale[:, None, :]))
+    volume = 1.5 * math.log(2 * math.pi) + 0.5 * log_det + np.log(scale).sum(-1)
+    change = log_l[:-1] - log_l[-1] - math.log(k) - density - volume
+    return log_evidence + float(change.max())

@@ -1,0 +1,207 @@
+r"""Frequencies first, amplitudes given the frequencies: a proposal that follows the bends of the posterior.
+
+**Amplitudes.** Given the frequencies the model is linear in c: with the Gram matrix G(f) of cos and −sin at τ, the
+matched filters d(f), and σ⁻² that the likelihood's curvature sees, p(c | f, x) is the Gaussian of mean ĉ = G⁻¹d and
+precision G/σ² times the prior's Π A^{−p} (p = 1, or 2 for a log-uniform law), whose slope moves the mean to
+
+.. math:: \bar c(f) = \hat c - σ^2 G^{-1}\, p\, \hat c/|\hat c|^2 .
+
+**Frequencies.** Integrating c out leaves, but for terms of the order of 1/SNR²,
+
+.. math:: \ell(f) = \tfrac{1}{2σ^2}\, d \cdot \hat c - \tfrac12 \ln\det G - p \sum_k \ln |\hat c_k| .
+
+**The proposal** is f = f̂ + L y, y Gaussian, and c Gaussian around a polynomial of the second degree in y that stands
+for c̄(f). Both come from ℓ and c̄ at y = 0, ±h e_a and ±h (e_a + e_b), L being the factor of the Fisher matrix's
+covariance of f. h = √3 is the node of Gauss and Hermite, at which a difference quotient is the mean slope under a
+unit Gaussian, so that the skewness of ℓ is found in the mean of y, and cubic bends of c̄ in its slope. The covariance
+of c turns with the phases, by e^{iθ_k (f_k − f̂_k)}, and is constant otherwise. Density and draws are exact; that they
+miss p(f, c | x) by a little is for the weights to correct, and a draw costs no likelihood.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from slotflow.core.numeric import phasor, solve_lower
+from slotflow.signal.kernels import dirichlet, mid_time
+from slotflow.signal.likelihood import Statistics
+from slotflow.signal.target import Array, Target
+
+__all__ = ["Bent", "bent", "linear_systems"]
+
+NODE = math.sqrt(3)
+"""h, in standard deviations."""
+FLATTEST = 0.1
+"""Curvature of ℓ in units of the Fisher matrix below which no Gaussian is near."""
+
+
+class Bent:
+    """A Gaussian of f, and one of c whose mean bends with f (see the module's docstring).
+
+    Args:
+        target: What to propose for.
+        z: A maximum of the likelihood, (K, 3), sorted, K > 0.
+        covariance: Of z there, (3K, 3K); only that of the frequencies is looked at, and as a scale.
+        widen: Factor on the standard deviations.
+
+    Raises:
+        numpy.linalg.LinAlgError: ℓ is too flat around z, or tones coincide; `bent` gives None instead.
+    """
+
+    def __init__(self, target: Target, z: Array, covariance: Array, widen: float = 1.0) -> None:
+        self.k, self.centre = len(z), np.ascontiguousarray(z[:, 0])
+        self.pairs = np.tril_indices(self.k)
+        self.root = _cholesky(covariance[0::3, 0::3])  # L
+        nodes = self._nodes()  # (m, K)
+        log_density, mean, precision = _conditionals(target, self.centre + nodes @ self.root.T)
+        slope, curvature, _ = _differences(log_density[:, None], self.k)
+        if not np.linalg.eigvalsh(curvature[..., 0])[0] > FLATTEST:
+            raise np.linalg.LinAlgError("the posterior of the frequencies has no maximum near z")
+        self.spread = _cholesky(np.linalg.inv(curvature[..., 0])) * widen
+        self.mean = np.linalg.solve(curvature[..., 0], slope[:, 0])
+        self.factor = np.asarray(np.linalg.cholesky(precision) / widen, dtype=np.float64)
+        # The phase of each tone turns with its own frequency; what is left is smooth.
+        slope, _, _ = _differences(mean, self.k)
+        slope = np.linalg.solve(self.root.T, slope)  # ∂c̄/∂f, (K, K)
+        self.theta = (slope.diagonal() / mean[0]).imag
+        straight = mean * np.exp(-1j * self.theta * (nodes @ self.root.T))
+        slope, curvature, level = _differences(straight, self.k)
+        half = -curvature[self.pairs] * np.where(self.pairs[0] == self.pairs[1], 0.5, 1.0)[:, None]
+        bend = np.concatenate([level[None], slope, half])
+        self.bend = np.concatenate([bend.real, bend.imag], -1)  # (1 + K + K (K + 1)/2, 2K)
+        self.normalizer = (
+            1.5 * self.k * math.log(2 * math.pi)
+            + float(np.log(np.diag(self.spread)).sum())
+            + float(np.log(np.diag(self.root)).sum())
+            - float(np.log(np.diag(self.factor)).sum())
+        )
+
+    def sample(self, n: int, rng: np.random.Generator) -> Array:
+        """Draws, (n, K, 3)."""
+        return self.from_normal(rng.standard_normal((n, 3 * self.k)))
+
+    def from_normal(self, u: Array) -> Array:
+        """What standard normal variables, (n, 3K), stand for, (n, K, 3): those of f first."""
+        y = self.mean + u[:, : self.k] @ self.spread.T
+        noise = solve_lower(self.factor, u[:, self.k :].T, transposed=True)
+        straight = self._mean(y) + noise.T
+        away = y @ self.root.T
+        c = straight[:, : self.k] + 1j * straight[:, self.k :]
+        c *= phasor(self.theta / (2 * math.pi) * away)
+        return np.stack([self.centre + away, c.real, c.imag], -1)
+
+    def log_prob(self, z: Array) -> Array:
+        """Log density, (n,)."""
+        u = self.to_normal(z)
+        log_prob: Array = -0.5 * np.einsum("nd,nd->n", u, u) - self.normalizer
+        return log_prob
+
+    def to_normal(self, z: Array) -> Array:
+        """The standard normal variables, (n, 3K), that z, (n, K, 3), stands for."""
+        away = z[..., 0] - self.centre
+        y = solve_lower(self.root, away.T).T
+        white = solve_lower(self.spread, (y - self.mean).T)
+        c = (z[..., 1] + 1j * z[..., 2]) * phasor(-self.theta / (2 * math.pi) * away)
+        rest = (np.concatenate([c.real, c.imag], -1) - self._mean(y)) @ self.factor
+        return np.concatenate([white.T, rest], 1)
+
+    def _mean(self, y: Array) -> Array:
+        """Re and Im of the straightened c̄, (n, 2K), of y, (n, K)."""
+        a, b = self.pairs
+        features = np.concatenate([np.ones((len(y), 1)), y, y[:, a] * y[:, b]], 1)
+        mean: Array = features @ self.bend
+        return mean
+
+    def _nodes(self) -> Array:
+        """Where ℓ and c̄ are looked at: y = 0, then ±h (e_a + e_b) for a > b and ±h e_a for a = b, (m, K)."""
+        a, b = self.pairs
+        nodes = np.zeros((1 + 2 * len(a), self.k))
+        rows = 1 + 2 * np.arange(len(a))
+        nodes[rows, a] = nodes[rows, b] = NODE
+        nodes[rows + 1, a] = nodes[rows + 1, b] = -NODE
+        return nodes
+
+
+def bent(target: Target, z: Array, covariance: Array) -> Bent | None:
+    """The proposal around a maximum, arguments as those of `Bent`; None where there is none."""
+    try:
+        return Bent(target, z, covariance)
+    except np.linalg.LinAlgError:
+        return None
+
+
+def linear_systems(statistics: Statistics, frequency: Array) -> tuple[Array, Array]:
+    """Normal equations of the complex amplitudes of one signal.
+
+    Args:
+        statistics: Of one signal.
+        frequency: In Hz, (m, K).
+
+    Returns:
+        G, (m, 2K, 2K), and d, (m, 2K), in the order Re c_1..Re c_K, Im c_1..Im c_K; RSS = Σ x² − 2 d·c + c·G c.
+    """
+    m, k = frequency.shape
+    f = torch.from_numpy(np.ascontiguousarray(frequency))
+    pairs = torch.stack([f[:, :, None] - f[:, None], f[:, :, None] + f[:, None]])
+    gram, matched = np.zeros((m, 2, k, 2, k)), statistics.single.matched(frequency)
+    data = np.stack([matched.real, matched.imag], 1)  # (m, 2, K)
+    for grid, ratio in zip(statistics.grids, statistics.ratios, strict=True):
+        offset = mid_time(grid) - statistics.reference
+        turn = phasor(frequency * offset) / ratio
+        (kernel,) = dirichlet(pairs, grid, powers=1)
+        minus, plus = 0.5 * kernel.numpy()
+        minus = turn[:, :, None] * turn[:, None].conj() * minus
+        plus = turn[:, :, None] * turn[:, None] * plus
+        gram[:, 0, :, 0] += minus.real + plus.real
+        gram[:, 1, :, 1] += minus.real - plus.real
+        gram[:, 0, :, 1] += minus.imag - plus.imag
+        gram[:, 1, :, 0] -= minus.imag + plus.imag
+    return gram.reshape(m, 2 * k, 2 * k), data.reshape(m, 2 * k)
+
+
+def _conditionals(target: Target, frequency: Array) -> tuple[Array, NDArray[np.complex128], Array]:
+    """ℓ, (m,), and c̄, (m, K), at frequencies (m, K), and the precision of c at the first of them, (2K, 2K)."""
+    k = frequency.shape[1]
+    gram, data = linear_systems(target.statistics, frequency)
+    best = np.linalg.solve(gram, data[..., None])[..., 0]
+    gain = (data * best).sum(-1)
+    rss = float(target.statistics.energy) - float(gain[0])
+    # Draws have 3K degrees of freedom more to err than the maximum.
+    precision = target.noise.precision(rss * (1 + 3 * k / target.statistics.n))
+    power = 2.0 if target.prior.amplitude_law == "loguniform" else 1.0
+    square = best[:, :k] ** 2 + best[:, k:] ** 2
+    tilt = power * best / np.concatenate([square, square], -1)
+    mean = best - np.linalg.solve(gram, tilt[..., None])[..., 0] / precision
+    log_density = (
+        0.5 * precision * gain
+        - 0.5 * np.linalg.slogdet(gram)[1]
+        - 0.5 * power * np.log(square).sum(-1)
+    )
+    return log_density, mean[:, :k] + 1j * mean[:, k:], precision * gram[0]
+
+
+def _differences(values: NDArray[Any], k: int) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+    """Slope (K, …), minus the curvature (K, K, …) and level (…) of values at the nodes, (m, …)."""
+    level, even, odd = values[0], values[1::2] + values[2::2], values[1::2] - values[2::2]
+    a, b = np.tril_indices(k)
+    own = np.flatnonzero(a == b)
+    double = own[a], own[b]
+    second = np.zeros((k, k, *values.shape[1:]), dtype=values.dtype)
+    mixed = even - even[double[0]] - even[double[1]] + 2 * level
+    mixed[own] = 2 * (even[own] - 2 * level)
+    second[a, b] = second[b, a] = -mixed / (2 * NODE**2)
+    return odd[own] / (2 * NODE), second, level
+
+
+def _cholesky(matrix: Array) -> Array:
+    """Lower factor of a covariance, through unit diagonals."""
+    scale = np.sqrt(np.maximum(np.diag(matrix), 0.0))
+    if not (np.isfinite(matrix).all() and (scale > 0).all()):
+        raise np.linalg.LinAlgError("not a covariance")
+    factor: Array = np.linalg.cholesky(matrix / (scale[:, None] * scale)) * scale[:, None]
+    return factor

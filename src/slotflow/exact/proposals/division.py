@@ -1,0 +1,92 @@
+r"""Proposals of K tones from draws of K − 1: one of them is divided in two.
+
+A draw z' of K − 1 tones is one of p(Θ | x, K − 1), of known density π = p̃/Z_{K−1}. One tone is chosen and divided by a
+draw from its table (`splits.py`), and the others move by s, what the table says of the cell. Only neighbours can have
+been one tone, so that the density of a set is a sum over its K − 1 pairs of neighbours,
+
+.. math:: q(z) = \sum_j w_j\; π(z_{j,j+1 \text{ merged}} - s)\; t_j(δ, |c_1|, ψ)\, /\, |c_1| .
+
+Unlike a Gaussian around the maximum of K − 1 tones, their draws may have any shape: a pair among them that is itself
+unresolved stays as the data leave it. In some draws the others do not move, since what the table says of them is
+a linear estimate.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from slotflow.core.numeric import log_sum_exp
+from slotflow.exact.importance import Importance
+from slotflow.exact.proposals.growth import carried
+from slotflow.exact.proposals.splits import PairTable, divided, merged
+from slotflow.signal.target import Array, Target, to_z
+
+__all__ = ["Division"]
+
+SHARES = (0.75, 0.25)
+"""Draws in which the others move, and in which they stay."""
+EVEN = 0.5
+"""Share of the divisions that is spread evenly over the tones, whatever their tables promise."""
+
+
+class Division:
+    """K tones: draws of K − 1, one of them divided.
+
+    Args:
+        target: Of K − 1 tones.
+        lower: Their draws and evidence.
+        gaussian: Mean and covariance around a maximum of them, (3K − 3,) and (3K − 3, 3K − 3). The tables rest on
+            differences of large numbers, so the covariance must be that of the model, not of draws.
+    """
+
+    def __init__(self, target: Target, lower: Importance, gaussian: tuple[Array, Array]) -> None:
+        self.target, self.lower = target, lower
+        self.z = to_z(lower.theta, target.statistics.reference)
+        self.tables = [PairTable(target, gaussian, j) for j in range(target.k)]
+        promise = np.array([table.log_gain for table in self.tables])
+        with np.errstate(invalid="ignore"):
+            promise = np.exp(promise - log_sum_exp(promise))
+        even = 1 / target.k
+        self.chosen: Array = EVEN * even + (1 - EVEN) * np.nan_to_num(promise, nan=even)
+        self.chosen /= self.chosen.sum()
+
+    def carried(self, result: Importance) -> Importance:
+        """A result with the errors of the draws of K − 1 and of their evidence added to its own."""
+        return carried(result, self.lower)
+
+    def sample(self, n: int, rng: np.random.Generator) -> Array:
+        """Draws, (n, K, 3)."""
+        base = self.z[rng.choice(len(self.z), n, p=np.exp(self.lower.log_weights))]
+        which = rng.choice(len(self.tables), n, p=self.chosen)
+        moves = rng.random(n) < SHARES[0]
+        z = np.empty((n, self.target.k + 1, 3))
+        for j, table in enumerate(self.tables):
+            at = np.flatnonzero(which == j)
+            cell, *inner = table.sample(len(at), rng)
+            tones = base[at] + np.where(moves[at, None, None], table.moved(cell), 0.0)
+            z[at, :j], z[at, j + 2 :] = tones[:, :j], tones[:, j + 1 :]
+            z[at, j : j + 2] = divided(tones[:, j], *inner)
+        return z
+
+    def log_prob(self, z: Array) -> Array:
+        """Log density, (n,)."""
+        terms = [np.full(len(z), -np.inf)]
+        for j, table in enumerate(self.tables):
+            tone, *inner = merged(z[:, j : j + 2])
+            cell, log_density = table.locate(*inner)
+            near = np.flatnonzero(log_density > -np.inf)
+            if near.size == 0:
+                continue
+            base = np.concatenate([z[near, :j], tone[near, None], z[near, j + 2 :]], 1)
+            before = np.full(near.size, -np.inf)
+            for share, moved in zip(SHARES, (table.moved(cell[near]), 0.0), strict=True):
+                before = np.logaddexp(
+                    before, math.log(share) + self.target.log_prob(base - moved)[0]
+                )
+            term = np.full(len(z), -np.inf)
+            term[near] = before + log_density[near] - np.log(inner[1][near])
+            terms.append(term + math.log(self.chosen[j]))
+        total: Array = log_sum_exp(np.stack(terms), axis=0)
+        return total - self.lower.log_evidence

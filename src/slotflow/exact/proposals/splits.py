@@ -1,0 +1,269 @@
+r"""Proposals for unresolved pairs: single tones of a fit split in two.
+
+The fit of D tones has one tone (f̄, C) replaced by a pair c_1 + c_2 = C at the distance δ,
+
+.. math:: f_1 = \bar f - δ\, \Re(c_2/C), \quad f_2 = \bar f + δ\, \Re(c_1/C) ,
+
+which keeps the first two moments of the pair's spectrum; (f̄, C, δ, c_1) → (f_1, c_1, f_2, c_2) has the Jacobian 1. What
+the data see of the split is the difference v of the pair and the tone: with the fit's residual r, its covariance Σ and
+the products B = ⟨T, v⟩ with its tangents T, the fit moves by −λΣB and
+
+.. math:: Δ \ln L = λ⟨r, v⟩ - \tfrac12 λ⟨v, v⟩ + \tfrac12 λ^2 B^T Σ B .
+
+Where the fit has far to move this is a difference of large numbers, and wrong; so the likelihood itself is computed at
+the moved fit wherever this does not exclude a split. That, with the prior of the amplitudes, is a table over cells of
+δ, |c_1| and the angle ψ of c_1 to C. Cells of ψ are narrow around 0 and π, where the quadrature part of the pair's
+dipole vanishes and δ has the most room.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from slotflow.core.numeric import log_sum_exp, phasor
+from slotflow.exact.proposals.gaussian import Gaussian
+from slotflow.signal.kernels import dirichlet, mid_time, tone_products
+from slotflow.signal.nonuniform import Interpolant
+from slotflow.signal.target import Array, Target, residuals
+
+__all__ = ["RESOLVED", "PairTable", "Split", "divided", "merged", "splits"]
+
+Complex = NDArray[np.complex128]
+DISTANCES, AMPLITUDES, ANGLES = 24, 10, 20
+"""Cells of δ, of |c_1|, and of ψ on either side."""
+REACH = 1.2
+"""Largest δ in bins."""
+PRIOR_SHARE = 0.1
+"""Share of the cells' volume in their probabilities."""
+RESOLVED = 1.0
+"""Distance in bins from which on other tones move with the one that is split."""
+UNLIKELY = 12.0
+"""Nats by which a split may be worse than the tone, to first order, for its likelihood to be computed."""
+WIDEN = 1.1
+"""Factor on the fit's standard deviations."""
+
+
+class PairTable:
+    """Density of (δ, |c_1|, ψ) for one tone of a fit.
+
+    Args:
+        target: Of any K.
+        gaussian: Mean and covariance of the D tones, (3D,) and (3D, 3D).
+        j: Which tone is split.
+    """
+
+    def __init__(self, target: Target, gaussian: tuple[Array, Array], j: int) -> None:
+        prior, statistics = target.prior, target.statistics
+        z = gaussian[0].reshape(-1, 3)
+        rss = sum(float((rest**2).sum()) for rest in residuals(statistics, z))
+        self.precision = target.noise.precision(rss)
+        total = complex(z[j, 1], z[j, 2])
+        snr = abs(total) * math.sqrt(self.precision * statistics.grids[0].n / 2)
+        width = min(math.sqrt(0.37 * snr + 1) / (0.9 * snr), 1.0)
+        half = width * np.sinh(np.linspace(-1, 1, ANGLES + 1) * math.asinh(0.5 * math.pi / width))
+        self.angle: Array = np.concatenate([half[:-1], half + math.pi])  # −π/2 to 3π/2
+        self.distance: Array = (
+            prior.min_separation + REACH * target.bin * np.linspace(0, 1, DISTANCES + 1) ** 1.5
+        )
+        spaced = np.geomspace if prior.amplitude_law == "loguniform" else np.linspace
+        self.amplitude: Array = spaced(*prior.amplitude, AMPLITUDES + 1)
+        edges = self.distance, self.amplitude, self.angle
+        shape = tuple(len(e) - 1 for e in edges)
+        centre = np.meshgrid(*(0.5 * (e[1:] + e[:-1]) for e in edges), indexing="ij")
+        volume = np.einsum("i,j,k->ijk", *(np.diff(e) for e in edges)).ravel()
+        delta, size, psi = (c.ravel() for c in centre)
+        first = size * np.exp(1j * psi) * total / abs(total)
+        # Cells whose second amplitude the prior excludes, for all that C may be, are left out.
+        spread = 3 * math.sqrt(max(gaussian[1].diagonal()[3 * j + 1 : 3 * j + 3]))
+        spread += 0.5 * float(np.diff(self.amplitude).max())
+        other = np.abs(total - first)
+        low, high = prior.amplitude
+        kept = np.flatnonzero((other > low - spread) & (other < high + spread))
+        self.shift: Array = np.zeros((len(volume), len(gaussian[0])))
+        self.log_gain = -math.inf
+        """Logarithm of the mass in the table, by which tones can be compared."""
+        mass = np.zeros(len(volume))
+        if kept.size:
+            gain, b = self._gain(target, z, j, delta[kept], first[kept])
+            self.shift[kept] = -b @ _response(gaussian, j, RESOLVED * target.bin)
+            gain -= 0.5 * (b * self.shift[kept]).sum(-1)
+            likely = np.flatnonzero(gain > -UNLIKELY)
+            at = kept[likely]
+            tones = z + self.moved(at)
+            pair = divided(tones[:, j], delta[at], size[at], psi[at])
+            tones = np.concatenate([tones[:, :j], pair, tones[:, j + 1 :]], 1)
+            more = Target(statistics, prior, len(z) + 1)
+            log_l = target.noise.log_marginal(np.append(more.rss(tones), rss))
+            gain[likely] = log_l[:-1] - log_l[-1]
+            power = 2 if prior.amplitude_law == "loguniform" else 1
+            gain -= power * np.log(np.maximum(other[kept], low)) + (power - 1) * np.log(size[kept])
+            gain += np.log(volume[kept])
+            self.log_gain = float(log_sum_exp(gain))
+            mass[kept] = (1 - PRIOR_SHARE) * np.exp(gain - self.log_gain)
+            mass[kept] += PRIOR_SHARE * volume[kept] / volume[kept].sum()
+        else:
+            mass = volume
+        self.cumulative = mass.cumsum()
+        with np.errstate(divide="ignore"):
+            self.log_density = np.log(mass / volume / mass.sum())
+        self.shape = shape
+
+    def _gain(
+        self, target: Target, z: Array, j: int, delta: Array, first: Complex
+    ) -> tuple[Array, Array]:
+        """λ⟨r, v⟩ − ½λ⟨v, v⟩ and λB of splits of the j-th of D tones z, for δ and c_1, (n,) each: (n,), (n, 3D)."""
+        statistics, n = target.statistics, len(delta)
+        middle, total = z[j, 0], complex(z[j, 1], z[j, 2])
+        second = total - first
+        f_1 = middle - delta * (second / total).real
+        f_2 = middle + delta * (first / total).real
+        f, c = np.concatenate([f_1, f_2, [middle]]), np.concatenate([first, second, [-total]])
+        parts = (f_1, first), (f_2, second), (np.full(n, middle), np.full(n, -total))
+        filtered = np.zeros(2 * n + 1, dtype=np.complex128)
+        products = np.zeros((2 * n + 1, 2, 3 * len(z)))
+        square = np.zeros(n)
+        for grid, ratio, rest in zip(
+            statistics.grids, statistics.ratios, residuals(statistics, z), strict=True
+        ):
+            offset = mid_time(grid) - statistics.reference
+            turn = phasor(-f * offset)
+            filtered += Interpolant(rest, grid)(f) * turn / ratio
+            products += tone_products(f, z, grid, offset) / ratio**2
+            for _, c_a in parts:
+                square += 0.5 * grid.n * np.abs(c_a) ** 2 / ratio**2
+            for (f_a, c_a), (f_b, c_b) in itertools.combinations(parts, 2):
+                (s_0,) = dirichlet(torch.from_numpy(f_b - f_a), grid, powers=1)
+                turn = phasor((f_b - f_a) * offset)
+                square += (c_a.conj() * c_b * turn).real * s_0.numpy() / ratio**2
+        each = (c.conj() * filtered).real
+        b = products[:, 0] * c.real[:, None] + products[:, 1] * c.imag[:, None]
+        b = b[:n] + b[n : 2 * n] + b[2 * n]
+        gain = each[:n] + each[n : 2 * n] + each[2 * n] - 0.5 * square
+        return self.precision * gain, self.precision * b
+
+    def sample(
+        self, n: int, rng: np.random.Generator
+    ) -> tuple[NDArray[np.int64], Array, Array, Array]:
+        """Cells, δ, |c_1| and ψ, (n,) each."""
+        cell = np.searchsorted(self.cumulative, rng.random(n) * self.cumulative[-1])
+        cell = np.minimum(cell, len(self.cumulative) - 1)
+        drawn = []
+        for edge, i in zip(self._edges(), np.unravel_index(cell, self.shape), strict=True):
+            drawn.append(edge[i] + (edge[i + 1] - edge[i]) * rng.random(n))
+        return cell, drawn[0], drawn[1], drawn[2]
+
+    def locate(self, delta: Array, size: Array, psi: Array) -> tuple[NDArray[np.int64], Array]:
+        """Cells, and the log density of (δ, |c_1|, ψ), (n,) each; −inf outside the table."""
+        psi = np.remainder(psi + 0.5 * math.pi, 2 * math.pi) - 0.5 * math.pi
+        index, inside = [], np.ones(len(delta), dtype=bool)
+        for edge, value in zip(self._edges(), (delta, size, psi), strict=True):
+            i = np.searchsorted(edge, value, side="right") - 1
+            inside &= (i >= 0) & (i < len(edge) - 1)
+            index.append(np.clip(i, 0, len(edge) - 2))
+        cell = np.ravel_multi_index(index, self.shape)
+        return cell, np.where(inside, self.log_density[cell], -np.inf)
+
+    def moved(self, cell: NDArray[np.int64]) -> Array:
+        """How the tones of the fit move for splits in given cells, (n,) to (n, D, 3)."""
+        return self.shift[cell].reshape(len(cell), self.shift.shape[1] // 3, 3)
+
+    def _edges(self) -> tuple[Array, Array, Array]:
+        return self.distance, self.amplitude, self.angle
+
+
+class Split:
+    """Pairs in place of single tones of a fit.
+
+    Args:
+        gaussian: Mean and covariance of the D tones, (3D,) and (3D, 3D).
+        tables: Of the tones that are split, by their index.
+    """
+
+    def __init__(self, gaussian: tuple[Array, Array], tables: dict[int, PairTable]) -> None:
+        self.gaussian, self.tables = Gaussian(*gaussian, WIDEN), tables
+        self.d = len(gaussian[0]) // 3
+
+    def sample(self, n: int, rng: np.random.Generator) -> Array:
+        """Draws, (n, K, 3)."""
+        base = self.gaussian.sample(n, rng)
+        drawn = {j: table.sample(n, rng) for j, table in self.tables.items()}
+        for j, (cell, *_) in drawn.items():
+            base = base + self.tables[j].moved(cell)
+        columns: list[Array] = []
+        for j in range(self.d):
+            if j not in drawn:
+                columns.append(base[:, j])
+                continue
+            pair = divided(base[:, j], *drawn[j][1:])
+            columns += [pair[:, 0], pair[:, 1]]
+        return np.stack(columns, 1)
+
+    def log_prob(self, z: Array) -> Array:
+        """Log density, (n,)."""
+        columns: list[Array] = []
+        n = len(z)
+        log_prob, shift = np.zeros(n), np.zeros((n, 3 * self.d))
+        i = 0
+        for j in range(self.d):
+            if j not in self.tables:
+                columns.append(z[:, i])
+                i += 1
+                continue
+            tone, *inner = merged(z[:, i : i + 2])
+            i += 2
+            columns.append(tone)
+            cell, density = self.tables[j].locate(*inner)
+            log_prob += density - np.log(inner[1])
+            shift += self.tables[j].shift[cell]
+        near = np.flatnonzero(log_prob > -np.inf)
+        flat = np.stack(columns, 1).reshape(n, 3 * self.d)
+        log_prob[near] += self.gaussian.log_prob_flat(flat[near], shift[near])
+        return log_prob
+
+
+def _response(gaussian: tuple[Array, Array], j: int, apart: float) -> Array:
+    """Covariance of the tones that may move, given the others, (3D, 3D), zero for those.
+
+    The j-th tone moves, and all that are further apart than given: of an unresolved pair's two tones the data know
+    little, and to first order they would move far.
+    """
+    mean, covariance = gaussian
+    gap = np.diff(mean.reshape(-1, 3)[:, 0])
+    moves = np.minimum(np.append(gap, np.inf), np.insert(gap, 0, np.inf)) > apart
+    moves[j] = True
+    free = np.flatnonzero(np.repeat(moves, 3))
+    response: Array = np.zeros_like(covariance)
+    response[np.ix_(free, free)] = np.linalg.inv(np.linalg.inv(covariance)[np.ix_(free, free)])
+    return response
+
+
+def divided(tone: Array, delta: Array, size: Array, psi: Array) -> Array:
+    """The pair, (n, 2, 3), that a tone (n, 3) is split into, for δ, |c_1| and ψ, (n,) each."""
+    total = tone[:, 1] + 1j * tone[:, 2]
+    first = size * np.exp(1j * psi) * total / np.abs(total)
+    second = total - first
+    f_1 = tone[:, 0] - delta * (second / total).real
+    f_2 = tone[:, 0] + delta * (first / total).real
+    lower, upper = (f_1, first.real, first.imag), (f_2, second.real, second.imag)
+    return np.stack([np.stack(lower, -1), np.stack(upper, -1)], 1)
+
+
+def merged(pair: Array) -> tuple[Array, Array, Array, Array]:
+    """The tone, (n, 3), that a pair (n, 2, 3) was, and its δ, |c_1| and ψ, (n,) each."""
+    first, second = (pair[:, m, 1] + 1j * pair[:, m, 2] for m in (0, 1))
+    delta, total = pair[:, 1, 0] - pair[:, 0, 0], first + second
+    middle = pair[:, 0, 0] + delta * (second / total).real
+    tone = np.stack([middle, total.real, total.imag], -1)
+    return tone, delta, np.abs(first), np.angle(first / total)
+
+
+def splits(gaussian: tuple[Array, Array], tables: Sequence[PairTable], count: int) -> list[Split]:
+    """All ways to split `count` of the tones of a fit, given the tables of all of them."""
+    chosen = itertools.combinations(range(len(tables)), count)
+    return [Split(gaussian, {j: tables[j] for j in some}) for some in chosen]

@@ -1,0 +1,209 @@
+r"""Where in the band one more tone may be, given the frequencies of the others.
+
+Fitted to the data at the frequencies f' of the others, their amplitudes are ĉ = G⁻¹F(f'), F being the data's matched
+filter over all streams and G the tones' inner products κ. What is left for another tone at f is
+
+.. math:: M(f) = F(f) - κ(f, f')\, \hat c, \qquad ν(f) = κ(f, f) - κ(f, f')\, G^{-1} κ(f', f) ,
+
+and a tone (f, c) to which the others' amplitudes adapt, c' → c' − G⁻¹κ(f', f) c, changes ln L by λ(Re c̄M − ½|c|²ν)
+exactly, λ = 1/σ². If only some of the others adapt, G is theirs, and the amplitudes of the rest are what they are.
+
+With the amplitude's prior integrated out as in `births.py` this gain is the density of f, on a grid of cells. It is
+needed for thousands of sets f', so that κ and the integral over A are read from tables, in single precision: what the
+tables round is part of the density, and costs no exactness.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy.special import i0e
+
+from slotflow.core.numeric import log_sum_exp, phasor
+from slotflow.exact.proposals.births import Amplitudes
+from slotflow.signal.kernels import dirichlet, mid_time
+from slotflow.signal.target import Array, Target
+
+__all__ = ["Fit", "Surface", "room_for_cells"]
+
+Complex = NDArray[np.complex128]
+CELLS_PER_BIN = 8
+LARGEST = 4096
+"""Cells of the band at most."""
+STRIDE = 4
+"""Cells that share one ν."""
+LEVELS = 20
+"""Values of ν that are told apart."""
+STEPS, FURTHEST = 400, 32.0
+"""Steps of the table of gains, and its end, in units of a peak's SNR."""
+PRIOR_SHARE = 0.05
+"""Share of the uniform density in that of f."""
+FINE = 64
+"""Points per cell at which the others' frequencies are looked at."""
+FAR = 4.0
+"""Standard deviations of an amplitude from the prior's bounds that are far."""
+
+
+class Fit(NamedTuple):
+    """The amplitudes of n sets of K tones, and how they adapt."""
+
+    c: Complex
+    """Amplitudes that the new tone is looked for with, (n, K)."""
+    inverse: Complex
+    """G⁻¹ of those that adapt, zeros elsewhere, (n, K, K)."""
+
+    def take(self, index: NDArray[np.int64] | slice) -> Fit:
+        """Some of the sets."""
+        return Fit(self.c[index], self.inverse[index])
+
+
+class Surface:
+    """Density of one more tone given the frequencies of the others.
+
+    Args:
+        target: Of any K.
+        precision: λ = 1/σ².
+    """
+
+    def __init__(self, target: Target, precision: float) -> None:
+        prior, statistics = target.prior, target.statistics
+        low, high = prior.frequency
+        count = int(np.clip((high - low) / target.bin * CELLS_PER_BIN, 64, LARGEST))
+        self.cells = STRIDE * -(-count // STRIDE)
+        self.low, self.width = low, (high - low) / self.cells
+        self.separation = prior.min_separation
+        self.single = statistics.single
+        self.streams = [
+            (grid, mid_time(grid) - statistics.reference, ratio)
+            for grid, ratio in zip(statistics.grids, statistics.ratios, strict=True)
+        ]
+        self.middle: Array = low + self.width * (np.arange(self.cells, dtype=np.float64) + 0.5)
+        self.filtered = self.matched(self.middle[None])[0].astype(np.complex64)  # F of the cells
+        self.energy = sum(0.5 * grid.n / ratio**2 for grid, _, ratio in self.streams)
+        self.amplitudes = Amplitudes(prior, precision)
+        margin = FAR / math.sqrt(precision * self.energy)
+        self.bounds = prior.amplitude[0] + margin, prior.amplitude[1] - margin
+        self.gains = self._table(precision)  # (LEVELS, STEPS)
+        # κ as a function of the distance to a cell: one row for each part of a cell, read from where the tone is.
+        away = self.cells - 0.5 - np.arange(2 * self.cells) + np.arange(FINE)[:, None] / FINE
+        kappa = self.kernel(np.zeros(1), away * self.width).astype(np.complex64)  # (FINE, 2 cells)
+        self.shifted = np.lib.stride_tricks.sliding_window_view(kappa, self.cells, axis=1)
+
+    def _table(self, precision: float) -> NDArray[np.float32]:
+        """Logarithm of the evidence's gain in steps of ν and of |M|, (LEVELS, STEPS)."""
+        root = math.sqrt(precision)
+        self.step = FURTHEST * math.sqrt(self.energy) / (STEPS - 1) / root
+        nu = self.energy * (np.arange(LEVELS) + 0.5) / LEVELS
+        amplitude = self.amplitudes.middle
+        x = precision * self.step * np.arange(STEPS)[:, None] * amplitude  # (STEPS, amplitudes)
+        log_bessel = np.log(i0e(x)) + x
+        gain = log_bessel - 0.5 * precision * nu[:, None, None] * amplitude**2
+        return np.asarray(log_sum_exp(gain, axis=-1), dtype=np.float32)
+
+    def matched(self, f: Array) -> Complex:
+        """F at frequencies (n, K), same shape."""
+        return self.single.matched(f)
+
+    def kernel(self, f: Array, other: Array) -> Complex:
+        """κ(f, other): what a tone of amplitude 1 at `other` adds to the matched filter at f; shapes broadcast."""
+        difference = other - f
+        total = np.zeros(difference.shape, dtype=np.complex128)
+        for grid, offset, ratio in self.streams:
+            (s_0,) = dirichlet(torch.from_numpy(difference), grid, powers=1)
+            turn = phasor(difference * offset)
+            total += 0.5 * turn * s_0.numpy() / ratio**2
+        return total
+
+    def rounded(self, f: Array) -> Array:
+        """Frequencies at the nearest point of the grid on which the others are looked at, same shape."""
+        grid: Array = np.rint((f - self.low) * (FINE / self.width))
+        return self.low + grid * (self.width / FINE)
+
+    def over_band(self, f: Array) -> NDArray[np.complex64]:
+        """κ(cells, f) of rounded frequencies (n, K), shape (n, K, cells), in single precision."""
+        point = np.rint((f - self.low) * (FINE / self.width)).astype(np.int64)
+        cell, part = np.divmod(np.clip(point, 0, FINE * self.cells), FINE)
+        band: NDArray[np.complex64] = self.shifted[part, self.cells - cell]
+        return band
+
+    def fits(self, f: Array, filtered: Complex, c: Complex) -> list[Fit]:
+        """What the others' amplitudes do: those far from the prior's bounds adapt, or none does.
+
+        Args:
+            f: Rounded frequencies, (n, K).
+            filtered: F there, (n, K).
+            c: Amplitudes, (n, K); of those that adapt nothing depends on.
+        """
+        k = f.shape[1]
+        gram = self.kernel(f[:, :, None], f[:, None, :])
+        index = np.arange(k)
+        gram[:, index, index] *= 1 + 1e-6
+        size = np.abs(np.einsum("nkl,nl->nk", np.linalg.inv(gram), filtered))
+        low, high = self.bounds
+        adapts = (size > low) & (size < high)
+        reduced = np.where(adapts[:, :, None] & adapts[:, None, :], gram, 0.0)
+        reduced[:, index, index] = np.where(adapts, gram[:, index, index], 1.0)
+        some = np.linalg.inv(reduced) * (adapts[:, :, None] & adapts[:, None, :])
+        kept = np.where(adapts, 0.0, c)
+        rest = filtered - np.einsum("nkl,nl->nk", gram, kept)
+        mixed = kept + np.einsum("nkl,nl->nk", some, rest)
+        return [Fit(mixed, some), Fit(c, np.zeros_like(some))]
+
+    def mass(self, f: Array, band: NDArray[np.complex64], fit: Fit) -> NDArray[np.float32]:
+        """Probabilities of the cells.
+
+        Args:
+            f: Frequencies of the others, (n, K).
+            band: κ(cells, f), (n, K, cells), complex64.
+            fit: Of the others.
+
+        Returns:
+            (n, cells).
+        """
+        n = len(f)
+        left = self.filtered - (fit.c.astype(np.complex64)[:, None] @ band)[:, 0]
+        coarse = band[..., STRIDE // 2 :: STRIDE]  # (n, K, cells / STRIDE)
+        taken = (coarse * (fit.inverse.astype(np.complex64) @ coarse.conj())).real.sum(1)
+        level = ((1 - taken / self.energy) * LEVELS).clip(0, LEVELS - 1).astype(np.int32)
+        at = np.minimum(np.abs(left) * np.float32(1 / self.step), np.float32(STEPS - 1.001))
+        below = at.astype(np.int32)
+        at -= below
+        below.reshape(n, -1, STRIDE)[...] += (level * STEPS)[..., None]
+        table = self.gains.ravel()
+        gain = table.take(below)
+        below += 1
+        at *= table.take(below) - gain
+        gain += at
+        if f.shape[1] and self.separation > 0:
+            low = np.floor((f - self.separation - self.low) / self.width + 1).astype(np.int64)
+            high = np.floor((f + self.separation - self.low) / self.width).astype(np.int64)
+            cell = low[..., None] + np.arange(int((high - low).max(initial=0)))  # (n, K, ·)
+            shut = (cell < high[..., None]) & (cell >= 0) & (cell < self.cells)
+            gain[np.nonzero(shut)[0], cell[shut]] = -np.inf  # they lie wholly within the separation
+        top = gain.max(-1, keepdims=True)
+        gain[~np.isfinite(top[:, 0])] = top[~np.isfinite(top)] = 0.0  # no room: anywhere will do
+        gain -= top
+        mass: NDArray[np.float32] = np.exp(gain, out=gain)
+        mass *= (1 - PRIOR_SHARE) / mass.sum(-1, keepdims=True)
+        mass += np.float32(PRIOR_SHARE / self.cells)
+        return mass
+
+    def slope(
+        self, f: Array, filtered: Complex, others: Array, fit: Fit
+    ) -> tuple[Complex, Array, Complex]:
+        """M, ν and how the others' amplitudes move per unit of c, at f: (n,), (n,) and (n, K)."""
+        kappa = self.kernel(f[:, None], others)  # (n, K)
+        moved = -np.einsum("nkl,nl->nk", fit.inverse, kappa.conj())
+        m: Complex = filtered - (kappa * fit.c).sum(-1)
+        nu = self.energy + (kappa * moved).real.sum(-1)
+        return m, np.maximum(nu, self.energy / LEVELS), moved
+
+
+def room_for_cells(target: Target) -> bool:
+    """Whether the band is short enough for a density over all of it."""
+    low, high = target.prior.frequency
+    return (high - low) / target.bin * CELLS_PER_BIN <= LARGEST

@@ -1,0 +1,140 @@
+"""Sizes of the networks' parts: frozen dataclasses, checked on construction."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+
+from slotflow.core.parsing import check
+
+__all__ = ["EncoderConfig", "FlowConfig", "ZoomConfig"]
+
+
+@dataclass(frozen=True)
+class EncoderConfig:
+    """The dual-stream encoder and the classifier (paper, sections 3.1 and 3.2)."""
+
+    channels: tuple[int, ...] = (32, 64, 128)
+    """Channels after each convolution; the last is the width of the tokens."""
+    kernels: tuple[int, ...] = (8, 8, 5)
+    """Kernel size of each convolution."""
+    strides: tuple[int, ...] = (2, 2, 1)
+    """Stride of each convolution."""
+    heads: int = 4
+    """Heads of each self-attention."""
+    context: int = 256
+    """Width of the global context g and of the classification embedding."""
+    noise: bool = False
+    """Whether a third pathway, like the frequency one, estimates σ."""
+
+    def __post_init__(self) -> None:
+        same = len(self.channels) == len(self.kernels) == len(self.strides) > 0
+        check(same, "as many channels as kernels and strides", dataclasses.asdict(self))
+        for name in ("channels", "kernels", "strides"):
+            check(min(getattr(self, name)) >= 1, f"{name} >= 1", getattr(self, name))
+        check(self.heads >= 1, "heads >= 1", self.heads)
+        check(self.channels[-1] % self.heads == 0, "heads that divide the last channel", self.heads)
+        check(self.context >= 1, "context >= 1", self.context)
+
+
+LAYER_KINDS = ("spline", "affine", "marginal")
+
+
+@dataclass(frozen=True)
+class FlowConfig:
+    """The shared conditional flow and its target (paper, sections 3.4 and 3.5)."""
+
+    layers: int = 8
+    """Layers of the flow."""
+    kinds: tuple[str, ...] = ("spline", "affine")
+    """Kinds of layers in turn: "spline" and "affine" couplings, or "marginal" splines of each coordinate."""
+    hidden: int = 768
+    """Width of each coupling layer's network."""
+    hidden_layers: int = 2
+    """Hidden layers of each coupling layer's network."""
+    bins: int = 48
+    """Bins of the rational-quadratic splines."""
+    bound: float = 2.0
+    """The splines act on [−bound, bound] and are the identity outside."""
+    phase_weight: float = 2.0
+    """w_φ, the factor on cos φ and sin φ in the flow's target."""
+    frequency_weight: float = 3.0
+    """w_f, the factor on the centred frequency in the flow's target."""
+    radius_jitter: float = 0.0
+    """Spread of ln(radius) that training gives the targets' circle; 0 is the paper's degenerate target (target.py)."""
+
+    def __post_init__(self) -> None:
+        for name in ("layers", "hidden", "hidden_layers"):
+            check(getattr(self, name) >= 1, f"{name} >= 1", getattr(self, name))
+        check(self.bins >= 2, "bins >= 2", self.bins)
+        known = bool(self.kinds) and set(self.kinds) <= set(LAYER_KINDS)
+        check(known, f"kinds of layers among {LAYER_KINDS}", self.kinds)
+        check(self.radius_jitter >= 0, "radius_jitter >= 0", self.radius_jitter)
+        for name in ("bound", "phase_weight", "frequency_weight"):
+            check(getattr(self, name) > 0, f"{name} > 0", getattr(self, name))
+
+
+@dataclass(frozen=True)
+class ZoomConfig:
+    """The spectral encoder and the slots that look closer (encoders/spectral.py, slots/zoom.py)."""
+
+    bins: int = 150
+    """Widest band in bins 1/T of the long stream."""
+    margin: int = 20
+    """Bins of the window on either side of the band."""
+    stem: int = 96
+    """Channels of the convolutions over half-bins."""
+    width: int = 192
+    """Width of the tokens."""
+    layers: int = 6
+    """Blocks of the encoder."""
+    heads: int = 6
+    """Heads of its self-attention."""
+    slot_width: int = 128
+    """Width of the slots' memory."""
+    slot_layers: int = 2
+    """Blocks of each round."""
+    slot_heads: int = 4
+    """Heads of the slots' self-attention."""
+    window: int = 10
+    """Half-bins that a slot sees on either side."""
+    rounds: int = 2
+    """Rounds that move the slots before the joint steps."""
+    zoom: bool = True
+    """Whether slots see their windows (an ablation)."""
+    subtract: bool = True
+    """Whether the other slots are subtracted there (an ablation)."""
+    canonical: bool = True
+    """Whether a window is divided by the slot's own amplitude (an ablation)."""
+    joint: bool = True
+    """Whether the joint steps move the estimate (an ablation)."""
+    recount: bool = True
+    """Whether the slots correct q(K | x) (an ablation)."""
+
+    def __post_init__(self) -> None:
+        for name in (
+            "bins",
+            "stem",
+            "width",
+            "layers",
+            "heads",
+            "slot_width",
+            "slot_layers",
+            "slot_heads",
+            "window",
+        ):
+            check(getattr(self, name) >= 1, f"{name} >= 1", getattr(self, name))
+        for name in ("margin", "rounds"):
+            check(getattr(self, name) >= 0, f"{name} >= 0", getattr(self, name))
+        check(self.window_bins % 10 == 0, "bins + 2 margin in tens", self.window_bins)
+        check(
+            self.width % 8 == self.width % self.heads == 0,
+            "heads that divide the width",
+            self.heads,
+        )
+        check(self.slot_width % self.slot_heads == 0, "slot_heads that divide it", self.slot_heads)
+
+    @property
+    def window_bins(self) -> int:
+        """Bins of the whole window."""
+        return self.bins + 2 * self.margin

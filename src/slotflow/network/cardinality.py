@@ -1,0 +1,98 @@
+r"""The cardinality classifier (paper, section 3.2): frequency tokens to q(K | x).
+
+.. math:: h_{cls} = \mathrm{MHA}_{cls}(\tilde h_{freq}), \quad e = \mathrm{MLP}(\mathrm{Pool}(h_{cls})), \quad
+    q(K \mid x) = \mathrm{softmax}(W e + b + \log p(K) - \log p_{train}(K)) .
+
+Cross-entropy on signals drawn with p_train(K) makes the bare softmax(W e + b) the posterior under p_train. Bayes' rule
+moves it to any other prior p(K) by the two log terms, which cancel when p = p_train.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor, nn
+
+from slotflow.network.config import EncoderConfig
+from slotflow.network.paper.encoder import HybridPool, mlp
+from slotflow.signal.prior import Prior, normalized
+
+__all__ = ["CardinalityHead", "check_k_prior", "k_posterior", "under_k_prior"]
+
+
+class CardinalityHead(nn.Module):
+    """Frequency tokens (B, L, d) to logits (B, k_max + 1), index = K, −inf where K < k_min."""
+
+    def __init__(self, config: EncoderConfig, prior: Prior) -> None:
+        super().__init__()
+        d = config.channels[-1]
+        self.k_min = prior.k_min
+        self.attention = nn.MultiheadAttention(d, config.heads, batch_first=True)
+        self.pool = HybridPool(d)
+        self.embed = mlp(3 * d, config.context, config.context)
+        self.classify = nn.Linear(config.context, prior.k_max - prior.k_min + 1)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        """Logits of K under the training prior."""
+        h = self.attention(tokens, tokens, tokens, need_weights=False)[0]
+        logits = self.classify(self.embed(self.pool(h))).float()
+        return nn.functional.pad(logits, (self.k_min, 0), value=-torch.inf)
+
+
+def k_posterior(
+    logits: Tensor, prior: Prior, k_prior: ArrayLike | Mapping[int, float] | None = None
+) -> Tensor:
+    """q(K | x) under a chosen prior over K.
+
+    Args:
+        logits: Output of CardinalityHead, (B, k_max + 1).
+        prior: The prior of training.
+        k_prior: p(K) to use instead: k_max + 1 numbers, index = K, or a mapping from K to a number;
+            normalized here. None keeps the prior of training.
+
+    Returns:
+        Probabilities, (B, k_max + 1), float64.
+    """
+    trained = torch.as_tensor(prior.k_probs_full, device=logits.device)
+    chosen = trained
+    if k_prior is not None:
+        chosen = torch.as_tensor(check_k_prior(k_prior, prior), device=logits.device)
+    shift = torch.where(chosen > 0, chosen.log() - trained.log(), -torch.inf)  # p(K) = 0 stays 0
+    return (logits.double() + shift).softmax(dim=-1)
+
+
+def check_k_prior(k_prior: ArrayLike | Mapping[int, float], prior: Prior) -> NDArray[np.float64]:
+    """Validates a prior over K and returns it normalized, (k_max + 1,)."""
+    size = prior.k_max + 1
+    if isinstance(k_prior, Mapping):
+        if wrong := [k for k in k_prior if k not in range(size)]:
+            raise ValueError(f"k_prior: expected K in 0..{prior.k_max}, received K = {wrong[0]!r}.")
+        values = np.zeros(size)
+        values[[int(k) for k in k_prior]] = list(k_prior.values())
+        k_prior = values
+    probs = normalized(k_prior, 0, prior.k_max, "k_prior")
+    untrained = np.flatnonzero((probs > 0) & (prior.k_probs_full == 0))
+    if untrained.size:
+        raise ValueError(
+            f"k_prior gives weight to K = {untrained[0]}, which the model has never seen: it was "
+            f"trained on K = {prior.k_min}..{prior.k_max}; set that entry to 0."
+        )
+    return probs
+
+
+def under_k_prior(
+    prior: Prior, k_prior: ArrayLike | Mapping[int, float] | None, trained: Prior
+) -> Prior:
+    """The prior with another p(K), which `check_k_prior` accepts; as it is for None."""
+    if k_prior is None:
+        return prior
+    probs = check_k_prior(k_prior, trained)
+    low, high = np.flatnonzero(probs)[[0, -1]].tolist()
+    high = max(high, 1)
+    return dataclasses.replace(
+        prior, k_min=low, k_max=high, k_probs=tuple(probs[low : high + 1].tolist())
+    )

@@ -1,0 +1,282 @@
+"""Assembly of the network: encoder, count, slots and flow; loading; the call of inference."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from importlib import resources
+from pathlib import Path
+from typing import Any, Literal, Unpack, overload
+
+import torch
+from torch import nn
+
+from slotflow.core.devices import check_device
+from slotflow.core.later import later
+from slotflow.data.observation import Observation, as_list
+from slotflow.network.config import Config, ModelConfig
+from slotflow.network.options import KPrior, Options
+from slotflow.posterior.posterior import Posterior
+from slotflow.signal.prior import Prior
+
+__all__ = ["DEFAULT", "SlotFlow", "pretrained_names"]
+
+DEFAULT = "zoom"
+"""Name of the embedded weights that `from_pretrained()` loads."""
+
+
+class SlotFlow(nn.Module):
+    """Amortized trans-dimensional inference: x to q(K | x) and one posterior per slot.
+
+    SlotFlow(config) gives the network that the config asks for, a PooledSlotFlow (the paper's parts) or a ZoomSlotFlow,
+    as pathlib.Path gives the path of the platform.
+
+    Args:
+        config: What to build.
+    """
+
+    def __new__(cls, config: ModelConfig | None = None) -> SlotFlow:
+        """Chooses the class; copying and unpickling name it and come without a config."""
+        if cls is SlotFlow and config is not None:
+            from slotflow.network.paper.model import PooledSlotFlow
+            from slotflow.network.zoom.model import ZoomSlotFlow
+
+            cls = PooledSlotFlow if config.zoom is None else ZoomSlotFlow
+        return super().__new__(cls)
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.k_max = config.prior.k_max
+
+    # ------------------------------------------------------------------ building and loading
+
+    @classmethod
+    def from_preset(cls, name: str) -> SlotFlow:
+        """Builds an untrained network from one of the package's presets."""
+        return cls(Config.from_preset(name).model)
+
+    @classmethod
+    def from_pretrained(
+        cls,
+        source: str | Path | None = None,
+        *,
+        device: str | torch.device | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> SlotFlow:
+        """Loads a trained network, ready for inference.
+
+        Args:
+            source: Name of embedded weights, a model file, or a training folder; None for the default. Weights whose
+                content is not what their card says are refused.
+            device: Where to put the network.
+            dtype: torch.float32 (default) or torch.float64.
+        """
+        from slotflow.network.cards import load_embedded, load_verified
+
+        name = str(source or DEFAULT)
+        if name in pretrained_names():
+            model = load_embedded(name)
+        else:
+            path = Path(name)
+            model = load_verified(path / "model.safetensors" if path.is_dir() else path)
+        return model._move(device, dtype).eval()
+
+    def save(
+        self,
+        path: str | Path,
+        facts: Mapping[str, object] | None = None,
+        half: tuple[str, ...] = (),
+    ) -> None:
+        """Writes weights and config to one safetensors file, atomically.
+
+        Args:
+            path: File to write.
+            facts: JSON-able facts about the training, shown by `slotflow info`.
+            half: Modules or parameters, by name, that are stored in half precision.
+        """
+        from slotflow.network.checkpoint import save_model
+
+        save_model(path, self, facts or {}, half)
+
+    # ------------------------------------------------------------------ network
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Floating-point type of the weights."""
+        return next(self.parameters()).dtype
+
+    @property
+    def device(self) -> torch.device:
+        """Device of the weights."""
+        return next(self.parameters()).device
+
+    @property
+    def n_parameters(self) -> int:
+        """Number of trainable numbers."""
+        return sum(p.numel() for p in self.parameters())
+
+    # ------------------------------------------------------------------ inference
+
+    @overload
+    def infer(
+        self,
+        observation: Observation,
+        *,
+        refine: Literal[True] = ...,
+        **options: Unpack[Options],
+    ) -> Posterior: ...
+
+    @overload
+    def infer(
+        self, observation: Observation, *, refine: bool, **options: Unpack[Options]
+    ) -> Posterior: ...
+
+    @overload
+    def infer(
+        self,
+        observation: Iterable[Observation],
+        *,
+        refine: Literal[True] = ...,
+        **options: Unpack[Options],
+    ) -> list[Posterior]: ...
+
+    @overload
+    def infer(
+        self, observation: Iterable[Observation], *, refine: bool, **options: Unpack[Options]
+    ) -> list[Posterior]: ...
+
+    def infer(
+        self,
+        observation: Observation | Iterable[Observation],
+        *,
+        refine: bool = True,
+        prior: Prior | None = None,
+        k_prior: KPrior | None = None,
+        draws: int = 2000,
+        max_seconds: float = 10.0,
+        seed: int = 0,
+        device: str | torch.device | None = None,
+        dtype: torch.dtype | None = None,
+        threads: int | None = None,
+        batch_size: int = 256,
+    ) -> Posterior | Sequence[Posterior]:
+        """Posterior of one observation, or a list of one for each in a sequence.
+
+        The network answers first, in milliseconds; the likelihood then checks and corrects the answer. The result is
+        the exact joint posterior with its evidence, and with a verdict that says how far to trust it.
+
+        Example::
+
+            post = model.infer(observation, prior=Prior(frequency=(11, 14), amplitude=(0.5, 5), sigma=(0, 5)))
+            print(post.verdict, post.k_probs)
+            fast = model.infer(observation, refine=False)  # the network alone
+
+        Args:
+            observation: What was measured. `zoom` takes any even sampling, other models that of their training.
+            refine: Whether to go on to the exact posterior, a RefinedPosterior. False: the network's answer alone, a
+                Posterior, whose verdict is "approximate".
+            prior: What is known beforehand, in the data's units; None: the prior of the model's config. The network
+                need not know it: where it does not (a log-uniform amplitude; for `paper` and `debug`, any prior but
+                that of their training), its answer under the nearest one that it knows is the place to start from, and
+                `refine=False` is refused.
+            k_prior: Prior over K to use instead of the prior's: k_max + 1 numbers, index = K, or a mapping from K to
+                a number.
+            draws: Weighted draws of each K, at least 100.
+            max_seconds: Time budget of the exact step of each observation; a verdict says if it was too short.
+            seed: Of everything random; each observation's answer is the same alone and among others.
+            device: Moves the model there first; it stays there. The exact step runs on the CPU.
+            dtype: torch.float32 or torch.float64, likewise.
+            threads: CPU threads to use during the call.
+            batch_size: Observations that go through the network together.
+        """
+        found = list(
+            self.infer_each(
+                as_list(observation),
+                refine=refine,
+                prior=prior,
+                k_prior=k_prior,
+                draws=draws,
+                max_seconds=max_seconds,
+                seed=seed,
+                device=device,
+                dtype=dtype,
+                threads=threads,
+                batch_size=batch_size,
+            )
+        )
+        return found[0] if isinstance(observation, Observation) else found
+
+    def infer_each(
+        self,
+        observations: Iterable[Observation],
+        *,
+        refine: bool = True,
+        **options: Unpack[Options],
+    ) -> Iterator[Posterior]:
+        """The posteriors of `infer` one after another, each as soon as it is ready: for long lists and progress bars.
+
+        Args:
+            observations: What was measured; all of them are checked before the first answer.
+            refine: As in `infer`.
+            **options: The other keywords of `infer`.
+        """
+        found: Iterator[Posterior] = later("infer")(
+            self, as_list(observations), refine=refine, **options
+        )
+        return found
+
+    def infer_band(
+        self,
+        observation: Observation,
+        prior: Prior,
+        *,
+        refine: bool = True,
+        **options: Any,
+    ) -> Posterior:
+        """Posterior of a band of any width, analysed in overlapping windows (docs/wide-bands.md).
+
+        Args:
+            observation: What was measured.
+            prior: The prior; its band may have any width, and its p(K) is that of each window, K = 0 among them.
+            refine: As in `infer`.
+            **options: The other keywords of `infer`; a time budget is that of one window.
+        """
+        found: Posterior = later("infer_band")(self, observation, prior, refine=refine, **options)
+        return found
+
+    def _start(self, prior: Prior, refine: bool) -> Prior:
+        """The prior under which the network answers, given the stated one; refuses one that it cannot start from.
+
+        Args:
+            prior: The stated prior.
+            refine: Whether the exact step, which answers under the stated prior, will follow.
+        """
+        raise NotImplementedError
+
+    def _check(self, obs: Observation, prior: Prior) -> None:
+        """Refuses an observation that this model cannot analyse under a prior."""
+        raise NotImplementedError
+
+    def _infer_batch(
+        self,
+        chunk: list[Observation],
+        prior: Prior,
+        k_prior: KPrior | None,
+    ) -> list[Posterior]:
+        """Posteriors of observations that `_check` let pass."""
+        raise NotImplementedError
+
+    def _move(self, device: str | torch.device | None, dtype: torch.dtype | None) -> SlotFlow:
+        if dtype is not None and dtype not in (torch.float32, torch.float64):
+            raise ValueError(f"expected dtype torch.float32 or torch.float64, received {dtype}.")
+        check_device(device)
+        if device is not None or dtype is not None:
+            self.to(device=device, dtype=dtype)
+        return self
+
+
+def pretrained_names() -> list[str]:
+    """Names of the weights in the package."""
+    folder = resources.files("slotflow") / "weights"
+    suffix = ".safetensors"
+    return sorted(p.name[: -len(suffix)] for p in folder.iterdir() if p.name.endswith(suffix))

@@ -1,0 +1,30 @@
+"""Keywords of the call of inference."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TypedDict
+
+import torch
+from numpy.typing import ArrayLike
+
+from slotflow.signal.prior import Prior
+
+__all__ = ["KPrior", "Options"]
+
+KPrior = ArrayLike | Mapping[int, float]
+"""p(K): k_max + 1 numbers, index = K, or a mapping from K to a number."""
+
+
+class Options(TypedDict, total=False):
+    """Keywords of `SlotFlow.infer` and `SlotFlow.infer_each`, which explain them."""
+
+    prior: Prior | None
+    k_prior: KPrior | None
+    draws: int
+    max_seconds: float
+    seed: int
+    device: str | torch.device | None
+    dtype: torch.dtype | None
+    threads: int | None
+    batch_size: int

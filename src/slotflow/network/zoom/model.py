@@ -1,0 +1,251 @@
+r"""The default network: spectral encoder, two counts, zooming slots, flow in units of the bound (preset `zoom`).
+
+It is dimensionless inside: sampling, band and amplitudes belong to the data and to the prior that comes with them.
+The band may lie anywhere below Nyquist, up to 150 bins 1/T wide.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import warnings
+from collections.abc import Mapping
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike
+from torch import Tensor
+
+from slotflow.data.observation import Observation
+from slotflow.data.preprocess import check_scale
+from slotflow.data.sampling import Grid
+from slotflow.network.cardinality import check_k_prior, k_posterior, under_k_prior
+from slotflow.network.config import ModelConfig, ZoomConfig
+from slotflow.network.model import SlotFlow
+from slotflow.network.zoom.analysis import Analysis
+from slotflow.network.zoom.batch import SlotDensities
+from slotflow.network.zoom.bound import BoundFlow
+from slotflow.network.zoom.encoder import SpectralEncoder
+from slotflow.network.zoom.proposals import propose, starts
+from slotflow.network.zoom.recount import Recount
+from slotflow.network.zoom.slots import Slots, ZoomSlots
+from slotflow.network.zoom.window import Spectrum, spectrum
+from slotflow.posterior.posterior import Posterior
+from slotflow.signal.likelihood import Statistics
+from slotflow.signal.prior import Prior
+from slotflow.signal.simulation import Simulation
+
+__all__ = ["ZoomSlotFlow"]
+
+FEWEST_BINS = 10
+"""Narrowest band in bins: below it, tones and prior have no room."""
+
+
+class ZoomSlotFlow(SlotFlow):
+    """The default network.
+
+    Args:
+        config: What to build; its `zoom` part must be there.
+    """
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__(config)
+        assert config.zoom is not None
+        self.sizes: ZoomConfig = config.zoom
+        self.encoder = SpectralEncoder(config.zoom, self.k_max)
+        self.slots = ZoomSlots(config.zoom, self.k_max)
+        self.recount = Recount(config.zoom, self.k_max)
+        self.flow = BoundFlow(config.zoom.slot_width, config.flow)
+
+    # ------------------------------------------------------------------ parts of a pass
+
+    def first_bin(self, grid: Grid, low: float) -> int:
+        """w_0 of the window for a band that begins at a frequency in Hz."""
+        return math.floor(low * grid.duration + 1e-6) - self.sizes.margin
+
+    def refine(
+        self, view: Spectrum, statistics: Statistics, tokens: Tensor, places: Tensor, k: Tensor
+    ) -> Slots:
+        """Slots of given numbers k, (B,), on the CPU; as many columns as the largest of them."""
+        columns = max(1, int(k.max()))
+        mask = torch.arange(columns) < k[:, None]
+        mask = mask.to(places.device)
+        start = starts(places[:, :columns], mask)
+        slots: Slots = self.slots(view, statistics, tokens, start, mask)
+        return slots
+
+    # ------------------------------------------------------------------ inference
+
+    @torch.inference_mode()
+    def analyse(
+        self,
+        data: Simulation,
+        prior: Prior,
+        k_prior: ArrayLike | Mapping[int, float] | None = None,
+    ) -> Analysis:
+        """Analyses a simulated batch, on the model's device.
+
+        Args:
+            data: The signals.
+            prior: What to assume beforehand.
+            k_prior: p(K) instead of the prior's.
+        """
+        pairs = [(data.long, data.grids[0]), (data.short, data.grids[1])]
+        present = [(x.to(self.device), g) for x, g in pairs if x is not None and g is not None]
+        series, grids = [x for x, _ in present], [g for _, g in present]
+        self._check_band(grids[0], self._start(prior, refine=False))
+        return self._analyse(series, grids, [1.0] * len(grids), prior, k_prior)
+
+    def _analyse(
+        self,
+        series: list[Tensor],
+        grids: list[Grid],
+        ratios: list[float],
+        prior: Prior,
+        k_prior: ArrayLike | Mapping[int, float] | None,
+    ) -> Analysis:
+        priors = prior.batch(len(series[0]), self.device)
+        first = self.first_bin(grids[0], prior.frequency[0])
+        statistics = Statistics.from_arrays(series, grids, ratios)
+        view = spectrum(series, grids, ratios, priors, self.sizes, first, dtype=self.dtype)
+        known = bool(view.sigma.isfinite().all())
+        if (
+            not known
+        ):  # too few bins outside the band: from the band's median, then from the residual
+            sigma = _median_level(view, grids[0])
+            for _ in range(2):
+                view = spectrum(series, grids, ratios, priors, self.sizes, first, sigma, self.dtype)
+                slots = self._pass(view, statistics)[3]
+                sigma = slots.sigma.minimum(sigma)
+            view = spectrum(series, grids, ratios, priors, self.sizes, first, sigma, self.dtype)
+        tokens, places, logits, slots, k = self._pass(view, statistics)
+        probs = k_posterior(logits, self.config.prior, self._k_prior(prior, k_prior))
+        noise = slots.sigma.minimum(1.1 * view.sigma)  # an offset or a tone elsewhere is no noise
+        parts = (tokens, places, probs, noise, slots, k)
+        return Analysis(self, view, statistics, priors, *parts)
+
+    def _pass(
+        self, view: Spectrum, statistics: Statistics
+    ) -> tuple[Tensor, Tensor, Tensor, Slots, Tensor]:
+        """Tokens, places, final logits, the slots of the first count and their number."""
+        tokens, heat, pooled, logits = self.encoder(view)
+        places = propose(heat, view.band, self.k_max)
+        k = logits.argmax(-1).cpu()
+        slots = self.refine(view, statistics, tokens, places, k)
+        if self.sizes.recount:
+            logits = self.recount(pooled, view.conditions, logits, slots)
+        return tokens, places, logits, slots, k
+
+    def _k_prior(
+        self, prior: Prior, k_prior: ArrayLike | Mapping[int, float] | None
+    ) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+        """p(K) to answer under, (k_max + 1,)."""
+        if k_prior is not None:
+            return check_k_prior(k_prior, self.config.prior)
+        return np.pad(prior.k_probs_full, (0, self.k_max - prior.k_max))
+
+    def _infer_batch(
+        self,
+        chunk: list[Observation],
+        prior: Prior,
+        k_prior: ArrayLike | Mapping[int, float] | None,
+    ) -> list[Posterior]:
+        """Posteriors of observations that `_check` let pass, those on the same grids together."""
+        groups: dict[object, list[int]] = {}
+        for i, obs in enumerate(chunk):
+            groups.setdefault(tuple((s.grid, s.sigma) for s in obs.streams), []).append(i)
+        posteriors: dict[int, Posterior] = {}
+        stated = under_k_prior(prior, k_prior, self.config.prior)
+        for members in groups.values():
+            streams = chunk[members[0]].streams  # all members are sampled alike
+            series = [
+                torch.as_tensor(np.stack([chunk[i].streams[s].values for i in members]))
+                for s in range(len(streams))
+            ]
+            first = streams[0].sigma
+            ratios = [1.0 if s.sigma is None or first is None else s.sigma / first for s in streams]
+            answer = self._analyse(
+                [x.to(self.device) for x in series],
+                [s.grid for s in streams],
+                ratios,
+                prior,
+                k_prior,
+            )
+            probs, noise = answer.k_probs.cpu().numpy(), answer.noise.cpu()
+            _warn_of_offset(series[0], noise, streams[0].grid, prior)
+            error = 1 / math.sqrt(2 * answer.statistics.n)
+            for row, i in enumerate(members):
+                sigma = float(noise[row])
+                posteriors[i] = Posterior(
+                    probs[row],
+                    SlotDensities(answer.take(row), self.k_max),
+                    chunk[i],
+                    sigma,
+                    sigma * error,
+                    method=f"slotflow:{self.config.name}",
+                    prior=stated,
+                )
+        return [posteriors[i] for i in range(len(chunk))]
+
+    def _start(self, prior: Prior, refine: bool) -> Prior:
+        """The prior itself; of a log-uniform amplitude, the uniform one within the same bounds."""
+        if prior.amplitude_law != "uniform" and not refine:
+            raise ValueError(
+                f"the model {self.config.name!r} alone expects a uniform prior of A, received "
+                f"{prior.amplitude_law!r}; leave refine=True, whose exact step knows that law, or use "
+                "amplitude_law='uniform'."
+            )
+        return dataclasses.replace(prior, amplitude_law="uniform")
+
+    def _check(self, obs: Observation, prior: Prior) -> None:
+        """Refuses what the network cannot analyse."""
+        self._check_band(obs.long.grid, prior)
+        check_scale(obs, prior.amplitude)
+
+    def _check_band(self, grid: Grid, prior: Prior) -> None:
+        low, high = prior.frequency
+        width, nyquist = (high - low) * grid.duration, 0.5 / grid.dt
+        if high > nyquist:
+            raise ValueError(
+                f"expected a band below the Nyquist frequency of {nyquist:g} Hz, received {low:g}–{high:g} Hz; lower "
+                "the prior's frequency range or sample faster."
+            )
+        if width < FEWEST_BINS:
+            raise ValueError(
+                f"expected a band of at least {FEWEST_BINS} bins of 1/T, received {low:g}–{high:g} Hz over T = "
+                f"{grid.duration:g} s, which is {width:.3g}; the series is too short for this band: measure longer "
+                "or widen the prior's frequency range."
+            )
+        if width > self.sizes.bins * (1 + 1e-9):
+            raise ValueError(
+                f"expected a band of at most {self.sizes.bins} bins of 1/T, received {low:g}–{high:g} Hz over T = "
+                f"{grid.duration:g} s, which is {width:.1f}; narrow the prior's frequency range to "
+                f"{self.sizes.bins / grid.duration:g} Hz or call infer_band, which analyses it in windows."
+            )
+        if prior.k_max > self.k_max:
+            raise ValueError(
+                f"the model {self.config.name!r} knows up to {self.k_max} components, the prior has k_max = "
+                f"{prior.k_max}; lower it."
+            )
+
+
+def _warn_of_offset(long: Tensor, noise: Tensor, grid: Grid, prior: Prior) -> None:
+    """Warns of a mean that neither noise nor tones explain: its leakage would count as signal."""
+    cycles = max(prior.frequency[0] * grid.duration, 1.0)
+    usual = noise / math.sqrt(grid.n) + prior.k_max * prior.amplitude[1] / (math.pi * cycles)
+    mean = long.mean(-1).cpu()
+    if bool((mean.abs() > 10 * usual).any()):
+        worst = float(mean[(mean.abs() / usual).argmax()])
+        warnings.warn(
+            f"the long stream has a mean of {worst:.4g}, far from the 0 that tones and noise have; "
+            "subtract the offset of each stream first: it leaks into the band.",
+            stacklevel=6,
+        )
+
+
+def _median_level(view: Spectrum, grid: Grid) -> Tensor:
+    """A first σ from the median power of the window, (B,): tones fill a small share of it."""
+    power = (view.z[:, :, ::2].double() ** 2).sum(1)  # (B, bins)
+    valid = power > 0
+    middle = torch.where(valid, power, math.nan).nanmedian(-1).values.nan_to_num()  # zeros alone: 0
+    return (middle / (2 * math.log(2))).sqrt() * view.largest * math.sqrt(grid.n / 2)

@@ -1,0 +1,54 @@
+r"""The second count: what the slots found out corrects q(K | x).
+
+The encoder counts from the long stream's spectrum. Whether a peak is one tone or two, and whether the short stream
+agrees, shows only after the slots have been fitted to all streams together. A token for the whole signal and one for
+each slot attend to each other, and the change of the logits is read from the first. The slots are K̂_1 in number,
+the encoder's own guess: a function of the data, so that nothing of the true K leaks in training.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from slotflow.network.config import ZoomConfig
+from slotflow.network.zoom.blocks import Block
+from slotflow.network.zoom.slots import Slots
+from slotflow.network.zoom.window import CONDITIONS
+
+__all__ = ["Recount"]
+
+
+class Recount(nn.Module):
+    """Pooled tokens, first logits and slots to better logits."""
+
+    def __init__(self, config: ZoomConfig, k_max: int) -> None:
+        super().__init__()
+        d = config.slot_width
+        inputs = 3 * config.width + CONDITIONS + 2 * (k_max + 1) + 1
+        self.k_max = k_max
+        self.signal = nn.Sequential(nn.Linear(inputs, 2 * d), nn.GELU(), nn.Linear(2 * d, d))
+        self.blocks = nn.ModuleList(Block(d, config.slot_heads, few=True) for _ in range(2))
+        self.norm = nn.LayerNorm(d)
+        self.out = nn.Linear(d, k_max + 1)
+        nn.init.zeros_(self.out.weight)
+        nn.init.zeros_(self.out.bias)
+
+    def forward(self, pooled: Tensor, conditions: Tensor, logits: Tensor, slots: Slots) -> Tensor:
+        """Logits of K after the slots.
+
+        Args:
+            pooled: Of the encoder, (B, 3 width).
+            conditions: (B, CONDITIONS).
+            logits: Of the encoder, (B, k_max + 1).
+            slots: Those of K̂_1.
+        """
+        k = nn.functional.one_hot(slots.mask.sum(-1), self.k_max + 1)
+        log_q = logits.log_softmax(-1).clamp_min(-20) / 5
+        told = torch.cat([pooled, conditions, log_q, k.to(logits.dtype), slots.misfit[:, None]], -1)
+        h = torch.cat([self.signal(told)[:, None], slots.y], 1)  # (B, 1 + K, d)
+        mask = nn.functional.pad(slots.mask, (1, 0), value=True)[:, None, None]
+        for block in self.blocks:
+            h = block(h, mask)
+        change: Tensor = self.out(self.norm(h[:, 0]))
+        return logits + change

@@ -1,0 +1,173 @@
+r"""Upper limits: how large a lone tone at each frequency may be, where there may be none.
+
+With one tone A cos(2πft + φ) of known f in white noise, the data enter through the matched filter
+
+.. math:: \hat c = \frac{2}{N} \sum_s r_s^{-2} \sum_t x_s(t) e^{-2πif(t - τ)} , \quad N = \sum_s n_s / r_s^2 ,
+
+alone (`exact/likelihood.py` has the symbols), because Σ cos² = Σ sin² = N/2 up to terms of the relative size
+1/(2πfT). It is the tone's complex amplitude plus complex Gaussian noise of the variance s² = 2σ²/N in each part, so
+that R = |ĉ| follows Rice's law and, φ being uniform, the likelihood of A is e^{−A²/2s²} I₀(AR/s²). With a = A/s, r =
+R/s and a prior of A that is uniform on [0, A_max], b = A_max/s,
+
+.. math:: p(a \mid r) \propto e^{-(a - r)^2/2} \, \tilde I_0(a r) , \quad 0 \le a \le b , \quad
+    \tilde I_0(y) = e^{-y} I_0(y) ,
+
+and the limit u(r) is where its integral from 0 reaches the credibility. One table of u(r), by the trapezoidal rule,
+serves all frequencies.
+
+What is assumed: A_max is the prior's upper bound (none if the prior is not known); its lower bound is not used, since
+the limit shall say what the data exclude and not what the prior does; under a log-uniform prior the limit is still that
+of a uniform one, because a log-uniform law that reaches to 0 has no limit. σ is plugged in: the level that the prior
+states, or its posterior mean, whose relative error, 1/√(2n), passes to the limit. The limit holds at each frequency on
+its own; with 150 bins some of the limits will be exceeded by tones at their frequencies, if there were one at each.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import special
+
+if TYPE_CHECKING:
+    from slotflow.data.observation import Observation
+    from slotflow.posterior.posterior import Posterior
+
+__all__ = ["LIKELY", "UpperLimit", "amplitude_limit", "matched_filter", "upper_limit"]
+
+Array = NDArray[np.float64]
+
+LIKELY = 0.1
+"""p(K = 0 | x) above which a result has an upper limit."""
+CREDIBILITY = 0.95
+PER_BIN, MOST = 4, 8192
+"""Frequencies per bin 1/T at which limits are given, and how many at most."""
+KNOTS, POINTS, REACH = 400, 1001, 9.0
+"""Size of the table of u(r), points of each integral, and how far it reaches to either side in units of s."""
+
+
+@dataclass(frozen=True)
+class UpperLimit:
+    """The largest credible amplitude of a lone tone at each frequency."""
+
+    frequency: Array
+    """In Hz, (m,)."""
+    amplitude: Array
+    """Limits, (m,)."""
+    credibility: float
+    """Probability of a smaller amplitude at one frequency."""
+    k0_prob: float
+    """p(K = 0 | x)."""
+
+    def record(self) -> dict[str, Any]:
+        """The best, median and worst limit over the band as plain values."""
+        worst, best = int(self.amplitude.argmax()), int(self.amplitude.argmin())
+        return {
+            "credibility": self.credibility,
+            "k0_prob": self.k0_prob,
+            "best": float(self.amplitude[best]),
+            "best_frequency": float(self.frequency[best]),
+            "median": float(np.median(self.amplitude)),
+            "worst": float(self.amplitude[worst]),
+            "worst_frequency": float(self.frequency[worst]),
+        }
+
+
+def upper_limit(
+    post: Posterior, frequency: ArrayLike | None = None, credibility: float = CREDIBILITY
+) -> UpperLimit | None:
+    """The limits of a posterior; None unless p(K = 0 | x) > 0.1 and the data are there and not all zero.
+
+    Args:
+        post: The posterior, with its data.
+        frequency: In Hz, (m,); by default four per bin over the prior's band, or over all frequencies.
+        credibility: Above 0, below 1.
+    """
+    if not 0 < credibility < 1:
+        raise ValueError(f"expected a credibility between 0 and 1, received {credibility}.")
+    if not (post.k_probs[0] > LIKELY and post.has_data):
+        return None
+    observation, prior = post.observation, post.prior
+    stream = observation.long
+    low, high = (2 / stream.duration, stream.nyquist) if prior is None else prior.frequency
+    if frequency is None:
+        count = int(np.clip(math.ceil(PER_BIN * (high - low) * stream.duration) + 1, 2, MOST))
+        frequency = np.linspace(low, high, count)
+    f = np.atleast_1d(np.asarray(frequency, dtype=np.float64))
+    if f.ndim != 1 or not f.size or not (np.isfinite(f) & (f > 0) & (f <= stream.nyquist)).all():
+        raise ValueError(
+            f"expected frequencies in Hz above 0 and up to {stream.nyquist:g}, shape (m,), received shape {f.shape} "
+            f"from {np.min(f, initial=math.inf):g} to {np.max(f, initial=-math.inf):g}."
+        )
+    known = None if prior is None else prior.known_sigma
+    sigma = post.noise_std if known is None else known
+    if not (math.isfinite(sigma) and sigma > 0):  # of noise alone
+        sigma = float(np.sqrt(np.mean(stream.values**2)))
+    if sigma == 0:  # zeros alone: there is no noise to hide a tone in
+        return None
+    height, scale = matched_filter(observation, f, sigma)
+    highest = math.inf if prior is None else prior.amplitude[1]
+    limits = amplitude_limit(height, scale, highest, credibility)
+    return UpperLimit(f, limits, credibility, float(post.k_probs[0]))
+
+
+def matched_filter(observation: Observation, frequency: Array, sigma: float) -> tuple[Array, float]:
+    """R = |ĉ| at each frequency, (m,), and s, the noise of its parts.
+
+    Args:
+        observation: The data.
+        frequency: In Hz, (m,).
+        sigma: Noise level.
+    """
+    import torch
+
+    from slotflow.signal.kernels import mid_time
+    from slotflow.signal.likelihood import Statistics
+    from slotflow.signal.nonuniform import interpolated_moment
+
+    statistics = Statistics.from_observation(observation)
+    f = torch.from_numpy(frequency)[None]
+    total, weight = np.zeros(frequency.size, dtype=np.complex128), 0.0
+    parts = zip(statistics.grids, statistics.ratios, statistics.folded, strict=True)
+    for grid, ratio, folded in parts:
+        moment = interpolated_moment(folded.flatten(1)[:, : grid.n], f, grid)[0].numpy()
+        turns = np.remainder(frequency * (mid_time(grid) - statistics.reference), 1.0)
+        total += np.exp(-2j * math.pi * turns) / ratio * moment
+        weight += grid.n / ratio**2
+    return np.abs(2 / weight * total), sigma * math.sqrt(2 / weight)
+
+
+def amplitude_limit(
+    height: ArrayLike, scale: float, highest: float = math.inf, credibility: float = CREDIBILITY
+) -> Array:
+    """The amplitude below which a tone's lies with the credibility, given the height of its peak.
+
+    Args:
+        height: R, any shape.
+        scale: s, above 0.
+        highest: A_max.
+        credibility: Above 0, below 1.
+
+    Returns:
+        Same shape as the height.
+    """
+    r = np.asarray(height, dtype=np.float64) / scale
+    top = highest / scale
+    largest = float(r.max(initial=0.0))
+    knots = np.unique(r)
+    if knots.size > KNOTS:  # u(r) is smooth on the scale 1
+        knots = np.linspace(0, largest, KNOTS + min(math.ceil(10 * largest), 10 * KNOTS))
+    first, last = np.maximum(knots - REACH, 0.0), np.minimum(knots + REACH, top)
+    first = np.minimum(first, np.maximum(last - REACH, 0.0))  # a peak beyond the bound
+    a = first[:, None] + (last - first)[:, None] * np.linspace(0, 1, POINTS)  # (knots, points)
+    density = np.log(special.i0e(a * knots[:, None])) - 0.5 * (a - knots[:, None]) ** 2
+    density = np.exp(density - density.max(1, keepdims=True))
+    area = np.zeros_like(density)
+    area[:, 1:] = np.cumsum(0.5 * (density[:, 1:] + density[:, :-1]), axis=1)
+    area /= area[:, -1:]
+    limits = np.array([np.interp(credibility, x, y) for x, y in zip(area, a, strict=True)])
+    found: Array = scale * np.interp(r, knots, limits)
+    return found

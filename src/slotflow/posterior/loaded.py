@@ -1,0 +1,222 @@
+"""A posterior that was read from a file: draws, p(K | x), verdict, evidence and data, without a network."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from slotflow.core.files import PathLike
+from slotflow.data.observation import Observation
+from slotflow.posterior.file import read_dataset, read_observation
+from slotflow.posterior.limits import CREDIBILITY, UpperLimit
+from slotflow.posterior.posterior import Posterior
+from slotflow.posterior.sampled import Draws
+from slotflow.posterior.summaries import PARAMETERS
+from slotflow.posterior.verdict import Check, Verdict
+from slotflow.signal.prior import Prior
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+
+__all__ = ["LoadedPosterior", "load"]
+
+Array = NDArray[np.float64]
+
+
+class LoadedPosterior(Posterior):
+    """The posterior of a file, whatever method it is of.
+
+    It answers from the file's draws: a K without any is refused, and densities are not known. `observation` is None
+    where the file does not hold the data (`has_data` tells); set it to the data to plot or to refine.
+
+    Args:
+        found: Content of the file, as `posterior_file.read_dataset` gives it.
+    """
+
+    slots: Draws
+
+    def __init__(self, found: xr.Dataset) -> None:
+        facts = found.attrs
+        self._theta: Array = np.stack([found[name].values for name in PARAMETERS], -1).astype(float)
+        self._counts = np.asarray(found["k"].values).astype(np.int64)
+        self._sigma = np.full(len(self._counts), np.nan)
+        if "sigma" in found:
+            self._sigma = np.asarray(found["sigma"].values, dtype=np.float64)
+        k_probs = np.asarray(found["k_probs"].values, dtype=np.float64)
+        rows = {int(k): self._counts == k for k in np.unique(self._counts)}
+        draws = Draws(
+            k_probs.size - 1,
+            {k: self._theta[row, :k] for k, row in rows.items()},
+            {k: self._sigma[row] for k, row in rows.items()},
+        )
+        error = float(found["noise_std"].attrs.get("standard_error", math.nan))
+        super().__init__(
+            k_probs,
+            draws,
+            cast(Observation, read_observation(found)),
+            float(found["noise_std"]),
+            error if math.isfinite(error) else None,
+            str(facts.get("method", "unknown")),
+            _prior(str(facts.get("prior", ""))),
+        )
+        self.attributes: dict[str, Any] = dict(facts)
+        """The file's attributes."""
+        self.log_evidence: Array | None = None
+        """Ln Z_K and its standard error, (K_max + 1, 2); None where the method has none."""
+        if "log_evidence" in found:
+            value = np.asarray(found["log_evidence"].values, dtype=np.float64)
+            errors = found.get("log_evidence_error")
+            spread = np.full_like(value, np.nan) if errors is None else np.asarray(errors.values)
+            self.log_evidence = np.stack([value, spread], -1)
+        self.ess: float | None = float(facts["ess"]) if "ess" in facts else None
+        """Effective share of the draws that were behind these; None where the method has none."""
+        self._limit = _limit(found)
+        self.windows: dict[str, Array] = {
+            str(name): np.asarray(value.values)
+            for name, value in found.data_vars.items()
+            if value.dims == ("window",)
+        }
+        """Of a band that was analysed in W windows: core_low and core_high in Hz, core_k_map, (W,) each; else empty."""
+        self._tables = {
+            str(name): (value.dims, np.asarray(value.values), dict(value.attrs))
+            for name, value in found.data_vars.items()
+            if value.dims in (("k_value",), ("window",)) and name != "k_probs"
+        }
+
+    @property
+    def has_data(self) -> bool:
+        """Whether the file holds the data."""
+        return self.observation is not None
+
+    @property
+    def verdict(self) -> Verdict:
+        """How far the result can be trusted, as it was judged when it was written."""
+        checks = json.loads(str(self.attributes.get("verdict_checks", "[]")))
+        return Verdict(
+            str(self.attributes.get("verdict", "approximate")),
+            str(self.attributes.get("verdict_reason", "the file does not say")),
+            tuple(Check(str(c["name"]), float(c["p_value"]), str(c["words"])) for c in checks),
+        )
+
+    @property
+    def unit(self) -> str:
+        """Unit of the data, empty if unknown."""
+        return str(self.attributes.get("unit", ""))
+
+    @property
+    def t_ref(self) -> float:
+        """The instant on the data's clock that phases refer to, in seconds."""
+        return float(self.attributes.get("t_ref", 0.0))
+
+    @property
+    def resolution(self) -> float:
+        """1/T of the long stream in Hz; 0 if the file does not tell."""
+        return float(self.attributes.get("resolution", 0.0))
+
+    @property
+    def filled_samples(self) -> int:
+        """How many samples of the data were no measurements."""
+        return int(self.attributes.get("filled_samples", 0))
+
+    def sample_joint(self, n: int, seed: int = 0) -> tuple[Array, NDArray[np.int64]]:
+        """Draws (K, Θ) of the file: (A, φ, f), (n, K_max, 3), NaN where there is none, and K, (n,)."""
+        rows = self._rows(n, seed)
+        return self._theta[rows], self._counts[rows]
+
+    def sample_sigma(self, n: int, k: int | None = None, seed: int = 0) -> Array:
+        """Draws of the noise level, (n,), NaN if the method has none; they belong to `sample` with the same seed."""
+        chosen = self._k(k)
+        return self.slots.sigma[chosen][self.slots.rows(n, chosen, seed)]
+
+    def upper_limit(
+        self, frequency: ArrayLike | None = None, credibility: float = CREDIBILITY
+    ) -> UpperLimit | None:
+        """As of any posterior; of a file without data, the limits that it holds."""
+        if self.has_data:
+            return super().upper_limit(frequency, credibility)
+        if self._limit is None or (frequency is None and credibility == self._limit.credibility):
+            return self._limit
+        raise ValueError(
+            "expected a posterior that holds its data, received one of a file without them: its limits are known at "
+            f"its own frequencies with the credibility {self._limit.credibility:g} only; ask for neither."
+        )
+
+    def refine(self, **options: Any) -> Posterior:
+        """As of any posterior, where the data are there and were analysed as one."""
+        if self.windows:
+            raise ValueError(
+                "expected a posterior of one window, received one of several: the exact step runs window by window; "
+                "call infer_band with refine=True."
+            )
+        if not self.has_data:
+            raise ValueError(
+                "expected a posterior that holds its data, received one of a file without them; read the data and set "
+                "post.observation."
+            )
+        return super().refine(**options)
+
+    def extra_variables(self, n: int, seed: int) -> tuple[dict[str, Any], dict[str, Any]]:
+        """What the file held beside draws and p(K | x), for `to_dataset`."""
+        facts: dict[str, Any] = {} if self.ess is None else {"ess": self.ess}
+        sigma = self._sigma[self._rows(n, seed)]
+        unit = self.unit or "data units"
+        variables: dict[str, Any] = {}
+        if np.isfinite(self._sigma).any():
+            words = {"units": unit, "long_name": "noise level"}
+            variables["sigma"] = (("draw",), sigma, words)
+        variables |= self._tables
+        if "window_verdicts" in self.attributes:
+            facts["window_verdicts"] = self.attributes["window_verdicts"]
+        return variables, facts
+
+    def _rows(self, n: int, seed: int) -> NDArray[np.int64]:
+        """Which draws of the file to hand out, (n,): all in their order if as many are asked for."""
+        if n != int(n) or n < 0:
+            raise ValueError(f"sample_joint expects a whole number n >= 0 of draws, received {n}.")
+        size = len(self._counts)
+        if n == size:
+            return np.arange(size)
+        if size == 0:
+            raise ValueError("expected a file with draws, received one without any; write more.")
+        return np.random.default_rng(seed).choice(size, n, replace=n > size)
+
+
+def load(path: PathLike) -> LoadedPosterior:
+    """Reads a posterior that `Posterior.save` wrote."""
+    found = read_dataset(path)
+    try:
+        return LoadedPosterior(found)
+    except (ValueError, KeyError, TypeError) as error:
+        raise ValueError(
+            f"{path}: expected the facts of a posterior, received some that contradict each other "
+            f"({type(error).__name__}: {error}); write it again."
+        ) from error
+
+
+def _prior(text: str) -> Prior | None:
+    """The prior of a file's attribute; None if it is empty."""
+    if not text:
+        return None
+    fields: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value
+        for name, value in json.loads(text).items()
+    }
+    return Prior(**fields)
+
+
+def _limit(found: xr.Dataset) -> UpperLimit | None:
+    """The upper limits of a file, where it holds some."""
+    if "upper_limit" not in found:
+        return None
+    facts = found["upper_limit"].attrs
+    return UpperLimit(
+        np.asarray(found["limit_frequency"].values, dtype=np.float64),
+        np.asarray(found["upper_limit"].values, dtype=np.float64),
+        float(facts["credibility"]),
+        float(facts["k0_prob"]),
+    )

@@ -1,0 +1,129 @@
+"""The picture of a training run: loss, accuracy of K, learning rate and throughput."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slotflow.show.plots.style import GREY, LEGEND, colour_of, style
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+__all__ = ["plot_training"]
+
+TERMS = ("ce", "count", "first_count", "heat", "offset", "rounds", "flow", "noise")
+"""Terms of the losses that the presets use."""
+
+
+def plot_training(metrics_path: str | os.PathLike[str]) -> Figure:
+    """Draws the course of a training run.
+
+    Args:
+        metrics_path: The run's ``metrics.jsonl``: one JSON object per line with ``step``,
+            ``split`` ("train" or "val"), ``loss`` and, where they are known, its terms, ``k_accuracy``,
+            ``lr`` and ``signals_per_second``.
+
+    Returns:
+        A figure with the loss, its terms, the accuracy of K, and learning rate with throughput.
+    """
+    from matplotlib.figure import Figure
+
+    records = _read_metrics(Path(metrics_path))
+    with style():
+        figure = Figure(figsize=(10, 6.4), layout="constrained")
+        axes = figure.subplots(2, 2)
+        _draw_curves(axes[0, 0], records, ("loss",), "Loss")
+        _draw_curves(axes[0, 1], records, TERMS, "Terms of the loss")
+        for ax in axes[0]:
+            _use_decades(ax)
+        _draw_curves(axes[1, 0], records, ("k_accuracy",), "Share of signals with the right K")
+        axes[1, 0].set_ylim(0, 1.03)
+        _draw_curves(axes[1, 1], records, ("lr",), "Learning rate and throughput")
+        _draw_throughput(axes[1, 1], records)
+    return figure
+
+
+def _read_metrics(path: Path) -> list[dict[str, Any]]:
+    """Reads JSON lines; a last line that was cut short by a kill is left out."""
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except FileNotFoundError:
+        raise ValueError(f"{path}: no such file; expected a run's metrics.jsonl.") from None
+    records: list[dict[str, Any]] = []
+    for number, line in enumerate(lines, 1):
+        try:
+            record = json.loads(line)
+        except json.JSONDecodeError:
+            if number == len(lines):
+                break
+            raise ValueError(f"{path}: line {number}: expected a JSON object.") from None
+        if not isinstance(record, dict) or "step" not in record:
+            raise ValueError(f"{path}: line {number}: expected a JSON object with a 'step'.")
+        records.append(record)
+    if not records:
+        raise ValueError(f"{path}: holds no records yet; wait for the first step of training.")
+    return records
+
+
+def _points(records: list[dict[str, Any]], name: str, split: str) -> NDArray[np.float64]:
+    """The steps and values of a quantity, shape (2, n)."""
+    points = [
+        (r["step"], r[name])
+        for r in records
+        if r.get("split", "train") == split and isinstance(r.get(name), (int, float))
+    ]
+    return np.array(points, dtype=float).reshape(-1, 2).T
+
+
+def _draw_curves(
+    ax: Axes, records: list[dict[str, Any]], names: tuple[str, ...], title: str
+) -> None:
+    """Some quantities against the step: training thin and pale, validation with dots."""
+    drawn = 0
+    for name in names:
+        curves = {split: _points(records, name, split) for split in ("train", "val")}
+        curves = {split: points for split, points in curves.items() if points.size}
+        for split, (step, value) in curves.items():
+            style: dict[str, Any] = {"lw": 1.0, "alpha": 0.55}
+            if split == "val":
+                style = {"lw": 1.6, "marker": "o", "ms": 3.5}
+            label = split if len(names) == 1 else name if split == list(curves)[-1] else None
+            ax.plot(step, value, color=colour_of(drawn), label=label, **style)
+        drawn += bool(curves)
+    ax.set_xlabel("step")
+    ax.set_title(title)
+    if ax.get_lines():
+        above = LEGEND if drawn == 1 else {"loc": "upper right"}
+        ax.legend(ncols=3, **above)
+    else:
+        ax.text(0.5, 0.5, "not recorded", transform=ax.transAxes, ha="center", color=GREY)
+
+
+def _use_decades(ax: Axes) -> None:
+    """A logarithmic axis where all values are positive and span more than a decade."""
+    values = [float(y) for line in ax.get_lines() for y in np.asarray(line.get_ydata())]
+    if values and 0 < 10 * min(values) < max(values):
+        ax.set_yscale("log")
+
+
+def _draw_throughput(ax: Axes, records: list[dict[str, Any]]) -> None:
+    """Signals per second on a second axis of the learning rate's panel."""
+    ax.set_ylabel("learning rate", color=colour_of(0))
+    ax.set_ylim(bottom=0)
+    step, rate = _points(records, "signals_per_second", "train")
+    if not step.size:
+        return
+    right = ax.twinx()
+    right.plot(step, rate, color=colour_of(1), lw=1.0)
+    right.set_ylabel("signals per second", color=colour_of(1))
+    right.set_ylim(bottom=0)
+    right.grid(visible=False)
+    if legend := ax.get_legend():
+        legend.remove()

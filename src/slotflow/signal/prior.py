@@ -1,0 +1,307 @@
+r"""The prior p(K) p(Θ | K) p(σ): one object to draw from and to evaluate.
+
+Training, exact inference and the classical samplers must agree on the prior, so all of them take it from here.
+
+A component is θ = (A, φ, f). Amplitudes and phases are independent. Frequencies are uniform over the allowed set
+
+.. math:: \{ f \in [f_{lo}, f_{hi}]^K : |f_i - f_j| \ge s \ \text{for all}\ i \ne j \} .
+
+**Drawing.** Sort K uniforms on the shortened band [0, W − (K−1)s], W = f_hi − f_lo, and shift the i-th of them by i·s.
+The map has unit Jacobian and reaches every sorted allowed tuple once, so the result is uniform over the allowed set:
+no rejection, and never fewer than K components.
+
+**Density.** The sorted allowed set has the volume (W − (K−1)s)^K / K!. There are K! labellings, so the density of a
+labelled tuple is (W − (K−1)s)^{−K} inside the allowed set and zero outside.
+
+**Noise level.** σ is uniform between its bounds. Equal bounds state a known level s: a point mass, with respect to
+which the density is 1 at s and zero elsewhere, so that p(x | Θ, K) = N(x; model, s²) and nothing is integrated.
+
+`Prior` is one prior. `PriorBatch` holds one for each signal of a batch, as tensors; both draw by the same formulas.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor
+
+if TYPE_CHECKING:
+    from slotflow.signal.prior_batch import PriorBatch
+
+__all__ = ["Prior", "draw_k", "draw_theta", "normalized", "uniform"]
+
+AMPLITUDE_LAWS = ("uniform", "loguniform")
+Bound = float | Tensor
+"""One bound for all draws, or one for each: (n, 1), float64."""
+
+
+@dataclass(frozen=True)
+class Prior:
+    """Prior over the number of components, their parameters and the noise level, in the data's units.
+
+    The defaults are the paper's (section 5.1.1).
+
+    Args:
+        k_min: Smallest number of components.
+        k_max: Largest number of components.
+        k_probs: p(K) for K = k_min..k_max, normalized on construction; uniform if None.
+        amplitude: Bounds of A.
+        frequency: Bounds of f, in Hz.
+        min_separation: Smallest allowed distance between two frequencies, in Hz.
+        sigma: Bounds of the noise level σ, which is uniform between them; (s, s) with s > 0 is a known level. It is
+            that of the long stream: `Stream.sigma` says how the streams' levels compare. The networks take the noise
+            from the data; what the prior says of it counts in the exact step and in the baselines.
+        amplitude_law: "uniform" or "loguniform".
+    """
+
+    k_min: int = 1
+    k_max: int = 10
+    k_probs: tuple[float, ...] | None = None
+    amplitude: tuple[float, float] = (0.5, 1.5)
+    frequency: tuple[float, float] = (2.5, 3.0)
+    min_separation: float = 0.01
+    sigma: tuple[float, float] = (0.0, 1.5)
+    amplitude_law: str = "uniform"
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.k_min <= self.k_max or self.k_max < 1:
+            raise ValueError(
+                f"Prior expects 0 <= k_min <= k_max and k_max >= 1, received k_min={self.k_min}, "
+                f"k_max={self.k_max}."
+            )
+        for name in ("amplitude", "frequency", "sigma"):
+            object.__setattr__(self, name, _bounds(name, getattr(self, name), name == "sigma"))
+        if self.amplitude_law not in AMPLITUDE_LAWS:
+            raise ValueError(
+                f"Prior expects amplitude_law to be one of {AMPLITUDE_LAWS}, received "
+                f"{self.amplitude_law!r}."
+            )
+        if self.amplitude_law == "loguniform" and self.amplitude[0] <= 0:
+            raise ValueError(
+                f"A log-uniform amplitude needs a lower bound above 0, received "
+                f"amplitude={self.amplitude}; raise the bound or use amplitude_law='uniform'."
+            )
+        if not (math.isfinite(self.min_separation) and self.min_separation >= 0):
+            raise ValueError(
+                f"Prior expects a finite min_separation >= 0, received {self.min_separation}."
+            )
+        if self._room(self.k_max) <= 0:
+            raise ValueError(
+                f"{self.k_max} components at a separation of {self.min_separation} Hz do not fit "
+                f"into the band {self.frequency} Hz; lower k_max or min_separation."
+            )
+        if self.k_probs is not None:
+            probs = normalized(self.k_probs, self.k_min, self.k_max, "k_probs")
+            object.__setattr__(self, "k_probs", tuple(probs.tolist()))
+
+    # ------------------------------------------------------------------ p(K)
+
+    @property
+    def k_probs_full(self) -> NDArray[np.float64]:
+        """p(K) as an array of shape (k_max + 1,) whose index is K."""
+        full = np.zeros(self.k_max + 1)
+        n = self.k_max - self.k_min + 1
+        full[self.k_min :] = np.full(n, 1.0 / n) if self.k_probs is None else self.k_probs
+        return full
+
+    def sample_k(self, n: int, generator: torch.Generator) -> Tensor:
+        """Draws K, shape (n,), int64, on the generator's device."""
+        return draw_k(self.k_min, self.k_max, self.k_probs, n, generator)
+
+    def log_prob_k(self, k: ArrayLike | Tensor) -> Tensor:
+        """Log p(K), same shape as k; −inf outside the range."""
+        k = torch.as_tensor(k)
+        table = torch.as_tensor(self.k_probs_full, device=k.device).log()
+        inside = (k >= 0) & (k <= self.k_max)
+        return torch.where(inside, table[k.clamp(0, self.k_max).long()], -math.inf)
+
+    # ------------------------------------------------------------------ p(Θ | K)
+
+    def sample_theta(self, k: Tensor, generator: torch.Generator) -> Tensor:
+        """Draws Θ given K, components in the order of their frequencies.
+
+        Args:
+            k: Number of components of each draw, shape (n,), int64.
+            generator: Source of randomness; must live on the device of k.
+
+        Returns:
+            (A, φ, f), shape (n, k_max, 3), float64; zeros where a draw has no such component.
+        """
+        return draw_theta(
+            k,
+            self.k_max,
+            self.amplitude,
+            self.frequency,
+            self.min_separation,
+            self.amplitude_law,
+            generator,
+        )
+
+    def log_prob_theta(self, theta: ArrayLike | Tensor) -> Tensor:
+        """Log p(Θ | K) of labelled tuples, per unit of (A, rad, Hz).
+
+        Args:
+            theta: (A, φ, f) of K components, shape (..., K, 3), φ taken modulo 2π.
+
+        Returns:
+            Log density, shape (...), float64; −inf outside the support.
+        """
+        theta = torch.as_tensor(theta).double()
+        if theta.ndim < 2 or theta.shape[-1] != 3:
+            raise ValueError(
+                f"theta must have the shape (..., K, 3), received {tuple(theta.shape)}."
+            )
+        k = theta.shape[-2]
+        amplitude, frequency = theta[..., 0], theta[..., 2].sort(dim=-1).values
+        if k > 0 and self._room(k) <= 0:
+            return theta.new_full(theta.shape[:-2], -math.inf)
+        (a_lo, a_hi), (f_lo, f_hi) = self.amplitude, self.frequency
+        inside = ((amplitude >= a_lo) & (amplitude <= a_hi)).all(-1)
+        inside &= ((frequency >= f_lo) & (frequency <= f_hi)).all(-1)
+        inside &= (frequency.diff(dim=-1) >= self.min_separation).all(-1)
+
+        log_prob = theta.new_full(inside.shape, -k * math.log(2 * math.pi))
+        if k > 0:
+            log_prob -= k * math.log(self._room(k))
+        if self.amplitude_law == "loguniform":
+            log_prob -= k * math.log(math.log(a_hi / a_lo)) + amplitude.clamp_min(a_lo).log().sum(
+                -1
+            )
+        else:
+            log_prob -= k * math.log(a_hi - a_lo)
+        return torch.where(inside, log_prob, -math.inf)
+
+    # ------------------------------------------------------------------ p(σ)
+
+    @property
+    def known_sigma(self) -> float | None:
+        """The noise level where it is known (equal bounds), else None."""
+        low, high = self.sigma
+        return low if low == high else None
+
+    def sample_sigma(self, n: int, generator: torch.Generator) -> Tensor:
+        """Draws σ, shape (n,), float64, on the generator's device."""
+        lo, hi = self.sigma
+        u = torch.rand(n, generator=generator, device=generator.device, dtype=torch.float64)
+        return uniform(lo, hi, u)
+
+    def log_prob_sigma(self, sigma: ArrayLike | Tensor) -> Tensor:
+        """Log p(σ), same shape as sigma, float64; −inf outside the bounds, and 0 at a known level."""
+        sigma = torch.as_tensor(sigma, dtype=torch.float64)
+        lo, hi = self.sigma
+        inside = (sigma >= lo) & (sigma <= hi)
+        log_density = 0.0 if self.known_sigma is not None else -math.log(hi - lo)
+        return torch.where(inside, sigma.new_full((), log_density), -math.inf)
+
+    # ------------------------------------------------------------------ helpers
+
+    def batch(self, n: int, device: str | torch.device = "cpu") -> PriorBatch:
+        """This prior for each of n signals, on a device, without waiting for it."""
+        from slotflow.signal.prior_batch import PriorBatch
+
+        if n < 0:
+            raise ValueError(f"Prior.batch expects n >= 0 signals, received {n}.")
+
+        def rows(*values: float) -> Tensor:
+            columns = [torch.full((n,), v, dtype=torch.float64, device=device) for v in values]
+            return torch.stack(columns, dim=1)  # (n, number of values)
+
+        return PriorBatch(
+            self.k_min,
+            self.k_max,
+            self.k_probs,
+            rows(*self.amplitude),
+            rows(*self.frequency),
+            rows(self.min_separation)[:, 0],
+            rows(*self.sigma),
+            self.amplitude_law,
+        )
+
+    def _room(self, k: int) -> float:
+        """Length of the shortened band for k components, in Hz."""
+        return self.frequency[1] - self.frequency[0] - (k - 1) * self.min_separation
+
+
+def draw_k(
+    k_min: int, k_max: int, k_probs: tuple[float, ...] | None, n: int, generator: torch.Generator
+) -> Tensor:
+    """Draws of p(K), shape (n,), int64, on the generator's device."""
+    device = generator.device
+    if k_probs is None:
+        return torch.randint(k_min, k_max + 1, (n,), generator=generator, device=device)
+    probs = torch.tensor(k_probs, dtype=torch.float64, device=device)
+    return torch.multinomial(probs, n, replacement=True, generator=generator) + k_min
+
+
+def draw_theta(
+    k: Tensor,
+    k_max: int,
+    amplitude: tuple[Bound, Bound],
+    frequency: tuple[Bound, Bound],
+    separation: Bound,
+    law: str,
+    generator: torch.Generator,
+) -> Tensor:
+    """Draws of Θ as the module's docstring says, shape (n, k_max, 3), for k of shape (n,)."""
+    n, device = k.shape[0], k.device
+    u = torch.rand(
+        3, n, k_max, generator=generator, device=device, dtype=torch.float64
+    )  # (3, n, k_max)
+    index = torch.arange(k_max, device=device)
+    mask = index < k[:, None]  # (n, k_max)
+
+    # Float64 throughout: a whole number times a Python float would be float32.
+    room = frequency[1] - frequency[0] - (k[:, None].double() - 1) * separation  # (n, 1)
+    gaps = torch.where(mask, u[2], 2.0).sort(dim=1).values * room  # absent ones go last
+    f = frequency[0] + gaps + index.double() * separation
+
+    lo, hi = amplitude
+    if law == "loguniform":
+        ratio = hi / lo
+        log_ratio = ratio.log() if isinstance(ratio, Tensor) else math.log(ratio)
+        a = lo * torch.exp(u[0] * log_ratio)
+    else:
+        a = uniform(lo, hi, u[0])
+    theta = torch.stack([a, 2 * math.pi * u[1], f], dim=-1)
+    return torch.where(mask[..., None], theta, 0.0)
+
+
+def uniform(lo: Bound, hi: Bound, u: Tensor) -> Tensor:
+    """Takes u in [0, 1) to [lo, hi), same shape."""
+    return lo + u * (hi - lo)
+
+
+def normalized(values: ArrayLike, k_min: int, k_max: int, name: str) -> NDArray[np.float64]:
+    """Checks weights for K = k_min..k_max and returns them as probabilities, (k_max − k_min + 1,)."""
+    weights = np.asarray(values, dtype=np.float64)
+    expected = k_max - k_min + 1
+    if weights.shape != (expected,):
+        raise ValueError(
+            f"{name}: expected {expected} numbers, one for each K = {k_min}..{k_max}, received shape "
+            f"{weights.shape}."
+        )
+    if not np.all(np.isfinite(weights)) or np.any(weights < 0) or weights.sum() <= 0:
+        raise ValueError(
+            f"{name} must be finite, not negative and not all zero, received {weights.tolist()}."
+        )
+    probabilities: NDArray[np.float64] = weights / weights.sum()
+    return probabilities
+
+
+def _bounds(name: str, value: Sequence[float], point: bool) -> tuple[float, float]:
+    """Checks a pair of bounds and returns it as floats; if point, they may be equal."""
+    pair = tuple(float(v) for v in value)
+    if len(pair) == 2 and all(map(math.isfinite, pair)) and 0 <= pair[0] <= pair[1]:
+        low, high = pair
+        if low < high or (point and low > 0):
+            return low, high
+    known = ", or twice the same one above 0 where it is known" if point else ""
+    raise ValueError(
+        f"Prior expects {name} as two finite bounds with 0 <= lower < upper{known}, received {value!r}."
+    )

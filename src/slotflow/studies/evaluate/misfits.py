@@ -1,0 +1,183 @@
+r"""Data that sums of tones in white noise do not explain, made from data that they do.
+
+Every kind adds Δ to a nominal signal x = s + σε, with the matched-filter SNR ‖Δ‖/σ = 20 over the long stream. The
+short stream gets the same disturbance on its own instants.
+
+- **chirp**: a tone in the band whose frequency drifts by 5 bins 1/T over the series, cos(2π(f₀u + ½ru²) + φ), u = t −
+  T/2;
+- **outside**: a tone between 0.1 Hz and Nyquist − 0.1 Hz, at least one bin outside the band;
+- **red**: Gaussian noise of power ∝ 1/f², a sum of waves of frequencies m/2T;
+- **gap**: 5 % of T, anywhere, set to zero;
+- **clipped**: each stream cut at ±1.5 times its root mean square.
+
+The last two are what they are: their Δ is what they take away from x, noise included, and it is σ that is chosen so
+that ‖Δ‖/σ = 20. With many tones that σ would leave the prior, so there are `FEW` at most; where it leaves it still, it
+is the largest that the prior allows, and the SNR is above 20. (A single tone is not clipped there: two at least.)
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slotflow.data.observation import Observation, Stream
+from slotflow.data.sampling import Grid
+from slotflow.signal.prior import Prior
+from slotflow.signal.simulation import simulate
+
+__all__ = ["KINDS", "misfit"]
+
+KINDS = ("chirp", "outside", "red", "gap", "clipped")
+"""The kinds of misfit."""
+SNR = 20.0
+"""‖Δ‖/σ over the long stream."""
+DRIFT = 5.0
+"""Bins that a chirp crosses."""
+GAP = 0.05
+"""Share of T that is lost."""
+CLIP = 1.5
+"""Level of clipping in units of the root mean square."""
+FEW = 5
+"""Tones at most where σ follows from Δ."""
+WAVES = 400
+"""Waves of the red noise."""
+
+Array = NDArray[np.float64]
+
+
+def misfit(
+    kind: str, prior: Prior, grids: tuple[Grid, Grid | None], seed: int
+) -> tuple[Observation, float]:
+    """One signal of a kind.
+
+    Args:
+        kind: One of `KINDS`.
+        prior: Of the signal underneath.
+        grids: Sampling of the long and the short stream.
+        seed: The same seed gives the same signal.
+
+    Returns:
+        The data and ‖Δ‖/σ over the long stream.
+    """
+    if kind not in KINDS:
+        raise ValueError(f"expected a misfit of {', '.join(KINDS)}, received {kind!r}.")
+    chosen = prior
+    if kind in ("gap", "clipped"):  # one tone alone stays below 1.5 times its root mean square
+        least = max(prior.k_min, 1 if kind == "gap" else 2)
+        chosen = replace(prior, k_min=least, k_max=max(min(prior.k_max, FEW), least), k_probs=None)
+    sim = simulate(chosen, 1, *grids, mode="physical", seed=seed)
+    rng = np.random.default_rng([seed % 2**63, KINDS.index(kind)])
+    present = [grid for grid in grids if grid is not None]
+    series = [x[0].double().numpy() for x in (sim.long, sim.short) if x is not None]
+    sigma = float(sim.sigma)
+    if kind in ("chirp", "outside", "red"):
+        wave = {"chirp": _chirp, "outside": _outside, "red": _red}[kind](rng, prior, present[0])
+        added = [wave(grid.times) for grid in present]
+        scale = SNR * sigma / float(np.linalg.norm(added[0]))
+        return _observation(
+            [x + scale * y for x, y in zip(series, added, strict=True)], present
+        ), SNR
+    clean = [_clean(sim.theta[0, : int(sim.k)].numpy(), grid) for grid in present]
+    noise = [(x - s) / sigma for x, s in zip(series, clean, strict=True)]
+    start = rng.uniform(0, 1 - GAP) * present[0].duration
+    change = _clip if kind == "clipped" else _gap(start, GAP * present[0].duration)
+
+    def excess(level: float) -> float:
+        x = clean[0] + level * noise[0]
+        return float(np.linalg.norm(change(x, present[0]) - x)) / level - SNR
+
+    level = _solve(excess, max(prior.sigma[0], 1e-3 * prior.sigma[1]), prior.sigma[1])
+    data = [s + level * e for s, e in zip(clean, noise, strict=True)]
+    changed = [change(x, grid) for x, grid in zip(data, present, strict=True)]
+    return _observation(changed, present), excess(level) + SNR
+
+
+def _observation(series: list[Array], grids: list[Grid]) -> Observation:
+    streams = [Stream(x, grid.dt, grid.t0) for x, grid in zip(series, grids, strict=True)]
+    return Observation(*streams)
+
+
+def _clean(theta: Array, grid: Grid) -> Array:
+    """The tones (A, φ, f), (K, 3), without noise, (N,)."""
+    total = np.zeros(grid.n)
+    for amplitude, phase, f in theta:
+        total += amplitude * np.cos(2 * math.pi * np.remainder(f * grid.times, 1.0) + phase)
+    return total
+
+
+# ---------------------------------------------------------------------- what is added: t, (N,), to a wave, (N,)
+
+
+def _chirp(rng: np.random.Generator, prior: Prior, grid: Grid) -> Callable[[Array], Array]:
+    low, high = prior.frequency
+    half = 0.5 * DRIFT / grid.duration
+    middle, phase = rng.uniform(low + half, high - half), rng.uniform(0, 2 * math.pi)
+    rate = rng.choice([-1.0, 1.0]) * DRIFT / grid.duration**2
+    centre = grid.t0 + 0.5 * grid.duration
+
+    def wave(t: Array) -> Array:
+        u = t - centre
+        turns = np.remainder(middle * u + 0.5 * rate * u**2, 1.0)
+        chirp: Array = np.cos(2 * math.pi * turns + phase)
+        return chirp
+
+    return wave
+
+
+def _outside(rng: np.random.Generator, prior: Prior, grid: Grid) -> Callable[[Array], Array]:
+    low, high = prior.frequency
+    bins, nyquist = 1 / grid.duration, 0.5 / grid.dt
+    below = max(low - bins - 0.1, 0.0)
+    above = max(nyquist - 0.1 - high - bins, 0.0)
+    place = rng.uniform(0, below + above)
+    f = 0.1 + place if place < below else high + bins + place - below
+    phase = rng.uniform(0, 2 * math.pi)
+    return lambda t: np.cos(2 * math.pi * np.remainder(f * t, 1.0) + phase)
+
+
+def _red(rng: np.random.Generator, prior: Prior, grid: Grid) -> Callable[[Array], Array]:
+    number = np.arange(1, WAVES + 1)
+    f = number / (2 * grid.duration)
+    c = (rng.standard_normal(WAVES) + 1j * rng.standard_normal(WAVES)) / number
+
+    def wave(t: Array) -> Array:
+        total = np.zeros(len(t))
+        for frequency, weight in zip(f, c, strict=True):
+            angle = 2 * math.pi * frequency * t
+            total += weight.real * np.cos(angle) - weight.imag * np.sin(angle)
+        return total
+
+    return wave
+
+
+# ---------------------------------------------------------------------- what is taken away
+
+
+def _gap(start: float, length: float) -> Callable[[Array, Grid], Array]:
+    def change(x: Array, grid: Grid) -> Array:
+        t = grid.times
+        return np.where((t >= start) & (t < start + length), 0.0, x)
+
+    return change
+
+
+def _clip(x: Array, grid: Grid) -> Array:
+    level = CLIP * math.sqrt(float(np.mean(x**2)))
+    clipped: Array = np.clip(x, -level, level)
+    return clipped
+
+
+def _solve(excess: Callable[[float], float], low: float, high: float) -> float:
+    """Where a falling function vanishes, by bisection in the logarithm; the nearer end if it does not."""
+    if excess(high) >= 0:
+        return high
+    if excess(low) <= 0:
+        return low
+    for _ in range(60):
+        middle = math.sqrt(low * high)
+        low, high = (middle, high) if excess(middle) > 0 else (low, middle)
+    return high

@@ -1,0 +1,112 @@
+r"""Draws to a few numbers per tone: median, standard deviation, and where the truth lies among the draws.
+
+Truth and draws are both brought into the order of their frequencies, draw by draw, before tone i is compared with tone
+i. Matching each draw to the truth instead would flatter close pairs, whose labels the posterior does not know.
+
+**Level of the truth.** With R of n draws below the truth, u = (R + v) / (n + 1), v uniform on [0, 1). If truth and
+draws follow one law, R is uniform on 0..n and u is exactly uniform on [0, 1), however few the draws.
+
+**Phases** live on a circle: draws and truth are unrolled around the draws' circular mean, and the median, the standard
+deviation and the level are those of the unrolled angles.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from slotflow.core.seeds import spread_seed
+
+__all__ = ["SYMBOLS", "ToneSummary", "midpoint", "sort_by_frequency", "summarise", "wrap"]
+
+SYMBOLS = ("A", "φ", "f")
+"""The parameters in their order."""
+PHASE = 1
+
+
+@dataclass(frozen=True, eq=False)
+class ToneSummary:
+    """What is kept of the draws of B signals; zeros where there is no tone."""
+
+    median: Tensor
+    """Median of the draws, (B, K, 3), tones sorted by frequency; φ in [0, 2π)."""
+    sd: Tensor
+    """Standard deviation of the draws, (B, K, 3)."""
+    level: Tensor
+    """u of the truth, (B, K, 3)."""
+
+    def cpu(self) -> ToneSummary:
+        """The same in the CPU's memory."""
+        return ToneSummary(self.median.cpu(), self.sd.cpu(), self.level.cpu())
+
+    @staticmethod
+    def cat(parts: Sequence[ToneSummary]) -> ToneSummary:
+        """Several batches as one."""
+        return ToneSummary(
+            torch.cat([part.median for part in parts]),
+            torch.cat([part.sd for part in parts]),
+            torch.cat([part.level for part in parts]),
+        )
+
+
+def sort_by_frequency(draws: Tensor, mask: Tensor) -> Tensor:
+    """Each draw's tones in the order of their frequencies.
+
+    Args:
+        draws: (A, φ, f), shape (B, n, K, 3).
+        mask: Which slots exist, shape (B, K), bool.
+
+    Returns:
+        Same shape; slots that do not exist go last.
+    """
+    # A NaN would be sorted behind the slots that do not exist, and be taken for one of them.
+    key = torch.where(mask[:, None, :], draws[..., 2].nan_to_num(nan=-math.inf), math.inf)
+    order = key.argsort(dim=-1)  # (B, n, K)
+    return draws.gather(2, order[..., None].expand_as(draws))
+
+
+def summarise(draws: Tensor, truth: Tensor, mask: Tensor, seed: int = 0) -> ToneSummary:
+    """Compares draws at the true K with the truth.
+
+    Args:
+        draws: (A, φ, f), shape (B, n, K, 3), slots in any order.
+        truth: (A, φ, f), shape (B, K, 3), sorted by frequency, existing tones first.
+        mask: Which slots of the draws exist, shape (B, K), bool; as many per signal as there are true tones.
+        seed: Seed of v.
+
+    Returns:
+        The summary, shape (B, K, 3) each, on the draws' device.
+    """
+    size, n, slots, _ = draws.shape
+    generator = torch.Generator(device=draws.device).manual_seed(spread_seed(seed))
+    v = torch.rand(size, slots, 3, generator=generator, device=draws.device, dtype=torch.float64)
+    draws = sort_by_frequency(draws, mask)
+    columns = []
+    for parameter in range(3):
+        x, true = draws[..., parameter], truth[..., parameter]  # (B, n, K), (B, K)
+        centre = torch.zeros_like(true)
+        if parameter == PHASE:
+            centre = torch.atan2(x.sin().mean(1), x.cos().mean(1))
+            x, true = wrap(x - centre[:, None]), wrap(true - centre)
+        below = (x < true[:, None]).sum(1)
+        level = (below + v[..., parameter]) / (n + 1)
+        columns.append((centre + midpoint(x), x.std(1), level))
+    median, sd, level = (torch.stack(column, -1) for column in zip(*columns, strict=True))
+    median[..., PHASE] = torch.remainder(median[..., PHASE], 2 * math.pi)
+    exists = mask.sort(-1, descending=True).values[..., None]  # as after the sort of the draws
+    return ToneSummary(*(torch.where(exists, value, 0.0) for value in (median, sd, level)))
+
+
+def midpoint(x: Tensor) -> Tensor:
+    """Median over dimension 1; the mean of the two middle values where their number is even."""
+    lower, upper = x.median(1).values, -(-x).median(1).values
+    return (lower + upper) / 2
+
+
+def wrap(angle: Tensor) -> Tensor:
+    """Angles in [−π, π)."""
+    return torch.remainder(angle + math.pi, 2 * math.pi) - math.pi

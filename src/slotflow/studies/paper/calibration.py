@@ -1,0 +1,272 @@
+r"""Calibration of the parameters: coverage of central intervals, and ranks of the truth among the draws.
+
+Both follow from the level u of the truth among the draws (`evaluate/tones.py`), uniform on [0, 1) for a calibrated
+posterior. Bands count signals, not tones, since tones of one signal share its noise: with d_s the sum over the tones of
+signal s of (indicator − share), a share has the standard error (Σ_s d_s²)^{1/2} / N.
+
+**Test of the ranks.** One tone per signal, the lowest, makes them independent: with n signals in B equal bins,
+χ² = Σ (n_b − n/B)² / (n/B) has B − 1 degrees of freedom, and χ²/(B − 1) is 1 on average, with the standard deviation
+(2/(B − 1))^{1/2}.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from slotflow.show.plots.style import COLOURS, GREY, style
+from slotflow.studies.evaluate.calibration import LEVELS, coverage, deviation_of_perfect
+from slotflow.studies.evaluate.rows import NOMINAL_SETS
+from slotflow.studies.evaluate.sets import SETS, SetResult
+from slotflow.studies.evaluate.tones import SYMBOLS
+from slotflow.studies.paper.bench import Bench
+from slotflow.studies.paper.entry import Comparison, Data, Result
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+__all__ = ["CALIBRATION", "rank_histogram"]
+
+BINS = 20
+"""Bins of the ranks."""
+PAPER_DEVIATION = 0.03
+NAMED = {"network": "Network", "exact": "Exact step"}
+
+Array = NDArray[np.float64]
+
+
+def rank_histogram(level: Tensor, mask: Tensor, bins: int = BINS) -> tuple[Tensor, Tensor]:
+    """Shares of u in equal bins, and their standard errors with signals independent.
+
+    Args:
+        level: u, shape (n, K, 3).
+        mask: Which tones exist, shape (n, K), bool.
+        bins: Number of bins.
+
+    Returns:
+        Two tensors of shape (bins, 3), float64.
+    """
+    total = mask.sum()
+    index = (level.double() * bins).long().clamp(0, bins - 1)
+    inside = torch.nn.functional.one_hot(index, bins).double() * mask[..., None, None]
+    share = inside.sum((0, 1)) / total  # (3, bins)
+    excess = ((inside - share) * mask[..., None, None]).sum(1)  # (n, 3, bins)
+    return share.T, ((excess**2).sum(0).sqrt() / total).T
+
+
+def _run(bench: Bench) -> Data:
+    """Coverage and ranks of every set by each method."""
+    sets = {name: SETS[name] for name in NOMINAL_SETS}
+    found: Data = {}
+    if "network" in bench.settings.methods:
+        found["network"] = {name: _summary(bench.analyse(one)) for name, one in sets.items()}
+    if "exact" in bench.settings.methods:
+        answers = bench.analyse_exact(sets, bench.settings.exact_n)
+        found["exact"] = {
+            name: _summary(answer.result) | answer.facts() for name, answer in answers.items()
+        }
+    return {"methods": found}
+
+
+def _summary(result: SetResult) -> Data:
+    """What is kept of a set."""
+    assert result.tones is not None  # the sets ask for it
+    level, mask = result.tones.level, result.mask
+    found = coverage(level, mask)
+    ranks, error = rank_histogram(level, mask)
+    lowest, _ = rank_histogram(level[:, :1], mask[:, :1])
+    return {
+        "signals": result.n,
+        "tones": found.n_tones,
+        "levels": list(LEVELS),
+        "coverage": found.coverage.tolist(),
+        "standard_error": found.standard_error.tolist(),
+        "ranks": ranks.tolist(),
+        "ranks_se": error.tolist(),
+        "chi2": (result.n * BINS * ((lowest - 1 / BINS) ** 2).sum(0) / (BINS - 1)).tolist(),
+    }
+
+
+def _label(name: str) -> str:
+    """A set in words."""
+    return "K = 1..10" if name == "nominal" else NOMINAL_SETS[name]
+
+
+def _deviation(found: Data) -> Array:
+    """Coverage − α, (levels, 3)."""
+    deviation: Array = np.asarray(found["coverage"]) - np.asarray(found["levels"])[:, None]
+    return deviation
+
+
+def _compare(data: Data) -> list[Comparison]:
+    """The rows of each method."""
+    return [
+        row
+        for method, sets in data["methods"].items()
+        for row in _rows(sets, "" if method == "network" else ", exact step")
+    ]
+
+
+def _rows(sets: Data, suffix: str) -> list[Comparison]:
+    """The largest deviation of all, of each parameter and of each set."""
+    curves = {name: _deviation(found) for name, found in sets.items()}
+    at, name, i = max(
+        ((int(np.abs(d[:, i]).argmax()), name, i) for name, d in curves.items() for i in range(3)),
+        key=lambda entry: abs(curves[entry[1]][entry[0], entry[2]]),
+    )
+    together = 0.95 ** (1 / (3 * len(sets)))
+    perfect = max(
+        deviation_of_perfect(found["tones"], quantile=together, repeats=10_000)
+        for found in sets.values()
+    )
+    largest = float(abs(curves[name][at, i]))
+    met = True if largest < PAPER_DEVIATION else (None if largest < perfect else False)
+    rows = [
+        Comparison(
+            f"largest |coverage − α|, all sets and parameters{suffix}",
+            largest,
+            "< 3%",
+            sets[name]["standard_error"][at][i],
+            ".2%",
+            f"{SYMBOLS[i]}, {_label(name)}, α = {LEVELS[at]:g}; a calibrated posterior stays below "
+            f"{perfect:.2%} with probability 95 % at this size",
+            f"< {PAPER_DEVIATION:.0%}",
+            met,
+        )
+    ]
+    for i, symbol in enumerate(SYMBOLS):
+        rows.append(
+            _worst(curves["nominal"][:, i], sets["nominal"], i, f"{symbol}, K = 1..10{suffix}")
+        )
+    for name, found in sets.items():
+        if name != "nominal":
+            i = int(np.abs(curves[name]).max(0).argmax())
+            label = f"{_label(name)}, worst parameter ({SYMBOLS[i]}){suffix}"
+            rows.append(_worst(curves[name][:, i], found, i, label))
+    mean = float(curves["nominal"].mean())
+    rows.append(
+        Comparison(
+            f"mean of coverage − α, K = 1..10{suffix}",
+            mean,
+            "mildly > 0",
+            form="+.2%",
+            note="positive: intervals a little too wide",
+        )
+    )
+    for name in ("k1", "nominal"):
+        worst = max(sets[name]["chi2"])
+        symbol = SYMBOLS[int(np.argmax(sets[name]["chi2"]))]
+        spread = math.sqrt(2 / (BINS - 1))
+        rows.append(
+            Comparison(
+                f"ranks: χ² per degree of freedom, {_label(name)}, worst ({symbol}){suffix}",
+                worst,
+                form=".2f",
+                note=f"1 ± {spread:.2f} for each parameter if calibrated; grows with n otherwise",
+            )
+        )
+    return rows
+
+
+def _worst(deviation: Array, found: Data, i: int, label: str) -> Comparison:
+    """The level at which one curve strays furthest."""
+    at = int(np.abs(deviation).argmax())
+    return Comparison(
+        f"coverage − α, {label}",
+        float(deviation[at]),
+        f"< {PAPER_DEVIATION:.0%}",
+        found["standard_error"][at][i],
+        "+.2%",
+        f"at α = {LEVELS[at]:g}, {found['tones']:,} tones",
+    )
+
+
+def _plot(data: Data) -> Figure:
+    """For each method: coverage − α per parameter and its mean per K, above the ranks of each parameter."""
+    from matplotlib.figure import Figure
+
+    methods = data["methods"]
+    with style():
+        figure = Figure(figsize=(12, 6.6 * len(methods)), layout="constrained")
+        grid = figure.add_gridspec(2 * len(methods), 6)
+        for row, (method, sets) in enumerate(methods.items()):
+            left, right = (
+                figure.add_subplot(grid[2 * row, half]) for half in (slice(3), slice(3, 6))
+            )
+            _draw_coverage(left, right, sets, NAMED[method])
+            for i in range(3):
+                ax = figure.add_subplot(grid[2 * row + 1, 2 * i : 2 * i + 2])
+                _draw_ranks(ax, sets["nominal"], i, NAMED[method])
+    return figure
+
+
+def _draw_coverage(left: Axes, right: Axes, sets: Data, name: str) -> None:
+    """Coverage − α of each parameter on one axis, its mean over parameters for each K on the other."""
+    from matplotlib.ticker import PercentFormatter
+
+    mixture = sets["nominal"]
+    levels, deviation = np.asarray(mixture["levels"]), _deviation(mixture)
+    for i, symbol in enumerate(SYMBOLS):
+        band = 1.96 * np.asarray(mixture["standard_error"])[:, i]
+        _curve(left, levels, deviation[:, i], band, COLOURS[i], symbol)
+    left.set_title(f"{name}: each parameter, K = 1..10, with 95 % bands")
+    for i, (key, found) in enumerate(sets.items()):
+        # The parameters of a tone are correlated: the mean of their errors bounds the error of their mean.
+        band = 1.96 * np.asarray(found["standard_error"]).mean(1)
+        _curve(right, levels, _deviation(found).mean(1), band, COLOURS[i], _label(key))
+    right.set_title(f"{name}: mean over parameters, each K, with 95 % bands")
+    reach = [float(np.abs(ax.get_ylim()).max()) for ax in (left, right)]
+    high = max(1.25 * PAPER_DEVIATION, *reach)
+    for ax in (left, right):
+        ax.axhline(0, color=GREY, lw=0.9)
+        label = f"paper, ±{100 * PAPER_DEVIATION:g} %" if ax is left else None  # room for one
+        ax.axhline(PAPER_DEVIATION, color=GREY, lw=0.9, ls=":", label=label)
+        ax.axhline(-PAPER_DEVIATION, color=GREY, lw=0.9, ls=":")
+        ax.set(xlabel="level α of the central interval", ylabel="coverage − α", ylim=(-high, high))
+        ax.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0, symbol=" %"))
+        ax.legend(loc="lower left", ncols=5)
+
+
+def _curve(ax: Axes, x: Array, y: Array, band: Array, colour: str, label: str) -> None:
+    """A line with its band."""
+    ax.fill_between(x, y - band, y + band, color=colour, alpha=0.15, lw=0)
+    ax.plot(x, y, "o-", ms=3, lw=1.2, color=colour, label=label)
+
+
+def _draw_ranks(ax: Axes, mixture: Data, i: int, name: str) -> None:
+    """Ranks of the truth, and where 95 % of the bins lie if they are uniform."""
+    share = BINS * np.asarray(mixture["ranks"])[:, i]
+    spread = 1.96 * BINS * float(np.asarray(mixture["ranks_se"])[:, i].mean())
+    label = "95 % of bins, if calibrated"
+    ax.axhspan(1 - spread, 1 + spread, color=GREY, alpha=0.25, lw=0, label=label)
+    ax.stairs(share, np.linspace(0, 1, BINS + 1), color=COLOURS[i], lw=1.5, baseline=None)
+    reach = max([0.1, 1.3 * spread, 1.2 * float(np.abs(share - 1).max())])
+    ax.set(xlabel=f"rank of the true {SYMBOLS[i]} among the draws, 0 to 1", xlim=(0, 1))
+    ax.set_ylim(max(0.0, 1 - reach), 1 + 1.35 * reach)
+    ax.legend(loc="upper left")
+    ax.set_title(f"{name}: ranks of {SYMBOLS[i]}, K = 1..10")
+    if i == 0:
+        ax.set_ylabel("density")
+
+
+CALIBRATION = Result(
+    name="calibration",
+    title="Calibration: coverage and ranks",
+    section="5.1.4, figure 6",
+    caption="Share of truths inside central intervals, less the level of the interval, and the distribution of the "
+    "truth's rank among the draws, flat if calibrated; first the network alone, then the exact step behind it, on a "
+    "tenth of the signals.",
+    version=2,
+    uses=("n", "draws", "seed", "method", "model"),
+    work=lambda settings: len(NOMINAL_SETS) * settings.work(settings.n, settings.exact_n),
+    pooled=True,
+    run=_run,
+    compare=_compare,
+    plot=_plot,
+)

@@ -1,0 +1,53 @@
+"""What a training step is fed with: seeds and signals."""
+
+from __future__ import annotations
+
+import random
+
+import torch
+
+from slotflow.core.seeds import spread_seed
+from slotflow.data.sampling import Grid
+from slotflow.network.config import Config
+from slotflow.signal.simulation import Simulation, simulate
+
+__all__ = ["TRAINING_SEED", "VALIDATION_SEED", "batch_seed", "draw_batch"]
+
+TRAINING_SEED = 2**61
+"""Seeds from here on are for training; those below are left to users, so that no test meets a training batch."""
+VALIDATION_SEED = 2**62
+"""Seeds from here on are for validation."""
+GRID_STREAM = 0x2545F4914F6CDD1D
+"""Sets the draw of a step's short stream apart from the draw of its signals."""
+
+
+def batch_seed(seed: int, step: int, rank: int = 0) -> int:
+    """Seed of the batch of one step and process: distinct for steps < 2³² and ranks < 2¹⁰."""
+    return TRAINING_SEED + (seed % 2**19) * 2**42 + step * 2**10 + rank
+
+
+def draw_batch(config: Config, n: int, seed: int, device: torch.device) -> Simulation:
+    """N signals of a step: under the model's prior or the mixture's, with the model's short stream or another."""
+    model = config.model
+    short = _short_grid(config, seed)
+    return simulate(
+        model.prior, n, model.long, short, seed=seed, device=device, mixture=config.mixture
+    )
+
+
+def _short_grid(config: Config, seed: int) -> Grid | None:
+    """The short stream of a step's signals: the model's, another one, or none."""
+    cfg, grid, long = config.train, config.model.short, config.model.long
+    if not cfg.short_dropped + cfg.short_varied:
+        return grid
+    draw = random.Random(spread_seed(seed ^ GRID_STREAM))
+    chance = draw.random()
+    if chance < cfg.short_dropped:
+        return None
+    if (
+        chance < cfg.short_dropped + cfg.short_varied
+    ):  # 1 to 30 % of the long stream, anywhere in it
+        duration = long.duration * 0.01 * 30 ** draw.random()
+        start = long.t0 + draw.random() * (long.duration - duration)
+        return Grid(grid.n, duration / grid.n, start)
+    return grid

@@ -15,7 +15,8 @@ from typer.testing import CliRunner
 
 from slotflow.cli import app
 from slotflow.cli.data import Reading
-from slotflow.data.observation import Observation, Stream
+from slotflow.data.channel import Stream
+from slotflow.data.observation import Observation
 from slotflow.show.wording import data_warnings, fill_warnings
 from slotflow.signal.prior import Prior
 

@@ -107,7 +107,7 @@ def test_chunks_are_the_whole(tmp_path: Path, arrays: dict[str, Any], kind: str)
             assert len(found) == min(last, N) - first
             for one, same in zip(found, whole[first:last], strict=True):
                 assert isinstance(one, Observation)
-                for a, b in zip(one.streams, same.streams, strict=True):
+                for a, b in zip(one.channels, same.channels, strict=True):
                     np.testing.assert_array_equal(a.values, b.values)
     np.testing.assert_array_equal(whole[4].long.values, x[4].astype(np.float64))
 

@@ -66,7 +66,7 @@ def test_known_levels(both: Path, tmp_path: Path) -> None:
     assert [stream["sigma"] for stream in assumed["streams"]] == [SIGMA, SHORT]
     back = Posterior.load(tmp_path / "posterior.nc")
     assert back.prior is not None and back.prior.known_sigma == SIGMA
-    assert [s.sigma for s in back.observation.streams] == [SIGMA, SHORT]
+    assert [s.sigma for s in back.observation.channels] == [SIGMA, SHORT]
     text = run("infer", *flags, *PRIOR, "--no-refine")
     assert "σ = 0.7 (known, 0.2 in the short stream)" in text
 

@@ -107,7 +107,7 @@ def test_the_fit_is_the_joint_maximum(seed: int) -> None:
     assert best is not None and best[0, 2] < best[1, 2]
     z = to_z(best, statistics.reference)
     j = jacobian(z, statistics.reference)
-    rest = np.concatenate([s.values for s in observe(theta, seed).streams])
+    rest = np.concatenate([s.values for s in observe(theta, seed).channels])
     tones = [
         (best[:, 0] * np.cos(2 * np.pi * np.outer(g.times, best[:, 2]) + best[:, 1])).sum(1)
         for g in (LONG, SHORT)

@@ -371,7 +371,7 @@ def run_exact_suite_in_this_process(folder: Path, settings: Settings, **options:
 def test_misfits(kind: str, seed: int) -> None:
     observation, snr = misfit(kind, Prior(), GRIDS, seed)
     again, _ = misfit(kind, Prior(), GRIDS, seed)
-    long, short = observation.streams
+    long, short = observation.channels
     np.testing.assert_array_equal(long.values, again.long.values)
     assert (long.n, short.n) == (3000, 5120)
     assert snr == pytest.approx(20, rel=1e-6) or (kind in ("gap", "clipped") and snr > 20)
@@ -392,7 +392,7 @@ def test_misfit_spectra(seed: int) -> None:
         observation, snr = misfit(kind, Prior(), GRIDS, seed)
         added = [
             s.values - x[0].double().numpy()
-            for s, x in zip(observation.streams, (sim.long, sim.short), strict=True)
+            for s, x in zip(observation.channels, (sim.long, sim.short), strict=True)
         ]
         assert float(np.linalg.norm(added[0])) / float(sim.sigma) == pytest.approx(snr, rel=1e-4)
         assert np.linalg.norm(added[1]) > 0

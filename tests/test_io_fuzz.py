@@ -25,7 +25,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from scipy.io import wavfile
 
-from slotflow.data.observation import Observation, Stream
+from slotflow.data.channel import Stream
+from slotflow.data.observation import Observation
 from slotflow.data.preprocess import describe, detrend, strongest_band
 from slotflow.data.read.files import read_observations
 from slotflow.data.read.formats import SUFFIXES
@@ -54,7 +55,7 @@ def check(path: Path, **options: object) -> str:
         return "refused"
     assert found and all(isinstance(one, Observation) for one in found)
     for one in found:
-        for stream in one.streams:
+        for stream in one.channels:
             assert np.isfinite(stream.values).all() and np.isfinite(stream.times).all()
             assert stream.dt > 0 and np.isfinite(stream.nyquist)
     return "read"

@@ -23,7 +23,7 @@ from slotflow.baselines.particles import Options as ParticleOptions
 from slotflow.baselines.rjmcmc import rjmcmc
 from slotflow.baselines.smc import smc
 from slotflow.baselines.tabulated import Tabulated
-from slotflow.data.observation import Stream
+from slotflow.data.channel import Stream
 from slotflow.exact.classical import classical
 from slotflow.exact.orders import Orders
 from slotflow.exact.refined import RefinedPosterior
@@ -129,7 +129,7 @@ def test_noise_alone_is_a_gaussian(seed: int) -> None:
     observation = observed(seed)
     expected = sum(
         stats.norm(scale=level).logpdf(stream.values).sum()
-        for stream, level in zip(observation.streams, (SIGMA, SIGMA_SHORT), strict=True)
+        for stream, level in zip(observation.channels, (SIGMA, SIGMA_SHORT), strict=True)
     )
     statistics = Statistics.from_observation(observation)
     target = Target(statistics, PRIOR, 0)
@@ -346,7 +346,7 @@ def test_a_right_level_is_exact(zoom: SlotFlow, seed: int, tmp_path: Path) -> No
     assert back.prior == PRIOR and back.prior.known_sigma == SIGMA
     assert (back.noise_std, back.noise_std_error) == (SIGMA, 0.0)
     assert (back.sample_sigma(50) == SIGMA).all()
-    assert [s.sigma for s in back.observation.streams] == [SIGMA, SIGMA_SHORT]
+    assert [s.sigma for s in back.observation.channels] == [SIGMA, SIGMA_SHORT]
     assert back.verdict.status == "exact" and len(back.verdict.checks) == len(names)
 
 
@@ -385,7 +385,7 @@ def test_a_level_below_rounding_is_refused(seed: int) -> None:
 def test_levels_of_arrays() -> None:
     x, y = np.ones(8), np.ones(4)
     both = Observation.from_arrays(x, 0.1, y, 0.1, sigma_long=0.7)
-    assert [s.sigma for s in both.streams] == [0.7, 0.7]
+    assert [s.sigma for s in both.channels] == [0.7, 0.7]
     alone = Observation.from_arrays(x, 0.1, sigma_long=0.7)
     assert alone.long.sigma == 0.7 and Observation.from_arrays(x, 0.1).long.sigma is None
     with pytest.raises(ValueError, match="state both"):
@@ -402,7 +402,7 @@ def test_levels_of_files(tmp_path: Path) -> None:
     from slotflow.data.read.files import read_observations, read_stream
 
     for one in read_observations(path, sigma=0.7, sigma_short=0.2):
-        assert [s.sigma for s in one.streams] == [0.7, 0.2]
+        assert [s.sigma for s in one.channels] == [0.7, 0.2]
     np.save(tmp_path / "one.npy", np.ones(8))
     observation = Observation.read(tmp_path / "one.npy", 0.1, sigma=0.7)
     assert observation.long.sigma == 0.7
@@ -417,7 +417,7 @@ def test_bounds_keep_the_ratio_alone(seed: int) -> None:
     data = observed(seed)
     assert data.short is not None
     scaled = Observation(
-        *(Stream(s.values, s.dt, s.t0, 5 * (s.sigma or 1.0)) for s in data.streams)
+        *(Stream(s.values, s.dt, s.t0, 5 * (s.sigma or 1.0)) for s in data.channels)
     )
     targets = [Target(Statistics.from_observation(obs), prior, 0) for obs in (data, scaled)]
     values = [float(t.log_likelihood(t.rss(np.zeros((1, 0, 3))))[0]) for t in targets]

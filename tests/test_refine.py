@@ -157,11 +157,11 @@ def test_every_k_has_a_residual(model: SlotFlow) -> None:
     assert exact.k_map == 3 and 1 not in exact.orders.fits
     left = [sum(float((x**2).sum()) for x in exact.residual(k)) for k in range(5)]
     for k in range(4):  # the strongest tones are those that are fitted
-        rest = [s.values for s in obs.streams]
+        rest = [s.values for s in obs.channels]
         for a, p, f in tones[:k]:
             rest = [
                 x - a * np.cos(2 * np.pi * f * s.times + p)
-                for x, s in zip(rest, obs.streams, strict=True)
+                for x, s in zip(rest, obs.channels, strict=True)
             ]
         # In the ten seconds of the short stream a fit takes some of the others' power as well.
         assert left[k] == pytest.approx(sum((x**2).sum() for x in rest), rel=0.03)

@@ -29,7 +29,8 @@ from slotflow.baselines.tabulated import Tabulated
 from slotflow.cli import classical as classical_command
 from slotflow.cli import smc as smc_command
 from slotflow.core.seeds import spread_seed
-from slotflow.data.observation import Observation, Stream
+from slotflow.data.channel import Stream
+from slotflow.data.observation import Observation
 from slotflow.data.sampling import Grid
 from slotflow.show.plots import plot_posterior
 from slotflow.signal.likelihood import Statistics

@@ -27,7 +27,7 @@ def model() -> ZoomSlotFlow:
 def test_time_stretched(s: float, model: ZoomSlotFlow, seed: int) -> None:
     """The same numbers on a clock that is slower by s: frequencies over s, all else as it was (to 1 % of an sd)."""
     obs = observe(CROWD, LONG, SHORT, 0.8, seed)
-    streams = [Stream(x.values, x.dt * s, x.t0 * s) for x in obs.streams]
+    streams = [Stream(x.values, x.dt * s, x.t0 * s) for x in obs.channels]
     prior = dataclasses.replace(FREE, frequency=(2.5 / s, 3.0 / s))
     a, b = (
         model.infer(obs, prior=FREE, refine=False),
@@ -43,7 +43,7 @@ def test_time_stretched(s: float, model: ZoomSlotFlow, seed: int) -> None:
 def test_amplitude_scaled(s: float, model: ZoomSlotFlow, seed: int) -> None:
     """Data and bounds in other units: amplitudes and noise times s, all else as it was (to 1 % of an sd)."""
     obs = observe(CROWD, LONG, SHORT, 0.8, seed)
-    streams = [Stream(s * x.values, x.dt, x.t0) for x in obs.streams]
+    streams = [Stream(s * x.values, x.dt, x.t0) for x in obs.channels]
     prior = dataclasses.replace(FREE, amplitude=(0.5 * s, 1.5 * s), sigma=(0.1 * s, 2.0 * s))
     a, b = (
         model.infer(obs, prior=FREE, refine=False),
@@ -101,13 +101,13 @@ def test_origin_of_time(model: ZoomSlotFlow, seed: int) -> None:
     """Later by t0, as a label: A and f as they were, φ turned back by 2πf t0, with its uncertainty."""
     obs = observe(CROWD, LONG, SHORT, 0.8, seed)
     t0 = -mid_time(LONG)
-    later = Observation(*(Stream(x.values, x.dt, x.t0 + t0) for x in obs.streams))
+    later = Observation(*(Stream(x.values, x.dt, x.t0 + t0) for x in obs.channels))
     a, b = model.infer(obs, prior=FREE, refine=False), model.infer(later, prior=FREE, refine=False)
     draws, other = a.sample(500, k=5), b.sample(500, k=5)
     np.testing.assert_allclose(other[..., [0, 2]], draws[..., [0, 2]], rtol=1e-9)
     turned = draws[..., 1] - 2 * np.pi * draws[..., 2] * t0
     assert np.abs(phase_error(other[..., 1] - turned)).max() < 1e-6
     np.testing.assert_allclose(b.k_probs, a.k_probs, atol=1e-9)
-    epoch = Observation(*(Stream(x.values, x.dt, x.t0 + 1.7e9) for x in obs.streams))
+    epoch = Observation(*(Stream(x.values, x.dt, x.t0 + 1.7e9) for x in obs.channels))
     far = model.infer(epoch, prior=FREE, refine=False).sample(500, k=5)
     np.testing.assert_allclose(far[..., [0, 2]], draws[..., [0, 2]], rtol=1e-6)

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 from slotflow.core.later import answer_with
 
 if TYPE_CHECKING:
-    from slotflow.data.observation import Observation, Stream
+    from slotflow.data.channel import Channel, Stream
+    from slotflow.data.observation import Observation
     from slotflow.data.sampling import Grid
     from slotflow.network.config import Config
     from slotflow.network.model import SlotFlow
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "Channel",
     "Config",
     "Grid",
     "Observation",
@@ -34,6 +36,7 @@ __all__ = [
 ]
 
 _MODULES = {
+    "Channel": "data.channel",
     "Config": "network.config",
     "Grid": "data.sampling",
     "Observation": "data.observation",
@@ -41,7 +44,7 @@ _MODULES = {
     "Prior": "signal.prior",
     "Simulation": "signal.simulation",
     "SlotFlow": "network.model",
-    "Stream": "data.observation",
+    "Stream": "data.channel",
     "simulate": "signal.simulation",
 }
 """Where each name is defined."""

@@ -19,7 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slotflow.bands.coupling import Coupling, couple
-from slotflow.data.observation import Observation, Stream
+from slotflow.data.channel import Channel
+from slotflow.data.observation import Observation
 from slotflow.posterior.posterior import CentredSlots, Posterior
 from slotflow.signal.likelihood import Statistics
 from slotflow.signal.prior import Prior
@@ -181,14 +182,14 @@ def without(obs: Observation, theta: Array) -> Observation:
     if not len(theta):
         return obs
 
-    def rest(stream: Stream) -> Stream:
+    def rest(stream: Channel) -> Channel:
         t, total = stream.times, np.zeros(stream.n)
         for amplitude, phase, frequency in theta:
             total += amplitude * np.cos(2 * np.pi * np.mod(frequency * t, 1.0) + phase)
         return dataclasses.replace(stream, values=stream.values - total)
 
     removed = obs.removed + len(theta)
-    return Observation(*(rest(stream) for stream in obs.streams), removed=removed)
+    return Observation(*(rest(stream) for stream in obs.channels), removed=removed)
 
 
 def _core_fit(window: Window, count: int) -> Array | None:

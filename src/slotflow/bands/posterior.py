@@ -107,7 +107,7 @@ class BandPosterior(Posterior):
         """
         rest = without(self.observation, self.best_fit(k))
         ratios = Statistics.from_observation(rest).ratios
-        return [s.values / ratio for s, ratio in zip(rest.streams, ratios, strict=True)]
+        return [s.values / ratio for s, ratio in zip(rest.channels, ratios, strict=True)]
 
     def extra_variables(self, n: int, seed: int) -> tuple[dict[str, Any], dict[str, Any]]:
         """The windows' cores, counts and verdicts, for `to_dataset`."""

@@ -256,7 +256,7 @@ def _leak(
         ratios: Noise level of each stream in units of σ.
     """
     total = samples = 0.0
-    for new, old, ratio in zip(now.streams, then.streams, ratios, strict=True):
+    for new, old, ratio in zip(now.channels, then.channels, ratios, strict=True):
         change = np.abs(np.fft.rfft(new.values - old.values))
         first, last = math.floor(band[0] * new.duration), math.ceil(band[1] * new.duration)
         total += change[first : last + 1].max(initial=0.0) / ratio**2

@@ -89,7 +89,7 @@ class LaplacePosterior(Posterior):
         self.left_out = 1 - float(probs.sum())
         """Probability of the orders that have no draws."""
         probs /= probs.sum()
-        fit, n = result.fits[int(probs.argmax())], sum(s.n for s in observation.streams)
+        fit, n = result.fits[int(probs.argmax())], sum(s.n for s in observation.channels)
         sigma = float(fit.sigma[0])
         error = sigma / math.sqrt(2 * n) if result.prior.known_sigma is None else 0.0
         super().__init__(probs, slots, observation, sigma, error, "classical", result.prior)

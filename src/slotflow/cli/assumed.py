@@ -200,7 +200,7 @@ def assumed_record(
         return "the model" if getattr(prior, name) == getattr(own, name) else "the data"
 
     return {
-        "streams": [stream_record(stream) for stream in obs.streams],
+        "streams": [stream_record(stream) for stream in obs.channels],
         "bin": 1 / duration,
         "band_bins": (prior.frequency[1] - prior.frequency[0]) * duration,
         "band_from": source("frequency"),

@@ -13,8 +13,9 @@ import numpy as np
 import typer
 
 from slotflow.cli.options import FILE
+from slotflow.data.channel import Channel
 from slotflow.data.gaps import LONGEST_GAP
-from slotflow.data.observation import Observation, Stream
+from slotflow.data.observation import Observation
 from slotflow.data.preprocess import EXTREME, detrend
 from slotflow.data.read.formats import STANDARD_INPUT, TEXT, WAV
 from slotflow.data.read.formats import file_name as shown_name
@@ -200,7 +201,7 @@ class Source:
         """A signal without offset and trend if that was asked, or why nothing can be inferred from it."""
         parts = [part for part in (self.signals.long, self.signals.short) if part is not None]
         streams = []
-        for part, stream in zip(parts, obs.streams, strict=True):
+        for part, stream in zip(parts, obs.channels, strict=True):
             try:
                 streams.append(_varying(stream, self.detrend))
             except ValueError as error:
@@ -208,7 +209,7 @@ class Source:
         return Observation(*streams)
 
 
-def _varying(stream: Stream, order: int | None) -> Stream:
+def _varying(stream: Channel, order: int | None) -> Channel:
     """A series without offset and trend if that was asked; refuses one of which there is nothing to infer."""
     size = float(np.abs(stream.values).max())
     if np.ptp(stream.values) == 0:
@@ -232,7 +233,7 @@ def _varying(stream: Stream, order: int | None) -> Stream:
     return rest
 
 
-def stream_record(stream: Stream) -> dict[str, Any]:
+def stream_record(stream: Channel) -> dict[str, Any]:
     """Length, step, unit and known noise level of a series as plain values."""
     return {
         "n": stream.n,

@@ -66,7 +66,7 @@ def derived_bounds(
         if found >= peak:
             level = noise * math.sqrt(2 / obs.long.n)
             peak, error = found, blur * level
-        size = max(size, *(float(np.abs(stream.values).max()) for stream in obs.streams))
+        size = max(size, *(float(np.abs(stream.values).max()) for stream in obs.channels))
     close = prior.min_separation * obs.long.duration < RESOLVED
     foreign = 0 < loudest < SMALL * prior.sigma[1] and peak < prior.amplitude[0] / CLOSE
     if amplitude and (foreign or _contradict(prior.amplitude, peak, SEEN * error, size, close)):

@@ -42,7 +42,7 @@ def identity(observation: Observation, settings: Mapping[str, Any]) -> str:
     """Hash of a signal's samples and grid and of the settings, 32 hexadecimal digits."""
     digest = hashlib.blake2b(digest_size=16)
     digest.update(json.dumps(settings, sort_keys=True, default=str).encode())
-    for s in observation.streams:
+    for s in observation.channels:
         facts = (s.n, s.dt, s.t0, s.sigma, s.t_ref, s.unit, s.filled, s.notes)
         digest.update(repr(facts).encode())
         digest.update(s.values.tobytes())

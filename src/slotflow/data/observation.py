@@ -1,4 +1,4 @@
-r"""Evenly sampled data: Stream (one series) and Observation (the long stream and, if there is one, the short one).
+r"""An observation: the channels in which the same signals were measured.
 
 **Noise level.** Tones live in a band, noise everywhere. With Hann weights w_n and S = Σ w_n², the periodogram P_m =
 |Σ w_n x_n e^{−2πi m n/N}|² / S of white noise has the mean σ² in every bin. The mean over the bins outside the band
@@ -11,133 +11,53 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from slotflow.data.gaps import check_finite, even_step
-from slotflow.data.sampling import Grid
+from slotflow.core.later import later
+from slotflow.data.channel import Channel, as_series
 
-__all__ = ["Observation", "Stream", "as_list", "stated_levels"]
+__all__ = ["Observation", "as_list", "stated_levels"]
 
-LARGEST = 1e100
-"""Longest duration, and largest sampling rate, in SI units: powers of times and frequencies must be numbers."""
+MOST_CHANNELS = 2
+"""Channels that the networks can read together."""
 GUARD_BINS = 12
 """Bins on either side of the band that are left out of the noise estimate."""
 
 
-@dataclass(frozen=True, eq=False)
-class Stream:
-    """One evenly sampled real series.
-
-    Args:
-        values: Samples, shape (n,), finite.
-        dt: Sampling step in seconds.
-        t0: Time of the first sample in seconds; phases refer to t = 0.
-        sigma: Noise standard deviation per sample, if known. It weights the streams: only the ratio of their levels
-            counts, in the likelihood and in the networks alike. What is assumed of the level itself is the prior's
-            (`Prior.sigma`, which may say that it is known).
-        t_ref: What t = 0 is on the clock of the file, in seconds: 0, or where that clock started long before the data
-            (an epoch) an instant to refer phases to. Nothing is computed from it.
-        unit: Unit of the values, if known.
-        filled: First and last index of each run of samples that were missing and have been filled.
-        notes: What a reader assumed and did, in words.
-    """
-
-    values: NDArray[np.float64]
-    dt: float
-    t0: float = 0.0
-    sigma: float | None = None
-    t_ref: float = 0.0
-    unit: str = ""
-    filled: tuple[tuple[int, int], ...] = ()
-    notes: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        values = _series(self.values)
-        object.__setattr__(self, "values", values)
-        if not (math.isfinite(self.dt) and self.dt > 0):
-            raise ValueError(f"dt must be a positive number of seconds, received {self.dt}.")
-        for name in ("t0", "t_ref"):
-            if not math.isfinite(getattr(self, name)):
-                raise ValueError(f"{name} must be finite, received {getattr(self, name)}.")
-        duration = values.size * self.dt
-        if not (math.isfinite(self.t0 + duration) and 1 / LARGEST < self.dt <= duration < LARGEST):
-            raise ValueError(
-                f"t0 + n dt must be finite, and dt and n dt lie between {1 / LARGEST:g} and {LARGEST:g} s, received "
-                f"dt = {self.dt:g} s for {values.size:,} samples; check dt and the unit of the time stamps."
-            )
-        check_finite(values, self.dt, self.t0)
-        if self.sigma is not None and not (math.isfinite(self.sigma) and self.sigma > 0):
-            raise ValueError(f"sigma must be a positive number or None, received {self.sigma}.")
-
-    @classmethod
-    def from_times(cls, times: ArrayLike, values: ArrayLike, sigma: float | None = None) -> Stream:
-        """Builds a stream from a time column, which must be even to 0.1 % of its step.
-
-        Args:
-            times: Time stamps in seconds, shape (n,), increasing.
-            values: Samples, shape (n,).
-            sigma: Noise standard deviation per sample, if known.
-        """
-        t, x = _series(times, "times"), _series(values)
-        check_finite(x)
-        if t.shape != x.shape:
-            raise ValueError(
-                f"times and values must have equal lengths, received {t.size} and {x.size}."
-            )
-        return cls(x, even_step(t), float(t[0]), sigma)
-
-    @property
-    def n(self) -> int:
-        """Number of samples."""
-        return self.values.size
-
-    @property
-    def grid(self) -> Grid:
-        """The sampling instants."""
-        return Grid(self.n, self.dt, self.t0)
-
-    @property
-    def duration(self) -> float:
-        """Length n·dt in seconds."""
-        return self.grid.duration
-
-    @property
-    def times(self) -> NDArray[np.float64]:
-        """Time stamps in seconds, shape (n,)."""
-        return self.grid.times
-
-    @property
-    def nyquist(self) -> float:
-        """Highest frequency the stream can show, in Hz."""
-        return 0.5 / self.dt
-
-
-@dataclass(frozen=True, eq=False)
 class Observation:
-    """One or two streams of the same sky.
+    """What was measured of one sky: one channel, or two that see the same signals.
 
     Args:
-        long: The long stream, which resolves frequencies.
-        short: The short, finely sampled stream, if there is one.
+        long: The channel that resolves frequencies, or a sequence of all channels, that one first.
+        short: A shorter, more finely sampled channel, if there is one.
         removed: Tones that were fitted to the data and taken out of them, such as those of other windows of a wide
             band; the likelihood of σ and its tests count the degrees of freedom that went with them.
     """
 
-    long: Stream
-    short: Stream | None = None
-    removed: int = field(default=0, kw_only=True)
-
-    def __post_init__(self) -> None:
-        if self.short is not None and self.short.t_ref != self.long.t_ref:
+    def __init__(
+        self,
+        long: Channel | Sequence[Channel],
+        short: Channel | None = None,
+        *,
+        removed: int = 0,
+    ) -> None:
+        several = (long,) if isinstance(long, Channel) else tuple(long)
+        self.channels: tuple[Channel, ...] = several if short is None else (*several, short)
+        self.removed = removed
+        if not 1 <= len(self.channels) <= MOST_CHANNELS:
             raise ValueError(
-                f"both streams must count time from one instant, received t_ref = {self.long.t_ref} s (long) and "
-                f"{self.short.t_ref} s (short); read them together, or give both the same t_ref."
+                f"expected one or two channels, received {len(self.channels)}; analyse more than two in pairs."
             )
+        for channel in self.channels[1:]:
+            if channel.t_ref != self.t_ref:
+                raise ValueError(
+                    f"both streams must count time from one instant, received t_ref = {self.t_ref} s (long) and "
+                    f"{channel.t_ref} s (short); read them together, or give both the same t_ref."
+                )
 
     @classmethod
     def from_arrays(
@@ -160,16 +80,16 @@ class Observation:
             dt_short: Its sampling step in seconds.
             t0_long: Time of the long stream's first sample.
             t0_short: Time of the short stream's first sample.
-            sigma_long: Noise standard deviation per sample of the long stream, if known; see :class:`Stream`.
+            sigma_long: Noise standard deviation per sample of the long stream, if known; see :class:`Channel`.
             sigma_short: The same of the short stream, if it differs.
         """
         levels = stated_levels(sigma_long, sigma_short, short is not None)
-        first = Stream(_series(long), dt_long, t0_long, levels[0])
+        first = Channel(as_series(long), dt_long, t0_long, levels[0])
         if short is None:
             return cls(first)
         if dt_short is None:
             raise ValueError("a short stream needs its sampling step: give dt_short in seconds.")
-        return cls(first, Stream(_series(short), dt_short, t0_short, levels[1]))
+        return cls(first, Channel(as_series(short), dt_short, t0_short, levels[1]))
 
     @classmethod
     def read(
@@ -184,9 +104,8 @@ class Observation:
                 ``column``, ``dataset``, ``t_ref``, ``time_unit``, ``fill``, ``max_gap``, ``sigma``, ``sigma_short``,
                 ``time``.
         """
-        from slotflow.data.read.files import read_observation
-
-        return read_observation(path, dt, **options)
+        found: Observation = later("read_observation")(path, dt, **options)
+        return found
 
     @property
     def t_ref(self) -> float:
@@ -194,9 +113,19 @@ class Observation:
         return self.long.t_ref
 
     @property
-    def streams(self) -> tuple[Stream, ...]:
-        """The streams that are there, the long one first."""
-        return (self.long,) if self.short is None else (self.long, self.short)
+    def long(self) -> Channel:
+        """The channel that resolves frequencies."""
+        return self.channels[0]
+
+    @property
+    def short(self) -> Channel | None:
+        """The second channel, if there is one."""
+        return self.channels[1] if len(self.channels) > 1 else None
+
+    @property
+    def streams(self) -> tuple[Channel, ...]:
+        """The channels, by their name of version 0.1."""
+        return self.channels
 
     def noise_level(self, band: tuple[float, float]) -> tuple[float, float]:
         """Estimates σ from the long stream's power outside the band (see the module's docstring).
@@ -263,21 +192,3 @@ def stated_levels(
             "command line --sigma-short) or give the short stream too."
         )
     return long, long if short is None else short
-
-
-def _series(values: ArrayLike, name: str = "values") -> NDArray[np.float64]:
-    """Checks one series and returns it as a float64 array of shape (n,)."""
-    x = np.asarray(values)
-    if x.dtype.kind == "c":
-        raise ValueError(
-            f"{name} must be real, received complex numbers; pass the real part or the modulus."
-        )
-    if x.dtype.kind not in "fiub":
-        raise ValueError(
-            f"{name} must be numbers, received the type {x.dtype}; check for text in the data."
-        )
-    if x.ndim != 1:
-        raise ValueError(f"{name} must be one series of shape (n,), received shape {x.shape}.")
-    if x.size == 0:
-        raise ValueError(f"{name} must hold at least one sample, received none.")
-    return x.astype(np.float64)

@@ -24,8 +24,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from slotflow.data.channel import Channel
 from slotflow.data.gaps import fill_gaps
-from slotflow.data.observation import Observation, Stream
+from slotflow.data.observation import Observation
 
 __all__ = [
     "Band",
@@ -157,7 +158,7 @@ class Band(NamedTuple):
         return self.low, self.high
 
 
-def describe(stream: Stream) -> Description:
+def describe(stream: Channel) -> Description:
     """Describes a series: size, offset, trend and noise, and what was filled."""
     scale, x = _scaled(stream)
     (offset, trend), (offset_error, trend_error) = _fit(x)
@@ -184,7 +185,7 @@ def describe(stream: Stream) -> Description:
     )
 
 
-def detrend(stream: Stream, order: int = 0) -> Stream:
+def detrend(stream: Channel, order: int = 0) -> Channel:
     """Removes the offset (order 0), or the offset and a linear trend (order 1).
 
     Args:
@@ -207,7 +208,7 @@ def detrend(stream: Stream, order: int = 0) -> Stream:
     return replace(stream, values=values, notes=(*stream.notes, removed))
 
 
-def strongest_band(stream: Stream, bins: int = 150) -> Band:
+def strongest_band(stream: Channel, bins: int = 150) -> Band:
     """Proposes a band for the default model: the strongest stretch of the spectrum.
 
     An offset, a linear trend and what they leak play no part: both are removed, and the lowest bins are left out.
@@ -257,7 +258,7 @@ def check_scale(observation: Observation, amplitude: tuple[float, float]) -> Non
         observation: The data.
         amplitude: The prior's bounds of A.
     """
-    for stream in observation.streams:
+    for stream in observation.channels:
         size = float(np.abs(stream.values).max())
         within = 1 / EXTREME < size < EXTREME and 1 / EXTREME < amplitude[1] < EXTREME
         if size > 0 and not (within and SMALLEST < size / amplitude[1] < LARGEST):
@@ -268,7 +269,7 @@ def check_scale(observation: Observation, amplitude: tuple[float, float]) -> Non
             )
 
 
-def _scaled(stream: Stream) -> tuple[float, Array]:
+def _scaled(stream: Channel) -> tuple[float, Array]:
     """The largest absolute value (1 if all are 0) and the samples (n,) over it, so that no square overflows."""
     scale = float(np.abs(stream.values).max()) or 1.0
     return scale, stream.values / scale

@@ -161,7 +161,7 @@ def _groups(post: Posterior, n: int, seed: int) -> dict[str, xr.Dataset]:
         ),
     }
     if post.has_data:
-        named = zip(("long", "short"), post.observation.streams, strict=False)
+        named = zip(("long", "short"), post.observation.channels, strict=False)
         data = {
             name: xr.DataArray(s.values, {f"time_{name}": s.times}, attrs={"units": units[0]})
             for name, s in named

@@ -26,7 +26,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slotflow.core.files import PathLike, atomic_path
-from slotflow.data.observation import Observation, Stream
+from slotflow.data.channel import Channel
+from slotflow.data.observation import Observation
 from slotflow.posterior.summaries import PARAMETERS
 
 if TYPE_CHECKING:
@@ -118,7 +119,7 @@ def _data(post: Posterior) -> dict[str, Any]:
     """The streams as variables, unless they are large or not there."""
     if not post.has_data:
         return {}
-    named = list(zip(("long", "short"), post.observation.streams, strict=False))
+    named = list(zip(("long", "short"), post.observation.channels, strict=False))
     if sum(stream.values.nbytes for _, stream in named) > LARGEST_DATA:
         return {}
     variables = {}
@@ -252,7 +253,7 @@ def read_observation(found: xr.Dataset) -> Observation | None:
             facts = found[name].attrs
             sigma = _number(facts.get("sigma", math.nan))
             streams.append(
-                Stream(
+                Channel(
                     np.asarray(found[name].values, dtype=np.float64),
                     _number(facts["dt"]),
                     _number(facts["t0"]),

@@ -100,7 +100,7 @@ class Posterior:
     @property
     def filled_samples(self) -> int:
         """How many samples of the data were no measurements."""
-        return sum(b - a + 1 for s in self.observation.streams for a, b in s.filled)
+        return sum(b - a + 1 for s in self.observation.channels for a, b in s.filled)
 
     @property
     def verdict(self) -> Verdict:

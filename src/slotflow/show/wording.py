@@ -82,7 +82,7 @@ def fill_warnings(obs: Observation) -> list[str]:
     """What to say beside a result that rests on filled samples; of each stream that has some."""
     return [
         name + describe(stream).warnings[0]
-        for name, stream in zip(("", "short stream: "), obs.streams, strict=False)
+        for name, stream in zip(("", "short stream: "), obs.channels, strict=False)
         if stream.filled
     ]
 
@@ -95,7 +95,7 @@ def data_warnings(obs: Observation, prior: Prior) -> list[str]:
         prior: Says where tones may lie.
     """
     found = []
-    for name, stream in zip(("", "short stream: "), obs.streams, strict=False):
+    for name, stream in zip(("", "short stream: "), obs.channels, strict=False):
         if stream is obs.long or prior.frequency[0] * stream.duration >= FEWEST_CYCLES:
             facts = dataclasses.replace(describe(stream), filled=())
             found += [name + text for text in facts.warnings]

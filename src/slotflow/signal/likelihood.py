@@ -44,7 +44,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from slotflow.data.observation import Observation, Stream, as_list
+from slotflow.data.channel import Channel
+from slotflow.data.observation import Observation, as_list
 from slotflow.data.sampling import Grid
 from slotflow.signal.kernels import energy, fold, gram, mid_time, moments
 from slotflow.signal.nonuniform import interpolated_moment
@@ -354,7 +355,7 @@ def _expand(mask: Tensor | None, theta: Tensor) -> Tensor | None:
     return mask[:, None] if mask is not None and mask.ndim < theta.ndim - 1 else mask
 
 
-def _streams(observation: Observation) -> list[Stream]:
+def _streams(observation: Observation) -> list[Channel]:
     return [s for s in (observation.long, observation.short) if s is not None]
 
 

@@ -30,7 +30,8 @@ from torch import Tensor
 
 from slotflow.core.devices import upload
 from slotflow.core.seeds import spread_seed
-from slotflow.data.observation import Observation, Stream
+from slotflow.data.channel import Channel
+from slotflow.data.observation import Observation
 from slotflow.data.sampling import Grid
 from slotflow.signal.mixture import PriorMixture
 from slotflow.signal.prior import Prior
@@ -84,9 +85,9 @@ class Simulation:
     def observation(self, i: int) -> Observation:
         """Signal i as an Observation."""
         long, short = self.grids
-        streams = [Stream(self.long[i].cpu().numpy(), long.dt, long.t0)]
+        streams = [Channel(self.long[i].cpu().numpy(), long.dt, long.t0)]
         if short is not None and self.short is not None:
-            streams.append(Stream(self.short[i].cpu().numpy(), short.dt, short.t0))
+            streams.append(Channel(self.short[i].cpu().numpy(), short.dt, short.t0))
         return Observation(*streams)
 
 

@@ -10,8 +10,9 @@ file's name and says what was expected, what was found and what to do.
 from __future__ import annotations
 
 from slotflow.core.files import PathLike
+from slotflow.data.channel import Channel
 from slotflow.data.gaps import LONGEST_GAP
-from slotflow.data.observation import Observation, Stream
+from slotflow.data.observation import Observation
 from slotflow.data.read.formats import find_files, open_table
 from slotflow.data.read.series import Choices, read_series
 from slotflow.data.read.signals import open_signals
@@ -36,7 +37,7 @@ def read_stream(
     max_gap: int = LONGEST_GAP,
     sigma: float | None = None,
     time: str | int | None = None,
-) -> Stream:
+) -> Channel:
     """Reads one evenly sampled series.
 
     Args:

@@ -23,8 +23,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from slotflow.data.channel import Channel
 from slotflow.data.gaps import LONGEST_GAP, even_step, fill_gaps, missing_stamps
-from slotflow.data.observation import Stream
 from slotflow.data.read.tables import Array, Rows, Table
 from slotflow.data.read.timestamps import (
     AUXILIARY,
@@ -99,7 +99,7 @@ class Series:
             raise ValueError(f"expected a finite t_ref, received {t_ref!r}.")
         return found
 
-    def streams(self, choices: Choices, t_ref: float, stated: bool) -> list[Stream]:
+    def streams(self, choices: Choices, t_ref: float, stated: bool) -> list[Channel]:
         """All signals as streams; the first one that cannot be used is refused.
 
         Args:
@@ -111,11 +111,11 @@ class Series:
         for stream in found:
             if isinstance(stream, ValueError):
                 raise stream
-        return [stream for stream in found if isinstance(stream, Stream)]
+        return [stream for stream in found if isinstance(stream, Channel)]
 
     def each(
         self, first: int, last: int, choices: Choices, t_ref: float, stated: bool
-    ) -> list[Stream | ValueError]:
+    ) -> list[Channel | ValueError]:
         """The signals first, …, last − 1 as streams whose times count from t_ref, or why one cannot be used.
 
         Missing samples are filled if the caller says how.
@@ -126,7 +126,7 @@ class Series:
         if t_ref:
             date = f" ({print_date(t_ref)})" if self.dated and abs(t_ref) < 2**33 else ""
             notes += (f"phases refer to t_ref = {t_ref!r} s{date}",)
-        found: list[Stream | ValueError] = []
+        found: list[Channel | ValueError] = []
         for i, row in enumerate(self.rows.read(first, last), first):
             try:
                 values, filled = self._filled(row, choices)
@@ -135,7 +135,7 @@ class Series:
                     count = sum(last - first + 1 for first, last in filled)
                     own += (f"{count} of {values.size} samples missing, filled ({choices.fill})",)
                 found.append(
-                    Stream(values, self.dt, t0, choices.sigma, t_ref, self.unit, filled, own)
+                    Channel(values, self.dt, t0, choices.sigma, t_ref, self.unit, filled, own)
                 )
             except ValueError as error:
                 several = self.rows.count > 1

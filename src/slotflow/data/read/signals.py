@@ -10,8 +10,9 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 
+from slotflow.data.channel import Channel
 from slotflow.data.gaps import LONGEST_GAP
-from slotflow.data.observation import Observation, Stream, stated_levels
+from slotflow.data.observation import Observation, stated_levels
 from slotflow.data.read.formats import file_name, naming, open_plain
 from slotflow.data.read.series import Choices, Series, read_series
 
@@ -28,7 +29,7 @@ class _Part:
     series: Series
     choices: Choices
 
-    def read(self, first: int, last: int, t_ref: float, stated: bool) -> list[Stream | ValueError]:
+    def read(self, first: int, last: int, t_ref: float, stated: bool) -> list[Channel | ValueError]:
         with naming(self.path):
             found = self.series.each(first, last, self.choices, t_ref, stated)
         return [
@@ -62,7 +63,7 @@ class Signals:
         shorts = self.short.read(first, last, self.t_ref, self.stated)
         for pair in zip(longs, shorts, strict=True):
             bad = [x for x in pair if isinstance(x, ValueError)]
-            good = [x for x in pair if isinstance(x, Stream)]
+            good = [x for x in pair if isinstance(x, Channel)]
             found.append(bad[0] if bad else Observation(*good))
         return found
 

@@ -77,13 +77,13 @@ class Surface:
         self.low, self.width = low, (high - low) / self.cells
         self.separation = prior.min_separation
         self.single = statistics.single
-        self.streams = [
+        self.channels = [
             (grid, mid_time(grid) - statistics.reference, ratio)
             for grid, ratio in zip(statistics.grids, statistics.ratios, strict=True)
         ]
         self.middle: Array = low + self.width * (np.arange(self.cells, dtype=np.float64) + 0.5)
         self.filtered = self.matched(self.middle[None])[0].astype(np.complex64)  # F of the cells
-        self.energy = sum(0.5 * grid.n / ratio**2 for grid, _, ratio in self.streams)
+        self.energy = sum(0.5 * grid.n / ratio**2 for grid, _, ratio in self.channels)
         self.amplitudes = Amplitudes(prior, precision)
         margin = FAR / math.sqrt(precision * self.energy)
         self.bounds = prior.amplitude[0] + margin, prior.amplitude[1] - margin
@@ -112,7 +112,7 @@ class Surface:
         """κ(f, other): what a tone of amplitude 1 at `other` adds to the matched filter at f; shapes broadcast."""
         difference = other - f
         total = np.zeros(difference.shape, dtype=np.complex128)
-        for grid, offset, ratio in self.streams:
+        for grid, offset, ratio in self.channels:
             (s_0,) = dirichlet(torch.from_numpy(difference), grid, powers=1)
             turn = phasor(difference * offset)
             total += 0.5 * turn * s_0.numpy() / ratio**2

@@ -10,7 +10,8 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from slotflow.data.observation import Observation, Stream
+from slotflow.data.channel import Channel
+from slotflow.data.observation import Observation
 from slotflow.data.sampling import Grid
 from slotflow.network.cardinality import CardinalityHead, k_posterior, under_k_prior
 from slotflow.network.config import ModelConfig
@@ -118,7 +119,7 @@ class PooledSlotFlow(SlotFlow):
         _check_stream(obs.short, self.config.short, "short", self.config.name)
 
 
-def _check_stream(stream: Stream, grid: Grid, name: str, model: str) -> None:
+def _check_stream(stream: Channel, grid: Grid, name: str, model: str) -> None:
     if stream.n != grid.n:
         raise ValueError(
             f"the model {model!r} expects {grid.n} samples in the {name} stream, received {stream.n}; "

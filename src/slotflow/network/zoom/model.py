@@ -153,13 +153,13 @@ class ZoomSlotFlow(SlotFlow):
         """Posteriors of observations that `_check` let pass, those on the same grids together."""
         groups: dict[object, list[int]] = {}
         for i, obs in enumerate(chunk):
-            groups.setdefault(tuple((s.grid, s.sigma) for s in obs.streams), []).append(i)
+            groups.setdefault(tuple((s.grid, s.sigma) for s in obs.channels), []).append(i)
         posteriors: dict[int, Posterior] = {}
         stated = under_k_prior(prior, k_prior, self.config.prior)
         for members in groups.values():
-            streams = chunk[members[0]].streams  # all members are sampled alike
+            streams = chunk[members[0]].channels  # all members are sampled alike
             series = [
-                torch.as_tensor(np.stack([chunk[i].streams[s].values for i in members]))
+                torch.as_tensor(np.stack([chunk[i].channels[s].values for i in members]))
                 for s in range(len(streams))
             ]
             first = streams[0].sigma

@@ -43,7 +43,7 @@ def plot_residual(post: Posterior, *, band: tuple[float, float] | None = None) -
     sigma = post.noise_std
     if not (np.isfinite(sigma) and sigma > 0):
         sigma = float(np.sqrt(np.mean(rests[0] ** 2))) or 1.0
-    streams = post.observation.streams
+    streams = post.observation.channels
     with style():
         figure = Figure(figsize=(9, 2.0 * len(rests) + 3.2), layout="constrained")
         heights = [*[2.0] * len(rests), 2.8]

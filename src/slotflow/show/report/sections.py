@@ -23,7 +23,7 @@ from slotflow.show.wording import (
 )
 
 if TYPE_CHECKING:
-    from slotflow.data.observation import Stream
+    from slotflow.data.channel import Channel
     from slotflow.posterior.posterior import Posterior
 
 __all__ = [
@@ -239,7 +239,7 @@ def data(post: Posterior, source: str) -> list[str]:
     if not post.has_data:
         return [*_facts(facts), missing("Sampling", "the file does not hold the data.")]
     for name, stream in zip(
-        ("long stream", "short stream"), post.observation.streams, strict=False
+        ("long stream", "short stream"), post.observation.channels, strict=False
     ):
         facts[name] = _stream(stream)
         if stream.filled:
@@ -250,7 +250,7 @@ def data(post: Posterior, source: str) -> list[str]:
     return _facts(facts)
 
 
-def _stream(stream: Stream) -> str:
+def _stream(stream: Channel) -> str:
     """Sampling of a stream in words."""
     text = (
         f"{stream.n:,} samples × {stream.dt:.6g} s = {stream.duration:.6g} s, {1 / stream.dt:.6g} per second, "

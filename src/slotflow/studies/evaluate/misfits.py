@@ -24,7 +24,8 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from slotflow.data.observation import Observation, Stream
+from slotflow.data.channel import Channel
+from slotflow.data.observation import Observation
 from slotflow.data.sampling import Grid
 from slotflow.signal.prior import Prior
 from slotflow.signal.simulation import simulate
@@ -97,7 +98,7 @@ def misfit(
 
 
 def _observation(series: list[Array], grids: list[Grid]) -> Observation:
-    streams = [Stream(x, grid.dt, grid.t0) for x, grid in zip(series, grids, strict=True)]
+    streams = [Channel(x, grid.dt, grid.t0) for x, grid in zip(series, grids, strict=True)]
     return Observation(*streams)
 
 

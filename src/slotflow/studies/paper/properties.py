@@ -250,7 +250,7 @@ def _symmetry(model: SlotFlow, untrained: SlotFlow, methods: Data, seed: int) ->
         if name in methods:
             methods[name]["label_change"] = _largest(target, SETS)
     fit = classical(observation, NOMINAL).fits[TONES]
-    n = sum(stream.n for stream in observation.streams)
+    n = sum(stream.n for stream in observation.channels)
     evidences = [float(log_evidence(_relabelled(fit, order), NOMINAL, n)[0]) for order in orders]
     methods["classical"]["label_change"] = _largest(np.array(evidences), 1)
 

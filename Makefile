@@ -24,12 +24,14 @@ INSTALL = PIP_CONSTRAINT=constraints.txt PIP_BUILD_CONSTRAINT=constraints.txt \
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install demo test lint format typecheck docs clean distclean
+.PHONY: help install develop demo test lint format typecheck docs clean distclean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
 
 install: $(INSTALLED) ## create the environment and install the package, nothing else
+
+develop: $(DEVELOPED) ## the same with the dev extra, which the tests need
 
 demo: $(INSTALLED) ## install, then infer one simulated mixture: verdict, table and picture
 	$(BIN)/slotflow demo

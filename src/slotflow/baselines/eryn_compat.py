@@ -17,13 +17,15 @@ from typing import Any
 
 import numpy as np
 
+from slotflow.core.packages import without_announcements
+
 __all__ = ["load_eryn", "seeded"]
 
 
 def load_eryn() -> SimpleNamespace:
     """The parts of Eryn that are used: EnsembleSampler, State, MHMove and ReversibleJumpMove."""
     try:
-        with warnings.catch_warnings():
+        with without_announcements():
             warnings.simplefilter("ignore", (SyntaxWarning, DeprecationWarning))
             from eryn import ensemble
             from eryn.moves import MHMove, ReversibleJumpMove

@@ -5,13 +5,13 @@ Components have the labels of `alignment.py` everywhere but in Eryn's layout, wh
 
 from __future__ import annotations
 
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from slotflow.core.packages import needed
 from slotflow.posterior.summaries import PARAMETERS, moments, unwrapped
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def to_catalogue(post: Posterior, path: str | Path | None, n: int, seed: int) ->
     if n < 1:
         raise ValueError(f"to_catalogue expects n >= 1 draws, received {n}.")
     if suffix == ".parquet":
-        _needed("pyarrow", "parquet", "or write a .csv file")
+        needed("pyarrow", "parquet", "or write a .csv file")
     found = post.aligned(n, seed)
     rows: list[dict[str, Any]] = []
     for j, exists in enumerate(found.existence):
@@ -103,7 +103,7 @@ def to_arviz(post: Posterior, n: int, seed: int) -> Any:
     Group `observed_data`: the streams, where they are there.
     Draws are equally weighted and independent of their order: diagnostics of chains mean nothing.
     """
-    arviz = _needed("arviz", "arviz", "or use to_dataframe")
+    arviz = needed("arviz", "arviz", "or use to_dataframe")
     groups = _groups(post, n, seed)
     if int(str(arviz.__version__).partition(".")[0]) >= 1:
         import xarray as xr
@@ -175,14 +175,3 @@ def _columns() -> list[str]:
     stats = [f"{name}_{what}" for name in PARAMETERS for what in ("median", "sd", "q05", "q95")]
     pairs = [f"cov_{PARAMETERS[a]}_{PARAMETERS[b]}" for a in range(3) for b in range(a, 3)]
     return ["component", "existence", *stats, *pairs, "verdict"]
-
-
-def _needed(package: str, extra: str, instead: str) -> Any:
-    """An optional package, or a clear error that names the extra that brings it."""
-    try:
-        return import_module(package)
-    except ImportError as error:
-        raise ValueError(
-            f"expected the package {package}, which is not installed; install it with pip install 'slotflow[{extra}]' "
-            f"{instead}."
-        ) from error

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from slotflow.core.packages import needed
 from slotflow.posterior.alignment import relabel
 from slotflow.posterior.summaries import PARAMETERS
 from slotflow.show.plots.components import match_truth
@@ -84,7 +84,7 @@ def _draw(columns: list[dict[str, Any]], several: list[tuple[Posterior, Float]])
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
 
-    corner: Any = import_module("corner")
+    corner: Any = needed("corner")
     size = len(columns)
     side = (1.9 if size <= 6 else 1.4) * size + 1.1
     figure = Figure(figsize=(side, side))

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from slotflow.core.packages import needed
 from slotflow.show.plots.style import COLOURS, GREY, INK, style
 from slotflow.studies.evaluate.tones import SYMBOLS
 from slotflow.studies.paper.entry import Data
@@ -68,9 +68,7 @@ def plot(data: Data) -> Figure:
 
 def _corner(figure: Figure, shown: Data) -> None:
     """9 × 9 panels of the draws less the truth."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of libraries that this one loads
-        import corner
+    corner = needed("corner")
 
     k = len(shown["truth"])
     step = np.asarray(shown["step"]) * np.tile([factor for factor, _ in SCALES], k)

@@ -1,4 +1,4 @@
-"""Fixtures that every test file shares: seeds, threads, and the small preset with its trained weights.
+"""Fixtures that every test file shares: seeds, threads, and the two networks that the package holds weights of.
 
 All randomness in the tests starts from one number, SLOTFLOW_TEST_SEED (0 unless the environment says otherwise), so
 that `SLOTFLOW_TEST_SEED=1 pytest` repeats the whole suite on other draws.
@@ -17,6 +17,7 @@ import torch
 
 from slotflow import SlotFlow
 from slotflow.network.config import Config
+from slotflow.network.zoom.model import ZoomSlotFlow
 
 
 @pytest.fixture(autouse=True)
@@ -47,3 +48,11 @@ def debug_config() -> Config:
 def debug_model() -> SlotFlow:
     """The small preset's network with the weights inside the package."""
     return SlotFlow.from_pretrained("debug")
+
+
+@pytest.fixture(scope="session")
+def zoom() -> ZoomSlotFlow:
+    """The default network, read once for all tests of a process: a test that changes weights must copy it."""
+    found = SlotFlow.from_pretrained()
+    assert isinstance(found, ZoomSlotFlow)
+    return found

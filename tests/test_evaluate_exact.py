@@ -456,11 +456,6 @@ def test_pair_is_close(seed: int) -> None:
 # --- real signals --------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def zoom() -> SlotFlow:
-    return SlotFlow.from_pretrained()
-
-
 def test_one_signal_and_its_evidence(zoom: SlotFlow) -> None:
     part = PARTS["evidence"]
     sim = draw_signal(part, 1, 0)

@@ -26,8 +26,9 @@ LITTLE = 0.2
 
 
 @pytest.fixture(scope="module")
-def model() -> SlotFlow:
-    return SlotFlow.from_pretrained("zoom")
+def model(zoom: SlotFlow) -> SlotFlow:
+    """The default model, which all tests share."""
+    return zoom
 
 
 @pytest.fixture(scope="module")

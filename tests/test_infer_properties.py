@@ -32,9 +32,9 @@ SLOW = settings(QUICK, max_examples=15)
 
 
 @pytest.fixture(scope="module")
-def model() -> SlotFlow:
-    """The default model."""
-    return SlotFlow.from_pretrained()
+def model(zoom: SlotFlow) -> SlotFlow:
+    """The default model, which all tests share."""
+    return zoom
 
 
 @st.composite

@@ -85,11 +85,6 @@ def exact(observation: Observation, prior: Prior, seed: int, draws: int = 2000) 
     )
 
 
-@pytest.fixture(scope="module")
-def zoom() -> SlotFlow:
-    return SlotFlow.from_pretrained()
-
-
 # --- the prior -----------------------------------------------------------------------------------
 
 

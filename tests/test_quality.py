@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import cast
 
 import numpy as np
 import pytest
@@ -16,15 +15,16 @@ from tone_helpers import LONG, SHORT
 from torch import Tensor
 from zoom_helpers import spread
 
-from slotflow import Prior, Simulation, SlotFlow, simulate
+from slotflow import Prior, Simulation, simulate
 from slotflow.network.zoom.analysis import Analysis
 from slotflow.network.zoom.model import ZoomSlotFlow
 from slotflow.signal.bounds import crb_std
 
 
 @pytest.fixture(scope="module")
-def model() -> ZoomSlotFlow:
-    return cast(ZoomSlotFlow, SlotFlow.from_pretrained())
+def model(zoom: ZoomSlotFlow) -> ZoomSlotFlow:
+    """The default model, which all tests share."""
+    return zoom
 
 
 @dataclasses.dataclass(frozen=True)

@@ -20,8 +20,9 @@ LONG, SHORT = Grid(3000, 0.1), Grid(5120, 1 / 512)
 
 
 @pytest.fixture(scope="module")
-def model() -> SlotFlow:
-    return SlotFlow.from_pretrained("zoom")
+def model(zoom: SlotFlow) -> SlotFlow:
+    """The default model, which all tests share."""
+    return zoom
 
 
 def signal(theta: list[list[float]], sigma: float, seed: int) -> Observation:

@@ -25,8 +25,8 @@ from slotflow.studies.paper.two_sources import AMPLITUDE, SIGMA, cell, errors, g
 TRUTH = np.array([[1.0, 0.1, 2.60], [0.7, 3.0, 2.61], [1.2, 6.2, 2.80]])
 
 
-def bench(seed: int, n: int, draws: int) -> Bench:
-    return Bench(SlotFlow.from_pretrained(), Settings(n, draws, 2, seed % 2**20))
+def bench(model: SlotFlow, seed: int, n: int, draws: int) -> Bench:
+    return Bench(model, Settings(n, draws, 2, seed % 2**20))
 
 
 def row(result: Result, data: Data, measure: str) -> Comparison:
@@ -70,8 +70,8 @@ def test_residuals_sort_and_wrap(seed: int) -> None:
 
 
 @pytest.fixture(scope="module")
-def compared() -> Data:
-    data: Data = json.loads(json.dumps(COMPARISON.run(bench(5, 20, 100)), allow_nan=False))
+def compared(zoom: SlotFlow) -> Data:
+    data: Data = json.loads(json.dumps(COMPARISON.run(bench(zoom, 5, 20, 100)), allow_nan=False))
     return data
 
 
@@ -133,11 +133,13 @@ def test_figures_are_drawn(compared: Data) -> None:
     assert len(COMPARISON.plot(compared).axes) == 81 + 3
 
 
-def test_comparison_says_what_to_install(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+def test_comparison_says_what_to_install(
+    zoom: SlotFlow, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
     assert COMPARISON.needs == ("eryn", "baselines")
     monkeypatch.setitem(__import__("sys").modules, "eryn", None)
     with pytest.raises(ImportError, match=r"slotflow\[baselines\]"):
-        COMPARISON.run(bench(seed, 20, 20))
+        COMPARISON.run(bench(zoom, seed, 20, 20))
 
 
 def test_an_oracle_has_no_exact_step() -> None:
@@ -192,8 +194,10 @@ def test_errors_of_draws(seed: int) -> None:
     assert error[1].tolist() == [0, 0, 0] and error[0, 2] == pytest.approx(0.25)
 
 
-def test_interference_finds_loud_sources_and_judges_weak_ones(seed: int) -> None:
-    data: Data = json.loads(json.dumps(INTERFERENCE.run(bench(seed, 20, 20)), allow_nan=False))
+def test_interference_finds_loud_sources_and_judges_weak_ones(zoom: SlotFlow, seed: int) -> None:
+    data: Data = json.loads(
+        json.dumps(INTERFERENCE.run(bench(zoom, seed, 20, 20)), allow_nan=False)
+    )
     cells = {tuple(entry["snr"]): entry for entry in data["cells"]}
     assert set(cells) == set(grid(20)) and INTERFERENCE.work(Settings(20, 20, 2)) == len(cells)
     loud, faint = cells[-10.0, 10.0], cells[-30.0, -30.0]

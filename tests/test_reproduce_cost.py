@@ -99,14 +99,14 @@ def test_methods_by_name() -> None:
 # --- the result ----------------------------------------------------------------------------------
 
 
-def test_cost_without_eryn(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_cost_without_eryn(zoom: SlotFlow, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Network and exact step in processes of their own; a sampler that is not installed has a line."""
     chosen = {name: LABELS[name] for name in ("rjmcmc", "network", "exact")}
     monkeypatch.setattr(cost, "LABELS", chosen)
     monkeypatch.setattr(cost, "find_spec", lambda name: None)
     monkeypatch.setattr(cost, "SMALL", TINY)
     monkeypatch.setattr(cost, "COUNTS", (1, 2, 10))
-    bench, done = Bench(SlotFlow.from_pretrained(), Settings(n=20)), []
+    bench, done = Bench(zoom, Settings(n=20)), []
     bench.advance = done.append
     data = COST.run(bench)
     assert cost.measured(bench) is data and cost.measured(Bench(bench.model, Settings())) is None
@@ -144,11 +144,13 @@ def methods() -> dict[str, Any]:
     return {name: {} for name in LABELS}
 
 
-def test_labels_do_not_matter_to_a_density(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+def test_labels_do_not_matter_to_a_density(
+    zoom: SlotFlow, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
     """Of every method; the bare product of slots is the control that fails."""
     monkeypatch.setattr(properties, "SETS", 1)
     found = methods()
-    properties._symmetry(SlotFlow.from_pretrained(), published(), found, seed % 2**20)
+    properties._symmetry(zoom, published(), found, seed % 2**20)
     assert all(one["label_change"] < 1e-9 for one in found.values())
     assert found["network"]["bare_change"] > 100 and found["paper"]["bare_change"] > 1e-3
 
@@ -168,12 +170,12 @@ def test_a_fit_whose_covariance_is_not_relabelled_with_it_has_another_evidence()
 
 
 def test_only_the_exact_step_knows_that_close_tones_depend_on_each_other(
-    monkeypatch: pytest.MonkeyPatch, seed: int
+    zoom: SlotFlow, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
     monkeypatch.setattr(properties, "UNTRAINED_DRAWS", 400)
     found = {name: {} for name in ("paper", "network", "exact")}
-    bench = Bench(SlotFlow.from_pretrained(), Settings(n=20, seed=seed % 2**20))
-    properties._dependence(SlotFlow.from_pretrained(), published(), {}, found, bench)
+    bench = Bench(zoom, Settings(n=20, seed=seed % 2**20))
+    properties._dependence(zoom, published(), {}, found, bench)
     (exact,) = found["exact"]["correlation_exact"]
     assert exact > 0.5
     assert_within(found["exact"]["correlation"][0], exact, 1 / math.sqrt(properties.DRAWS))

@@ -15,7 +15,7 @@ from reproduce_helpers import bench, row, simulated
 from statistics_helpers import assert_within
 from torch import Tensor
 
-from slotflow import Prior, Simulation, SlotFlow
+from slotflow import Prior, Simulation
 from slotflow.signal.simulation import tones
 from slotflow.studies.evaluate.sets import GRIDS, NOMINAL, SignalSet
 from slotflow.studies.paper import RESULTS
@@ -87,10 +87,9 @@ def test_slots_in_order_and_slots_at_random(seed: int) -> None:
     assert explained(np.tile(np.arange(4.0), (3, 1))) == pytest.approx(1.0)
 
 
-def test_slots_matched_by_frequency_are_those_matched_by_density(seed: int) -> None:
-    model: Any = SlotFlow.from_pretrained()
+def test_slots_matched_by_frequency_are_those_matched_by_density(zoom: Any, seed: int) -> None:
     (sim,) = simulated(SignalSet(90, NOMINAL, k=10), 2, seed)
-    slots = model.analyse(sim, NOMINAL).slots(sim.k)
+    slots = zoom.analyse(sim, NOMINAL).slots(sim.k)
     truth = sim.theta.numpy()
     by_frequency = assign(slots.sample(50)[..., 2].median(1).values.numpy(), truth[..., 2])
     cost = -slots.log_prob(sim.theta[None])[0]  # (B, slot, component)

@@ -312,12 +312,12 @@ def test_one_tone_equals_the_grid(seed: int, tmp_path: Path) -> None:
 
 
 @needs_eryn
-def test_three_tones_equal_the_exact_layer(seed: int) -> None:
+def test_three_tones_equal_the_exact_layer(zoom: SlotFlow, seed: int) -> None:
     """Means, sds and p(K) of a cold start, and of a start near the truth with the network's births."""
     prior = Prior()
     sim, _ = signal(seed, 3)
     observation: Observation = sim.observation(0)
-    amortized = SlotFlow.from_pretrained().infer(observation, prior=prior, refine=False)
+    amortized = zoom.infer(observation, prior=prior, refine=False)
     exact = amortized.refine(draws=4000, max_seconds=60.0)
     theta, _, log_weights = exact.weighted(3)
     weights = np.exp(log_weights)

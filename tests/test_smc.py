@@ -239,7 +239,7 @@ def test_one_tone_equals_the_grid(seed: int) -> None:
             assert_within(draws[:, i].mean() + 0.5 * width, centre, width / math.sqrt(n))
 
 
-def test_three_tones_equal_the_exact_layer(seed: int) -> None:
+def test_three_tones_equal_the_exact_layer(zoom: SlotFlow, seed: int) -> None:
     """A short series with a tone that may not be there: p(K), ln Z, means and sds."""
     prior = Prior(k_min=2, k_max=3, amplitude=(0.05, 1.5), min_separation=0.05)
     rng, t = np.random.default_rng(seed), 0.1 * np.arange(600)
@@ -247,7 +247,7 @@ def test_three_tones_equal_the_exact_layer(seed: int) -> None:
     turns = tones[:, 2:] * t
     x = (tones[:, :1] * np.cos(2 * math.pi * turns + tones[:, 1:2])).sum(0)
     observation = Observation(Stream(x + 0.5 * rng.standard_normal(600), 0.1))
-    amortized = SlotFlow.from_pretrained().infer(observation, prior=prior, refine=False)
+    amortized = zoom.infer(observation, prior=prior, refine=False)
     exact = amortized.refine(draws=4000, max_seconds=60.0)
     post = smc(observation, prior, Options(particles=960, islands=16, sweeps=2), seed=seed)
     assert post.sampling.r_hat < 1.1

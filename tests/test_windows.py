@@ -29,11 +29,9 @@ PRIOR = Prior(k_min=0, k_max=10, frequency=BAND, sigma=(0, 2.0))
 
 
 @pytest.fixture(scope="module")
-def model() -> ZoomSlotFlow:
-    """The default model."""
-    found = SlotFlow.from_pretrained()
-    assert isinstance(found, ZoomSlotFlow)
-    return found
+def model(zoom: ZoomSlotFlow) -> ZoomSlotFlow:
+    """The default model, which all tests share."""
+    return zoom
 
 
 def band_signal(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import cast
 
 import numpy as np
 import pytest
@@ -13,15 +12,16 @@ from statistics_helpers import assert_within
 from tone_helpers import LONG, SHORT, phase_error
 from zoom_helpers import TWO, moments, observe, spread, white
 
-from slotflow import Grid, Observation, Prior, SlotFlow, Stream, simulate
+from slotflow import Grid, Observation, Prior, Stream, simulate
 from slotflow.network.zoom.model import ZoomSlotFlow
 from slotflow.signal.bounds import crb_std
 from slotflow.signal.simulation import tones
 
 
 @pytest.fixture(scope="module")
-def model() -> ZoomSlotFlow:
-    return cast(ZoomSlotFlow, SlotFlow.from_pretrained())
+def model(zoom: ZoomSlotFlow) -> ZoomSlotFlow:
+    """The default model, which all tests share."""
+    return zoom
 
 
 # ---------------------------------------------------------------- other data

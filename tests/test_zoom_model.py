@@ -28,8 +28,9 @@ NOMINAL = Prior(k_min=0, sigma=(0.1, 1.0))
 
 
 @pytest.fixture(scope="module")
-def model() -> ZoomSlotFlow:
-    return cast(ZoomSlotFlow, SlotFlow.from_pretrained())
+def model(zoom: ZoomSlotFlow) -> ZoomSlotFlow:
+    """The default model, which all tests share."""
+    return zoom
 
 
 # ---------------------------------------------------------------- the API

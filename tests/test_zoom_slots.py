@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import cast
 
 import numpy as np
 import pytest
@@ -337,8 +336,9 @@ EDGE = Prior(k_max=2, amplitude=(0.5, 1.5), sigma=(0.99, 1.0))
 
 
 @pytest.fixture(scope="module")
-def model() -> ZoomSlotFlow:
-    return cast(ZoomSlotFlow, SlotFlow.from_pretrained("zoom"))
+def model(zoom: ZoomSlotFlow) -> ZoomSlotFlow:
+    """The default model, which all tests share."""
+    return zoom
 
 
 def at_the_edge(base_seed: int) -> Simulation:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,15 +12,16 @@ from numpy.typing import NDArray
 from tone_helpers import LONG, SHORT, phase_error
 from zoom_helpers import CROWD, FREE, assert_same_answer, observe, white
 
-from slotflow import Observation, SlotFlow, Stream
+from slotflow import Observation, Stream
 from slotflow.network.zoom.model import ZoomSlotFlow
 from slotflow.signal.kernels import mid_time
 from slotflow.signal.simulation import tones
 
 
 @pytest.fixture(scope="module")
-def model() -> ZoomSlotFlow:
-    return cast(ZoomSlotFlow, SlotFlow.from_pretrained())
+def model(zoom: ZoomSlotFlow) -> ZoomSlotFlow:
+    """The default model, which all tests share."""
+    return zoom
 
 
 @pytest.mark.parametrize("s", [0.01, 3.7, 86_400.0])

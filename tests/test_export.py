@@ -158,7 +158,7 @@ def test_to_arviz_as_a_tree(post: Posterior, monkeypatch: pytest.MonkeyPatch, se
     class Later:
         __version__ = "1.2.0"
 
-    monkeypatch.setattr("slotflow.posterior.export.import_module", lambda name: Later)
+    monkeypatch.setattr("slotflow.core.packages.import_module", lambda name: Later)
     found = post.to_arviz(n=400, seed=seed)
     assert isinstance(found, xarray.DataTree)
     check_groups(found, 400)

@@ -10,6 +10,7 @@ import torch
 from oracle_helpers import Oracle
 
 from slotflow import Prior
+from slotflow.core.seeds import TRAINING_SEED
 from slotflow.studies.evaluate.sets import (
     SETS,
     SignalSet,
@@ -18,7 +19,6 @@ from slotflow.studies.evaluate.sets import (
     run_set,
     suite_seed,
 )
-from slotflow.train.batches import TRAINING_SEED
 
 CPU = torch.device("cpu")
 

@@ -1,8 +1,55 @@
-"""Seeds of independent streams of random numbers."""
+"""Seeds: one number from the user, and from it the seeds of independent streams of random numbers.
+
+A batch of signals needs several sources of randomness that must not be copies of each other: the number of components
+of each signal, their parameters and noise, the prior of each signal, and so on. Each source is a `RandomStream` with a
+number of its own. `stream_seed` combines that number with the seed and mixes the bits, so that two streams of one seed
+have nothing in common, and neither have two seeds of one stream.
+
+The ranges of seeds are set apart here as well, so that no evaluation meets a signal of the training.
+"""
 
 from __future__ import annotations
 
-__all__ = ["spread_seed"]
+from enum import IntEnum, unique
+
+__all__ = [
+    "EVALUATION_SEED",
+    "TRAINING_SEED",
+    "VALIDATION_SEED",
+    "RandomStream",
+    "spread_seed",
+    "stream_seed",
+]
+
+EVALUATION_SEED = 2**60
+"""Seeds from here on belong to the evaluation's sets of signals; those below are left to users."""
+TRAINING_SEED = 2**61
+"""Seeds from here on belong to training."""
+VALIDATION_SEED = 2**62
+"""Seeds from here on belong to the validation during training."""
+
+
+@unique
+class RandomStream(IntEnum):
+    """What random numbers are drawn for; the numbers tell the streams apart and must never change."""
+
+    SIGNALS = 0
+    """Parameters, noise levels and noise of simulated signals."""
+    COUNTS = 0x5DEECE66D
+    """Numbers of components."""
+    PRIORS = 0x2545F4914F6CDD1D
+    """The prior of each signal, where a mixture of priors is in use."""
+    RADII = 0x6C8E9CF570932BD5
+    """Radii of the circle on which the paper's target lies."""
+    SHORT_GRIDS = 0x3C79AC492BA7B653
+    """Sampling of the short stream, where training varies it."""
+    POSTERIOR_DRAWS = 0x1B56C4E9D2A8F07B
+    """Draws from the posteriors that are evaluated."""
+
+
+def stream_seed(seed: int, stream: RandomStream) -> int:
+    """The seed of one stream, 64 bits, from the user's seed."""
+    return spread_seed(seed ^ stream)
 
 
 def spread_seed(seed: int) -> int:

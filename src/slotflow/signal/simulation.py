@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from slotflow.core.devices import upload
-from slotflow.core.seeds import spread_seed
+from slotflow.core.seeds import RandomStream, stream_seed
 from slotflow.data.channel import Channel
 from slotflow.data.observation import Observation
 from slotflow.data.sampling import Grid
@@ -40,10 +40,6 @@ from slotflow.signal.prior_batch import PriorBatch
 __all__ = ["Simulation", "coincident", "simulate", "tones"]
 
 MODES = ("analytic", "physical")
-K_STREAM = 0x5DEECE66D
-"""Sets the seed of K apart from the seed of everything else."""
-MIXTURE_STREAM = 0x2545F4914F6CDD1D
-"""Sets the seed of the signals' own priors apart from the others."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,7 +123,7 @@ def simulate(
             f"simulate expects n to be the number of signals of the PriorBatch, {len(prior)}, received {n}; "
             "choose signals with PriorBatch.take()."
         )
-    generator = torch.Generator(device=device).manual_seed(spread_seed(seed))
+    generator = _generator(seed, RandomStream.SIGNALS, device)
     device = generator.device
     if mixture is not None:
         if not isinstance(prior, Prior):
@@ -135,14 +131,12 @@ def simulate(
                 f"simulate expects a Prior for the mixture to vary, received a {type(prior).__name__}; "
                 "leave the mixture out to draw under the priors of the batch."
             )
-        own = torch.Generator(device=device).manual_seed(spread_seed(seed ^ MIXTURE_STREAM))
-        prior = mixture.draw(prior, n, own)
+        prior = mixture.draw(prior, n, _generator(seed, RandomStream.PRIORS, device))
     batch = prior.batch(n, device) if isinstance(prior, Prior) else prior.to(device)
     source = prior if isinstance(prior, Prior) else batch  # one prior or many: they draw alike
 
     # K decides shapes: drawn on the CPU, so that no later step has to wait for the device to know it.
-    k_generator = torch.Generator().manual_seed(spread_seed(seed ^ K_STREAM))
-    counts = source.sample_k(n, k_generator)
+    counts = source.sample_k(n, _generator(seed, RandomStream.COUNTS, "cpu"))
     if k is not None:
         counts = torch.full_like(counts, k)
     theta = source.sample_theta(upload(counts, device), generator)
@@ -158,6 +152,11 @@ def simulate(
             noise_short[:, j] = noise_long[:, i]
         x_short = tones(theta, short).addcmul_(noise_short, sigma[:, None].float())
     return Simulation(counts, theta, sigma, x_long, x_short, (long, short), seed, batch)
+
+
+def _generator(seed: int, stream: RandomStream, device: str | torch.device) -> torch.Generator:
+    """The source of one stream of random numbers."""
+    return torch.Generator(device=device).manual_seed(stream_seed(seed, stream))
 
 
 def tones(theta: Tensor, grid: Grid) -> Tensor:

@@ -6,19 +6,12 @@ import random
 
 import torch
 
-from slotflow.core.seeds import spread_seed
+from slotflow.core.seeds import TRAINING_SEED, RandomStream, stream_seed
 from slotflow.data.sampling import Grid
 from slotflow.network.config import Config
 from slotflow.signal.simulation import Simulation, simulate
 
-__all__ = ["TRAINING_SEED", "VALIDATION_SEED", "batch_seed", "draw_batch"]
-
-TRAINING_SEED = 2**61
-"""Seeds from here on are for training; those below are left to users, so that no test meets a training batch."""
-VALIDATION_SEED = 2**62
-"""Seeds from here on are for validation."""
-GRID_STREAM = 0x2545F4914F6CDD1D
-"""Sets the draw of a step's short stream apart from the draw of its signals."""
+__all__ = ["batch_seed", "draw_batch"]
 
 
 def batch_seed(seed: int, step: int, rank: int = 0) -> int:
@@ -40,7 +33,7 @@ def _short_grid(config: Config, seed: int) -> Grid | None:
     cfg, grid, long = config.train, config.model.short, config.model.long
     if not cfg.short_dropped + cfg.short_varied:
         return grid
-    draw = random.Random(spread_seed(seed ^ GRID_STREAM))
+    draw = random.Random(stream_seed(seed, RandomStream.SHORT_GRIDS))
     chance = draw.random()
     if chance < cfg.short_dropped:
         return None

@@ -22,6 +22,7 @@ from torch import Tensor, nn
 
 from slotflow.core.files import atomic_path
 from slotflow.core.progress import progress
+from slotflow.core.seeds import VALIDATION_SEED
 from slotflow.network.checkpoint import (
     CheckpointError,
     flatten_optimizer,
@@ -38,7 +39,7 @@ from slotflow.network.paper.loss import SlotFlowLoss
 from slotflow.network.paper.model import PooledSlotFlow
 from slotflow.network.zoom.loss import ZoomLoss
 from slotflow.network.zoom.model import ZoomSlotFlow
-from slotflow.train.batches import VALIDATION_SEED, batch_seed, draw_batch
+from slotflow.train.batches import batch_seed, draw_batch
 from slotflow.train.metrics import MetricsLog
 from slotflow.train.processes import agree, process_group, reduce, stop_signals
 from slotflow.train.schedule import predicted_share, set_learning_rate

@@ -28,14 +28,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from slotflow.core.seeds import spread_seed
+from slotflow.core.seeds import RandomStream, stream_seed
 from slotflow.network.config import FlowConfig
 from slotflow.signal.prior import Prior
 
 __all__ = ["CircleTarget"]
 
-RADIUS_STREAM = 0x2545F4914F6CDD1D
-"""Sets the seed of the radii apart from the seed of the signals."""
 PANEL_EDGES = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 64.0, 512.0)
 """Panel edges on either side of the central radius, in units of its spread."""
 PANEL_NODES = 6
@@ -81,7 +79,7 @@ class CircleTarget:
         if self.jitter == 0:
             return self.encode(theta)
         generator = torch.Generator(device=theta.device).manual_seed(
-            spread_seed(seed ^ RADIUS_STREAM)
+            stream_seed(seed, RandomStream.RADII)
         )
         noise = torch.randn(theta.shape[0], generator=generator, device=theta.device)
         return self.at_radius(theta, self.phase_weight * torch.exp(self.jitter * noise))

@@ -15,7 +15,7 @@ from typing import Protocol, runtime_checkable
 import torch
 from torch import Tensor
 
-from slotflow.core.seeds import spread_seed
+from slotflow.core.seeds import EVALUATION_SEED, RandomStream, stream_seed
 from slotflow.data.sampling import Grid
 from slotflow.signal.bounds import crb_std
 from slotflow.signal.prior import Prior
@@ -33,18 +33,15 @@ __all__ = [
     "SlotsLike",
     "batches",
     "default_batch",
+    "posterior_seed",
     "run_set",
     "suite_seed",
 ]
 
 GRIDS = (Grid(3000, 0.1), Grid(5120, 1 / 512))
 """Sampling of the long and the short stream."""
-FIRST_SEED = 2**60
-"""Seeds of the suite start here; those of training start at 2⁶¹."""
 SEED_LIMIT = 2**28
 """The suite's own seeds end here."""
-DRAW_STREAM = 0x2545F4914F6CDD1D
-"""Sets the seed of the draws apart from the seed of the signals."""
 MEMORY = {"cuda": 2**29, "cpu": 2**27}
 """Bytes that the draws of one batch may take; sorting them takes a few times as much."""
 
@@ -170,7 +167,7 @@ def suite_seed(number: int, batch: int, seed: int) -> int:
     """
     if not 0 <= seed < SEED_LIMIT:
         raise ValueError(f"expected a seed from 0 to {SEED_LIMIT - 1}, received {seed}.")
-    return FIRST_SEED + (seed << 32) + (number << 24) + batch
+    return EVALUATION_SEED + (seed << 32) + (number << 24) + batch
 
 
 def default_batch(device: torch.device, draws: int, k_max: int) -> int:
@@ -246,7 +243,7 @@ def run_set(
     }
     tones: list[ToneSummary] = []
     for sim in batches(signals, n, batch, seed, device, grids):
-        draw_seed = spread_seed(sim.seed ^ DRAW_STREAM) >> 2
+        draw_seed = posterior_seed(sim.seed)
         analysis = model.analyse(sim, signals.prior)
         if signals.tones:
             slots = analysis.slots(sim.k)
@@ -275,6 +272,11 @@ def run_set(
         whole["catalogue"],
         time.perf_counter() - start,
     )
+
+
+def posterior_seed(seed: int) -> int:
+    """Seed of the draws from the posteriors of the signals of a seed, 62 bits."""
+    return stream_seed(seed, RandomStream.POSTERIOR_DRAWS) >> 2
 
 
 def _frequencies(slots: SlotsLike, draws: int, seed: int) -> Tensor:

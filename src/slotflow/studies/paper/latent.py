@@ -18,10 +18,15 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from slotflow.core.seeds import spread_seed
 from slotflow.network.zoom.batch import SlotBatch
 from slotflow.show.plots.style import COLOURS, style
-from slotflow.studies.evaluate.sets import DRAW_STREAM, NOMINAL, SignalSet, SlotsLike, batches
+from slotflow.studies.evaluate.sets import (
+    NOMINAL,
+    SignalSet,
+    SlotsLike,
+    batches,
+    posterior_seed,
+)
 from slotflow.studies.evaluate.tones import SYMBOLS, midpoint
 from slotflow.studies.paper.bench import CPU_BATCH, Bench
 from slotflow.studies.paper.entry import Comparison, Data, Result
@@ -70,7 +75,7 @@ def _run(bench: Bench) -> Data:
     vectors, parameters = [], []
     for sim in batches(MIXTURES, _mixtures(s.tenth), CPU_BATCH, s.seed, bench.device):
         slots = bench.model.analyse(sim, NOMINAL).slots(sim.k)
-        frequency = slots.sample(s.draws, spread_seed(sim.seed ^ DRAW_STREAM) >> 2)[..., 2]
+        frequency = slots.sample(s.draws, posterior_seed(sim.seed))[..., 2]
         truth = sim.theta.cpu().numpy()
         chosen = assign(midpoint(frequency).cpu().numpy(), truth[..., 2])
         vectors.append(contexts(slots, K))

@@ -25,10 +25,9 @@ from numpy.typing import NDArray
 from scipy.stats import norm
 from torch import Tensor
 
-from slotflow.core.seeds import spread_seed
 from slotflow.show.plots.style import COLOURS, GREY
 from slotflow.signal.simulation import Simulation, tones
-from slotflow.studies.evaluate.sets import DRAW_STREAM, GRIDS, NOMINAL, SignalSet, batches
+from slotflow.studies.evaluate.sets import GRIDS, NOMINAL, SignalSet, batches, posterior_seed
 from slotflow.studies.evaluate.tones import SYMBOLS, midpoint, wrap
 from slotflow.studies.paper.bench import CPU_BATCH, Bench
 from slotflow.studies.paper.entry import Comparison, Data
@@ -153,7 +152,7 @@ def _answer(bench: Bench, variant: Variant) -> Answer:
     sim = variant.simulation
     size, k = variant.label.shape
     slots = bench.model.analyse(sim, NOMINAL).slots(sim.k)
-    draws = slots.sample(bench.settings.draws, spread_seed(sim.seed ^ DRAW_STREAM) >> 2)
+    draws = slots.sample(bench.settings.draws, posterior_seed(sim.seed))
     number = (~slots.mask).long().argsort(dim=-1, stable=True)[:, :k]  # slots that exist, (B, k)
     draws = draws.gather(2, number[:, None, :, None].expand(-1, draws.shape[1], -1, 3))
     phase = draws[..., 1]

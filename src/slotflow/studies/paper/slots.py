@@ -20,13 +20,13 @@ from slotflow.core.seeds import spread_seed
 from slotflow.show.plots.style import COLOURS, GREY, style
 from slotflow.signal.simulation import Simulation, coincident, tones
 from slotflow.studies.evaluate.sets import (
-    DRAW_STREAM,
     GRIDS,
     NOMINAL,
     SignalSet,
     SlotsLike,
     batches,
     default_batch,
+    posterior_seed,
 )
 from slotflow.studies.evaluate.tones import midpoint
 from slotflow.studies.paper.bench import Bench
@@ -88,13 +88,9 @@ def _mixtures(bench: Bench) -> tuple[Array, Array]:
 
 def _medians(slots: SlotsLike, draws: int, seed: int) -> Array:
     """Median frequency of each slot, (B, K)."""
-    draws_f = slots.sample(draws, _draw_seed(seed))[..., 2]
+    draws_f = slots.sample(draws, posterior_seed(seed))[..., 2]
     medians: Array = midpoint(draws_f).cpu().numpy()
     return medians
-
-
-def _draw_seed(seed: int) -> int:
-    return spread_seed(seed ^ DRAW_STREAM) >> 2
 
 
 def _repeated(bench: Bench) -> Data:
@@ -102,7 +98,9 @@ def _repeated(bench: Bench) -> Data:
     s = bench.settings
     (one,) = batches(SINGLE, 1, 1, s.seed, bench.device)
     truth = one.theta[0].cpu().numpy()
-    sample = bench.model.analyse(one, NOMINAL).slots(one.k).sample(s.repeats, _draw_seed(one.seed))
+    sample = (
+        bench.model.analyse(one, NOMINAL).slots(one.k).sample(s.repeats, posterior_seed(one.seed))
+    )
     drawn = sample[0, ..., 2].cpu().numpy()  # (R, K)
     again = assign(drawn, np.broadcast_to(truth[:, 2], drawn.shape))
     bench.advance(1)

@@ -19,8 +19,7 @@ from typer.testing import CliRunner
 
 from slotflow.cli import app
 from slotflow.cli.display import TOLD
-from slotflow.cli.ledger import Ledger, identity
-from slotflow.cli.many import CHUNK, Job
+from slotflow.cli.many import CHUNK, Job, content_of
 from slotflow.cli.results import check_folder, remove_leftovers
 from slotflow.data.observation import Observation
 from slotflow.data.read.files import read_observations
@@ -229,27 +228,11 @@ def test_an_interrupted_run_goes_on(
     assert len(rows(out / "signals.csv")) == N
 
 
-def test_a_foreign_ledger_is_refused(many: Path, tmp_path: Path) -> None:
+def test_a_foreign_store_is_refused(many: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     out.mkdir()
     (out / "ledger.sqlite").write_bytes(b"something else " * 100)
-    assert "expected a ledger of an earlier run" in run(many, *FLAGS, "--out", out, code=2)
-    other = Ledger(tmp_path / "x.sqlite")
-    other.database.execute("PRAGMA user_version = 99")
-    other.database.commit()
-    other.database.close()
-    with pytest.raises(ValueError, match="version 1, received 99"):
-        Ledger(tmp_path / "x.sqlite")
-
-
-def test_two_runs_in_one_folder(tmp_path: Path) -> None:
-    """The second one is told so at once, whether or not the first is just writing."""
-    with Ledger(tmp_path / "x.sqlite"), pytest.raises(ValueError, match="another run is writing"):
-        Ledger(tmp_path / "x.sqlite")
-    Ledger(tmp_path / "x.sqlite").database.close()
-    (tmp_path / "y.sqlite").mkdir()
-    with pytest.raises(ValueError, match="cannot be read or written"):
-        Ledger(tmp_path / "y.sqlite")
+    assert "expected the results of an earlier run" in run(many, *FLAGS, "--out", out, code=2)
 
 
 def test_what_a_killed_run_leaves_is_removed(tmp_path: Path) -> None:
@@ -278,18 +261,16 @@ def test_folders_are_looked_at_first(
         check_folder("--report", tmp_path / "file")
 
 
-def test_identity_sees_everything() -> None:
+def test_the_content_of_a_signal_is_all_of_it() -> None:
     x = np.arange(50.0)
-    one = Observation.from_arrays(x, 0.1)
-    settings = {"seed": 0}
-    same = identity(Observation.from_arrays(x.copy(), 0.1), {"seed": 0})
-    assert identity(one, settings) == same
+    same = content_of(Observation.from_arrays(x.copy(), 0.1))
+    assert content_of(Observation.from_arrays(x, 0.1)) == same
     others = [
-        identity(one, {"seed": 1}),
-        identity(Observation.from_arrays(x, 0.2), settings),
-        identity(Observation.from_arrays(x, 0.1, t0_long=1.0), settings),
-        identity(Observation.from_arrays(np.r_[x[:-1], 7], 0.1), settings),
-        identity(Observation.from_arrays(x, 0.1, x, 0.1), settings),
+        content_of(Observation.from_arrays(x, 0.2)),
+        content_of(Observation.from_arrays(x, 0.1, t0_long=1.0)),
+        content_of(Observation.from_arrays(x, 0.1, sigma_long=1.0)),
+        content_of(Observation.from_arrays(np.r_[x[:-1], 7], 0.1)),
+        content_of(Observation.from_arrays(x, 0.1, x, 0.1)),
     ]
     assert len({same, *others}) == 6
 

@@ -27,7 +27,6 @@ from slotflow.cli.data import (
     shown_name,
 )
 from slotflow.cli.display import FEW, Display
-from slotflow.cli.ledger import Ledger, write_table
 from slotflow.cli.many import FAILURES, Job, answers, debug
 from slotflow.cli.options import (
     COMPUTATION,
@@ -54,7 +53,9 @@ from slotflow.cli.options import (
 )
 from slotflow.cli.results import Writer, result_record, stems
 from slotflow.cli.stated import stated_prior
+from slotflow.cli.tables import write_table, write_tables
 from slotflow.core.progress import progress
+from slotflow.core.store import Store, signal_name
 from slotflow.data.gaps import LONGEST_GAP
 from slotflow.data.read.files import find_files
 from slotflow.network.cards import content_hash
@@ -65,7 +66,8 @@ __all__ = ["HELP", "run"]
 
 SAVED = 100
 """Signals whose posteriors are written unless the user says otherwise; of more, the catalogue alone."""
-LEDGER = "ledger.sqlite"
+STORE = "ledger.sqlite"
+"""File in the output folder from which a stopped run goes on."""
 
 HELP = help_text(
     "Infers the components of the signals in files.\n\n"
@@ -226,22 +228,22 @@ def run(
         "draws": samples,
         "seed": seed,
     }
-    ledger = Ledger(out / LEDGER, force) if out is not None and total > 1 else None
+    store = Store(out / STORE, force) if out is not None and total > 1 else None
     display = Display(total, as_json, quiet, lines=out is None)
     failed: list[dict[str, Any]] = []
     computed = seen = 0
     stopped: KeyboardInterrupt | None = None
 
     def finished(file: Path, signal: int, key: str) -> dict[str, Any] | None:
-        if ledger is None or not writer.written(file, signal):
+        if store is None or not writer.written(file, signal):
             return None
-        return ledger.finished(str(file), signal, key)
+        return store.get(signal_name(str(file), signal), key)
 
     with (
         # Of many signals the one under way is finished; a second Ctrl-C does not wait for it.
         stop_signals() if total > 1 else nullcontext(threading.Event()) as stop,
         progress(total, "infer", quiet=quiet or total == 1) as bar,
-        nullcontext() if ledger is None else ledger,
+        nullcontext() if store is None else store,
     ):
         try:
             for answer in answers(job, how, found, finished):
@@ -253,8 +255,9 @@ def run(
                         debug(failure)
                         error = f"{shown_name(answer.file)}: {failure}"
                     else:
-                        if ledger is not None:
-                            ledger.add(str(answer.file), answer.signal, answer.key, record)
+                        if store is not None:
+                            name = signal_name(str(answer.file), answer.signal)
+                            store.put(name, answer.key, record)
                         computed += 1
                 if record is not None:
                     display.add(record, answer.facts)
@@ -269,8 +272,8 @@ def run(
         except KeyboardInterrupt as error:
             stopped = error
         tables = {}
-        if ledger is not None and out is not None and display.done:
-            tables = ledger.write_tables(out)
+        if store is not None and out is not None and display.done:
+            tables = write_tables(store, out)
     bad = sum(entry["signals"] for entry in failed)
     if out is not None and total > 1:
         if failed:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import os
 import warnings
 from collections.abc import Callable, Iterator
@@ -13,7 +14,6 @@ from typing import Any
 
 import numpy as np
 
-from slotflow import __version__
 from slotflow.bands.windows import is_crowded, is_wide
 from slotflow.cli.assumed import (
     assumed_prior,
@@ -23,14 +23,14 @@ from slotflow.cli.assumed import (
     untrained,
 )
 from slotflow.cli.data import Reading, Source, shown_name
-from slotflow.cli.ledger import identity
+from slotflow.core.store import identity
 from slotflow.data.observation import Observation
 from slotflow.network.model import SlotFlow
 from slotflow.network.options import KPrior
 from slotflow.posterior.posterior import Posterior
 from slotflow.signal.prior import Prior
 
-__all__ = ["CHUNK", "FAILURES", "Answer", "Job", "answers", "debug"]
+__all__ = ["CHUNK", "FAILURES", "Answer", "Job", "answers", "content_of", "debug"]
 
 CHUNK = 64
 """Signals that are read and go through the network together."""
@@ -108,8 +108,6 @@ class Job:
     def settings(self, prior: Prior) -> dict[str, Any]:
         """Everything that shapes an answer beside the signal."""
         return {
-            "version": __version__,
-            "weights": self.weights,
             "prior": dataclasses.asdict(prior),
             "k_prior": self.k_prior,
             "limited": self.limited,
@@ -183,7 +181,11 @@ def answers(
         for found in _signals(job, how, file):
             ready = found if isinstance(found, Answer) else None
             if isinstance(found, _Asked):
-                key = identity(found.observation, job.settings(found.prior))
+                key = identity(
+                    settings=job.settings(found.prior),
+                    weights=job.weights,
+                    inputs=content_of(found.observation),
+                )
                 found = dataclasses.replace(
                     found, answer=dataclasses.replace(found.answer, key=key)
                 )
@@ -220,6 +222,16 @@ def _signals(job: Job, how: Reading, file: Path) -> Iterator[_Asked | Answer]:
     except FAILURES as error:
         debug(error)
         yield Answer(file, -1, max(1, how.count(file) - done), error=str(error))
+
+
+def content_of(observation: Observation) -> str:
+    """Hash of the samples, the sampling and what is known of a signal, 32 hexadecimal digits."""
+    digest = hashlib.blake2b(digest_size=16)
+    for s in observation.channels:
+        facts = (s.n, s.dt, s.t0, s.sigma, s.t_ref, s.unit, s.filled, s.notes)
+        digest.update(repr(facts).encode())
+        digest.update(s.values.tobytes())
+    return digest.hexdigest()
 
 
 def _flush(job: Job, batch: list[_Asked]) -> Iterator[Answer]:

@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from slotflow.core.later import answer_with
+from slotflow.core.version import __version__
 
 if TYPE_CHECKING:
     from slotflow.data.channel import Channel, Stream
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
     from slotflow.posterior.posterior import Posterior
     from slotflow.signal.prior import Prior
     from slotflow.signal.simulation import Simulation, simulate
-
-__version__ = "0.1.0"
 
 __all__ = [
     "Channel",

@@ -3,7 +3,7 @@
 import os
 import sys
 
-from slotflow import __version__
+from slotflow.core.version import __version__
 
 __all__ = ["main"]
 

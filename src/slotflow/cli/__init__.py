@@ -21,8 +21,8 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from slotflow import __version__
 from slotflow.cli.terminal import complain
+from slotflow.core.version import __version__
 
 __all__ = ["COMMANDS", "app", "load_command", "main"]
 

@@ -13,9 +13,9 @@ import torch
 import typer
 from rich.markup import escape
 
-from slotflow import __version__
 from slotflow.cli import output
 from slotflow.cli.options import Json, Quiet, Seed, help_text
+from slotflow.core.version import __version__
 from slotflow.network.cards import embedded_card
 from slotflow.network.model import DEFAULT, SlotFlow, pretrained_names
 from slotflow.signal.simulation import simulate

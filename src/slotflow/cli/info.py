@@ -15,9 +15,9 @@ from rich.box import SIMPLE_HEAD
 from rich.markup import escape
 from rich.table import Table
 
-from slotflow import __version__
 from slotflow.cli import output
 from slotflow.cli.options import Json, Quiet, help_text
+from slotflow.core.version import __version__
 from slotflow.network.cards import Card, card_path, content_hash, embedded_card
 from slotflow.network.checkpoint import build_model, model_config, read_model
 from slotflow.network.config import Config, preset_names

@@ -205,7 +205,7 @@ def _halve(tensors: Mapping[str, Tensor], modules: tuple[str, ...]) -> dict[str,
 
 
 def _write(path: str | Path, tensors: Mapping[str, Tensor], header: dict[str, Any]) -> None:
-    from slotflow import __version__
+    from slotflow.core.version import __version__
 
     header = {"format": FORMAT, "version": __version__, **header}
     on_cpu = {name: t.detach().cpu().contiguous() for name, t in tensors.items()}

@@ -126,7 +126,7 @@ def _groups(post: Posterior, n: int, seed: int) -> dict[str, xr.Dataset]:
     """The groups of `to_arviz`."""
     import xarray as xr
 
-    from slotflow import __version__
+    from slotflow.core.version import __version__
     from slotflow.posterior.alignment import align
 
     theta, counts = post.sample_joint(n, seed)

@@ -58,7 +58,7 @@ def dataset(post: Posterior, n: int, seed: int) -> xr.Dataset:
     """Everything that a file holds: n equally weighted joint draws, p(K | x), facts, data and upper limits."""
     import xarray as xr
 
-    from slotflow import __version__
+    from slotflow.core.version import __version__
 
     theta, counts = post.sample_joint(n, seed)
     unit = post.unit or UNKNOWN

@@ -185,7 +185,7 @@ def checks(post: Posterior) -> list[str]:
 
 def settings_table(post: Posterior, settings: Mapping[str, object], seed: int) -> list[str]:
     """The prior, and how the answer was asked for."""
-    from slotflow import __version__
+    from slotflow.core.version import __version__
 
     stored: dict[str, Any] = getattr(post, "attributes", {})
     facts: dict[str, object] = {"method": post.method}
@@ -262,7 +262,7 @@ def _stream(stream: Channel) -> str:
 
 def citation() -> list[str]:
     """How to cite software and method."""
-    from slotflow import __version__
+    from slotflow.core.version import __version__
 
     cited = {name: text.format(version=__version__) for name, text in CITATION.items()}
     return ["<p>If this helps your work, please cite both.</p>", *_facts(cited)]

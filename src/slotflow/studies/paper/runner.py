@@ -16,8 +16,8 @@ from typing import Any
 
 import torch
 
-from slotflow import __version__
 from slotflow.core.progress import progress as progress_bar
+from slotflow.core.version import __version__
 from slotflow.show.plots.style import save_figure
 from slotflow.studies.evaluate.timing import device_label
 from slotflow.studies.paper.bench import Bench

@@ -32,7 +32,7 @@ from slotflow.posterior.limits import upper_limit
 from slotflow.posterior.sampled import SampledPosterior
 from slotflow.posterior.verdict import check_residual, judge
 from slotflow.show.advice import KINDS, kind_of, remedies
-from slotflow.show.report.sections import settings_table
+from slotflow.show.report.sections import settings
 from slotflow.signal.fit import fit
 from slotflow.signal.likelihood import Statistics
 from slotflow.signal.target import Target
@@ -334,7 +334,7 @@ def test_a_right_level_is_exact(zoom: SlotFlow, seed: int, tmp_path: Path) -> No
     assert {"stated level (long)", "stated level (short)"} <= set(names)
     assert "streams" not in names  # the two say more
     assert all(kind_of(check) in KINDS.values() for check in post.verdict.checks)
-    assert "0.9, known" in "".join(settings_table(post, {}, 0))
+    assert settings(post, {}, 0)["noise level"] == "0.9, known"
     assert (post.noise_std, post.noise_std_error) == (SIGMA, 0.0)
     post.save(tmp_path / "post.nc", n=200, seed=seed)
     back = Posterior.load(tmp_path / "post.nc")

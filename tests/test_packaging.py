@@ -162,7 +162,7 @@ def test_wheel_contents(wheel: Path) -> None:
         entries = archive.read(f"slotflow-{__version__}.dist-info/entry_points.txt").decode()
     expected = ["py.typed", "presets/debug.yaml", "presets/paper.yaml", "weights/debug.safetensors"]
     assert {f"slotflow/{name}" for name in expected} <= names
-    sources = (ROOT / "src").rglob("*.py")
+    sources = [*(ROOT / "src").rglob("*.py"), *(ROOT / "src").rglob("templates/*")]
     assert {str(path.relative_to(ROOT / "src")) for path in sources} <= names
     assert {name.split("/")[0] for name in names} == {
         "slotflow",
@@ -192,7 +192,17 @@ def test_wheel_in_a_clean_environment(environment: Path, tmp_path: Path) -> None
         pip(environment, "check")
 
 
-OPTIONAL = ("matplotlib", "corner", "pandas", "xarray", "h5netcdf", "h5py", "rich", "typer")
+OPTIONAL = (
+    "matplotlib",
+    "corner",
+    "jinja2",
+    "pandas",
+    "xarray",
+    "h5netcdf",
+    "h5py",
+    "rich",
+    "typer",
+)
 
 BARE = f"""
 import sys

@@ -24,9 +24,10 @@ from slotflow.posterior.file import read_dataset
 from slotflow.posterior.loaded import LoadedPosterior
 from slotflow.posterior.verdict import AMORTIZED, Check, Verdict, check_residual, judge
 from slotflow.show.advice import FALSE_ALARM, KINDS, MEANING, kind_of, remedies
+from slotflow.show.report.page import render
 from slotflow.show.report.report import render_report, write_report
 from slotflow.show.report.sections import CITATION
-from slotflow.show.wording import evidence_words, ratio_words
+from slotflow.show.wording import chance, evidence_words, ratio_words
 from slotflow.signal.likelihood import Statistics
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -220,6 +221,30 @@ def test_verdicts_and_tests_in_words(no_pictures: None) -> None:
     assert "--detrend" not in remedies(full)[1]
     full.observation = Observation(Stream(full.observation.long.values + 50, 0.1))
     assert "Remove offset and trend first (--detrend 1)" in remedies(full)[1]
+
+
+def test_a_misfit_has_no_probability_in_its_headline(no_pictures: None) -> None:
+    """A count that the data contradict is not called certain, and no probability is rounded to 1."""
+    sure = gaussian_posterior([0.0, 0.0, 1.0, 0.0])
+    answer = re.compile('<p class="answer">(.*?)</p>')
+    for status, words in (
+        ("exact", "2 components (probability &gt; 0.999), noise"),
+        ("misfit", "2 components at best, but the data are not explained, noise"),
+    ):
+        (found,) = answer.findall(render_report(Judged(sure, Verdict(status, "a reason"))))
+        assert found.startswith(words)
+    assert [chance(p) for p in (0.0, 4e-4, 6e-4, 0.5, 0.9994, 0.9996, 1.0)] == [
+        *("< 0.001", "< 0.001", "0.001", "0.500", "0.999", "> 0.999", "> 0.999"),
+    ]
+    assert chance(0.996, 2) == "> 0.99"
+
+
+def test_a_template_names_what_it_lacks() -> None:
+    """A value that was forgotten is an error, not an empty place on the page."""
+    from jinja2 import UndefinedError
+
+    with pytest.raises(UndefinedError, match="head"):
+        render("report.html", title="no head")
 
 
 def test_every_test_has_words_and_the_rate_is_the_verdict_s(seed: int) -> None:

@@ -1,48 +1,79 @@
-"""Numbers, limits and the state of the data in words, for the terminal and for reports."""
+"""Numbers, limits, the answer and the state of the data in words, for the terminal, for pictures and for reports."""
 
 from __future__ import annotations
 
 import dataclasses
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from slotflow.data.observation import Observation
 from slotflow.data.preprocess import describe
 from slotflow.signal.prior import Prior
 
+if TYPE_CHECKING:
+    from slotflow.posterior.posterior import Posterior
+
 __all__ = [
+    "chance",
     "data_notes",
     "data_warnings",
     "evidence_words",
     "fill_warnings",
+    "headline",
     "limit_words",
     "measured",
     "number",
     "ratio_words",
 ]
 
-ROUNDING = 1e-14
-"""An uncertainty of so small a share of its value is that of the arithmetic: all draws are the same."""
+ROUNDING_SHARE = 1e-14
+"""An uncertainty that is a smaller share of its value only reflects rounding: all draws are the same."""
 FEWEST_CYCLES = 10
-"""A short stream with fewer cycles of a tone cannot tell an offset from it."""
+"""With fewer cycles of a tone, a short stream cannot tell an offset from the tone."""
+MOST_DECIMALS = 9
+"""Decimals of a number that is written without an exponent."""
+NAMES = ("", "short stream: ")
+"""What stands before words about the long and about the short stream."""
 
 
 def measured(value: float, sd: float) -> str:
-    """A value and its uncertainty with two digits of the latter: 2.526053 ± 0.000033; alone if that is but rounding."""
-    if sd <= ROUNDING * abs(value):
+    """A value and two digits of its uncertainty: 2.526053 ± 0.000033; the value alone where that is only rounding."""
+    if sd <= ROUNDING_SHARE * abs(value):
         return f"{value:.6g}"
     return f"{number(value, sd)} ± {number(sd, sd)}"
 
 
 def number(value: float, sd: float) -> str:
-    """A value to two digits of its uncertainty; with an exponent where decimals would not do."""
+    """A value to two digits of its uncertainty; with an exponent where that would take too many decimals."""
     if not (math.isfinite(sd) and sd > 0):
         return f"{value:.4f}"
     place = 1 - math.floor(math.log10(sd))
-    if 0 <= place <= 9:
+    if 0 <= place <= MOST_DECIMALS:
         return f"{value:.{place}f}"
     size = math.floor(math.log10(abs(value))) if value else -place
     return f"{value:.{max(size + place, 1)}e}"
+
+
+def chance(p: float, digits: int = 3) -> str:
+    """A probability with some digits, never rounded to certainty: 0.909, > 0.999 or < 0.001."""
+    last = 10.0**-digits
+    if p < last / 2:
+        return f"< {last:.{digits}f}"
+    return f"> {1 - last:.{digits}f}" if p >= 1 - last / 2 else f"{p:.{digits}f}"
+
+
+def headline(post: Posterior, digits: int = 3) -> str:
+    """The answer in one line: how many components, and how probable; a misfit has no probability worth printing.
+
+    Args:
+        post: The posterior.
+        digits: Of the probability.
+    """
+    k = post.k_map
+    count = f"{k} component{'' if k == 1 else 's'}"
+    if post.verdict.status == "misfit":
+        return f"{count} at best, but the data are not explained"
+    return f"{count} (probability {chance(float(post.k_probs[k]), digits)})"
 
 
 def evidence_words(value: float, error: float) -> str:
@@ -54,7 +85,7 @@ def evidence_words(value: float, error: float) -> str:
 
 
 def ratio_words(value: float, best: float, error: float) -> str:
-    """Ln Z less that of the most probable K; ≲ where it is a limit, empty where one of them is not known."""
+    """Ln Z less that of the most probable K; ≲ where it is a limit, empty where one of the two is not known."""
     if not (math.isfinite(value) and math.isfinite(best)):
         return ""
     sign = "" if math.isfinite(error) else "≲ "
@@ -72,18 +103,18 @@ def limit_words(limit: dict[str, Any], unit: str) -> str:
 
 
 def data_notes(obs: Observation) -> list[str]:
-    """What the reader assumed and did, in words; of the short stream, what the long one's notes do not say."""
+    """What the reader assumed and did, in words; notes of the short stream that the long one shares appear once."""
     notes = list(obs.long.notes)
     other = () if obs.short is None else obs.short.notes
-    return notes + [f"short stream: {note}" for note in other if note not in notes]
+    return notes + [f"{NAMES[1]}{note}" for note in other if note not in notes]
 
 
 def fill_warnings(obs: Observation) -> list[str]:
-    """What to say beside a result that rests on filled samples; of each stream that has some."""
+    """What to say beside a result that rests on filled samples, for each stream that has some."""
     return [
-        name + describe(stream).warnings[0]
-        for name, stream in zip(("", "short stream: "), obs.channels, strict=False)
-        if stream.filled
+        name + describe(channel).warnings[0]
+        for name, channel in zip(NAMES, obs.channels, strict=False)
+        if channel.filled
     ]
 
 
@@ -95,8 +126,8 @@ def data_warnings(obs: Observation, prior: Prior) -> list[str]:
         prior: Says where tones may lie.
     """
     found = []
-    for name, stream in zip(("", "short stream: "), obs.channels, strict=False):
-        if stream is obs.long or prior.frequency[0] * stream.duration >= FEWEST_CYCLES:
-            facts = dataclasses.replace(describe(stream), filled=())
+    for name, channel in zip(NAMES, obs.channels, strict=False):
+        if channel is obs.long or prior.frequency[0] * channel.duration >= FEWEST_CYCLES:
+            facts = dataclasses.replace(describe(channel), filled=())
             found += [name + text for text in facts.warnings]
     return found

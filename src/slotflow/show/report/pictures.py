@@ -1,21 +1,25 @@
-"""The pictures of a report, inside the page."""
+"""The pictures of a report, each inside the page, or the reason why it is missing."""
 
 from __future__ import annotations
 
 from io import BytesIO
 from typing import TYPE_CHECKING
 
-from slotflow.show.report.html import escape, figure
+from slotflow.show.report.page import Missing, Picture
+from slotflow.signal.waveforms import TONE
 
 if TYPE_CHECKING:
     from slotflow.posterior.posterior import Posterior
 
-__all__ = ["drawn", "missing", "pictures"]
+__all__ = ["drawn", "pictures"]
 
-DPI, CSS = 130, 100
-"""Pixels of a picture and of the page for each inch."""
-FEW, MANY = 3, 12
-"""Components up to which there is a corner plot, and correlations."""
+PIXELS_PER_INCH = 130
+"""Of the file."""
+CSS_PIXELS_PER_INCH = 100
+"""Of the page."""
+MOST_IN_CORNER_PLOT = 3
+MOST_IN_CORRELATIONS = 12
+"""Components up to which a report has a corner plot, and a matrix of correlations."""
 
 PICTURES = {
     "data": (
@@ -32,69 +36,66 @@ PICTURES = {
         "Joint posterior",
         "All pairs of parameters given the most probable K; contours hold 39 % and 86 % of the draws.",
     ),
-    "correlation": (
-        "Correlations",
-        "Posterior correlations of amplitude A, phase φ and frequency f of all components.",
-    ),
+    "correlation": ("Correlations", "Posterior correlations of {parameters} of all components."),
     "residual": (
         "Residual",
         "What the best fit leaves of the data, over time and over frequency, beside what white noise would.",
     ),
 }
-"""Title and caption of each picture, in their order."""
+"""Title and caption of each picture, in the order of the page."""
+NEED_DATA = ("data", "residual")
+NEED_COMPONENTS = ("components", "corner", "correlation")
 
 
-def pictures(post: Posterior) -> list[str]:
-    """The pictures that this posterior has, and why others are missing."""
-    k, found = post.k_map, list[str]()
+def pictures(post: Posterior) -> list[Picture | Missing]:
+    """The pictures that a posterior has; those that it lacks are named with the reason."""
     try:
         post.sample(1)
     except ValueError as error:  # a file without draws
-        return [missing("All pictures", str(error))]
-    for name, (title, caption) in PICTURES.items():
-        if name == "spectrum":
-            title, caption = _spectrum(post)
-        if name in ("data", "residual") and not post.has_data:
-            found.append(missing(title, "the file does not hold the data."))
-        elif (name in ("components", "corner", "correlation") and k == 0) or (
-            name == "corner" and k > FEW
+        return [Missing("All pictures", str(error))]
+    found: list[Picture | Missing] = []
+    for name in PICTURES:
+        title, caption = _words(post, name)
+        if name in NEED_DATA and not post.has_data:
+            found.append(Missing(title, "the file does not hold the data."))
+        elif name == "correlation" and post.k_map > MOST_IN_CORRELATIONS:
+            reason = f"{post.k_map} components are too many for a page; post.correlation() has the numbers."
+            found.append(Missing(title, reason))
+        elif not (
+            (name in NEED_COMPONENTS and post.k_map == 0)
+            or (name == "corner" and post.k_map > MOST_IN_CORNER_PLOT)
         ):
-            continue
-        elif name == "correlation" and k > MANY:
-            reason = f"{k} components are too many for a page; post.correlation() has the numbers."
-            found.append(missing(title, reason))
-        else:
-            found += [f"<h3>{escape(title)}</h3>", *drawn(post, name, title, caption)]
+            found.append(drawn(post, name, title, caption))
     return found
 
 
-def _spectrum(post: Posterior) -> tuple[str, str]:
-    """Title and caption of the spectrum, with what is in it."""
-    title, caption = PICTURES["spectrum"]
+def _words(post: Posterior, name: str) -> tuple[str, str]:
+    """Title and caption of a picture of this posterior."""
+    title, caption = PICTURES[name]
+    if name == "correlation":
+        *others, last = (f"{p.name} {p.symbol}" for p in TONE.parameters)
+        caption = caption.format(parameters=f"{', '.join(others)} and {last}")
+    if name != "spectrum":
+        return title, caption
     parts = ["components (median, 5 % to 95 %)"] if post.k_map else []
     if (limit := post.upper_limit()) is not None:
         parts.append(f"{100 * limit.credibility:g} % upper limits of a lone tone")
-    with_them = " and ".join(parts)
+    contents = " and ".join(parts)
     if not post.has_data:
-        return "Components over frequency", f"{with_them[:1].upper()}{with_them[1:]}."
-    return title, f"{caption}{f' with {with_them}' if parts else ''}."
+        return "Components over frequency", f"{contents[:1].upper()}{contents[1:]}."
+    return title, f"{caption}{f' with {contents}' if contents else ''}."
 
 
-def drawn(post: Posterior, name: str, title: str, caption: str) -> list[str]:
+def drawn(post: Posterior, name: str, title: str, caption: str) -> Picture | Missing:
     """A picture with its caption, or why it could not be drawn."""
     from slotflow.show.plots.style import style
 
     content = BytesIO()
     try:
-        drawing = post.plot(name)
+        figure = post.plot(name)
         with style():
-            drawing.savefig(content, format="png", dpi=DPI)
+            figure.savefig(content, format="png", dpi=PIXELS_PER_INCH)
     except (ValueError, ImportError) as error:  # draws or a package that are not there
-        return [missing(title, str(error))]
-    width = round(CSS * drawing.get_figwidth())
-    return figure(content.getvalue(), title, caption, width)
-
-
-def missing(title: str, reason: str) -> str:
-    """A line in the place of something."""
-    return f'<p class="missing"><strong>{escape(title)}:</strong> missing, {escape(reason)}</p>'
+        return Missing(title, str(error))
+    width = round(CSS_PIXELS_PER_INCH * figure.get_figwidth())
+    return Picture(title, caption, content.getvalue(), width)

@@ -1,4 +1,4 @@
-"""A posterior as one page of HTML that needs no other file: the verdict first, then everything behind it.
+"""Writes a posterior as one page of HTML that needs no other file: the verdict first, then everything behind it.
 
 `write_report` takes a posterior of any method, of a wide band, and of a file; what is not known or cannot be drawn is
 named with the reason. The same posterior gives the same page: there is no date in it.
@@ -9,23 +9,16 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from slotflow.posterior.verdict import FALSE_ALARM, unlikely_amplitude
 from slotflow.show.advice import MEANING, remedies
-from slotflow.show.report.html import badge, escape, page, write_page
-from slotflow.show.report.pictures import pictures
-from slotflow.show.report.sections import (
-    COLOURS,
-    checks,
-    citation,
-    components,
-    counts,
-    data,
-    settings_table,
-    windows,
-)
-from slotflow.show.wording import data_warnings, fill_warnings, measured
+from slotflow.show.report import sections
+from slotflow.show.report.page import Badge, render, write_page
+from slotflow.show.report.pictures import drawn, pictures
+from slotflow.show.wording import data_warnings, fill_warnings, headline, measured
 
 if TYPE_CHECKING:
     from slotflow.posterior.posterior import Posterior
@@ -33,17 +26,6 @@ if TYPE_CHECKING:
 __all__ = ["check_name", "render_report", "write_report"]
 
 ENDINGS = (".html", ".htm")
-STYLE = """
-header { border-left: .35rem solid var(--open); padding: .1rem 0 .1rem 1rem; }
-header.exact { border-color: var(--met); }
-header.misfit { border-color: var(--missed); }
-.answer { font-size: 1.15rem; font-weight: 600; }
-.but { color: var(--missed); }
-td small { display: block; color: var(--soft); white-space: nowrap; }
-td.existence, td.p { white-space: nowrap; }
-.facts th { width: 14rem; color: var(--soft); } .facts td { overflow-wrap: anywhere; }
-@media (max-width: 44rem) { .facts th { width: 100%; } td small { white-space: normal; } }
-"""
 
 
 def write_report(
@@ -62,14 +44,12 @@ def write_report(
         path: File to write; it ends in .html or .htm.
         source: Name of the data's file, if there is one.
         settings: How the answer was asked for, beyond the prior: each entry gets a line.
-        warnings: What to say of the data beside what the data tell themselves.
+        warnings: What to say of the data in addition to what the data show by themselves.
         seed: Of the draws behind the table of components.
     """
     check_name(path)
-    write_page(
-        Path(path),
-        render_report(post, source=source, settings=settings, warnings=warnings, seed=seed),
-    )
+    text = render_report(post, source=source, settings=settings, warnings=warnings, seed=seed)
+    write_page(Path(path), text)
 
 
 def check_name(path: str | os.PathLike[str]) -> None:
@@ -93,71 +73,79 @@ def render_report(
     seed: int = 0,
 ) -> str:
     """The page's text; arguments as of `write_report`."""
-    doubts = list(dict.fromkeys([*_doubts(post), *warnings]))
-    lines = [
-        *_verdict(post, source, doubts),
-        "<main>",
-        *_section("How many", [*counts(post), *windows(post)]),
-        *_section("Components", components(post, seed)),
-        *_section("Pictures", pictures(post)),
-        *_section("Tests of the residual", checks(post)),
-        *_section("Prior and settings", settings_table(post, settings or {}, seed)),
-        *_section("Data", data(post, source)),
-        *_section("How to cite", citation()),
-        "</main>",
-    ]
-    return page(f"slotflow report: {source or post.method}", lines, STYLE)
-
-
-def _section(title: str, lines: Sequence[str]) -> list[str]:
-    """A part of the page."""
-    name = title.lower().replace(" ", "-")
-    return [f'<section id="{name}">', f"<h2>{escape(title)}</h2>", *lines, "</section>"]
-
-
-def _doubts(post: Posterior) -> list[str]:
-    """What the data say against themselves: offset, trend, amplitudes beyond the prior's."""
-    from slotflow.posterior.verdict import unlikely_amplitude
-
-    if not post.has_data or post.prior is None:
-        return []
-    found = data_warnings(post.observation, post.prior)
-    unlikely = unlikely_amplitude(post.observation, post.prior)
-    return (
-        [*found, f"{unlikely}; state bounds in the data's units (--amplitude)"]
-        if unlikely
-        else found
+    return render(
+        "report.html",
+        title=f"slotflow report: {source or post.method}",
+        head=_head(post, source, warnings),
+        k=post.k_map,
+        k_picture=drawn(post, "k", "p(K | x)", "Probability of each number of components."),
+        counts=sections.counts(post),
+        evidence=sections.evidence(post),
+        limit=sections.limit(post),
+        windows=sections.windows(post),
+        components=sections.components(post, seed),
+        epoch=sections.epoch(post),
+        pictures=pictures(post),
+        checks=sections.checks(post),
+        false_alarm=f"{FALSE_ALARM:g}",
+        settings=sections.settings(post, settings or {}, seed),
+        data=sections.data(post, source),
+        citation=sections.citation(),
     )
 
 
-def _verdict(post: Posterior, source: str, doubts: Sequence[str]) -> list[str]:
+@dataclass(frozen=True)
+class Head:
     """The head of the page: verdict, reason, what to do, and the answer in a line."""
-    verdict, k = post.verdict, post.k_map
-    status = verdict.status
-    plural = "component" if k == 1 else "components"
-    sigma, error = post.noise_std, post.noise_std_error
-    noise = ""
-    if math.isfinite(sigma):
-        level = measured(sigma, error) if error else f"{sigma:.4g}"
-        noise = f", noise level σ = {level}{f' {post.unit}' if post.unit else ''}"
-    lines = [
-        f'<header class="{escape(status)}">',
-        f"<h1>Verdict: {badge(status, COLOURS.get(status, 'open'))}</h1>",
-        f'<p class="reason"><strong>Why:</strong> {escape(verdict.reason)}.</p>',
-        f'<p class="meaning"><strong>It says:</strong> {escape(MEANING.get(status, ""))}</p>',
-        f'<p class="todo"><strong>What to do:</strong> {escape(" ".join(remedies(post)))}</p>',
-        f'<p class="answer">{k} {plural} (probability {post.k_probs[k]:.3f}){escape(noise)}</p>',
-    ]
+
+    status: str
+    badge: Badge
+    reason: str
+    meaning: str
+    advice: str
+    answer: str
+    filled: Sequence[str]
+    """What to say of samples that were filled."""
+    warnings: Sequence[str]
+    has_data: bool
+    source: str
+    """Where the answer comes from: file and method."""
+
+
+def _head(post: Posterior, source: str, warnings: Sequence[str]) -> Head:
+    """The head of the page of a posterior."""
+    verdict = post.verdict
     filled = fill_warnings(post.observation) if post.has_data else []
     if not post.has_data and post.filled_samples:
         filled = [f"{post.filled_samples} samples of the data were missing and filled"]
-    lines += [f'<p class="but"><strong>But</strong> {escape(text)}.</p>' for text in filled]
-    lines += [f'<p class="but"><strong>Warning:</strong> {escape(text)}.</p>' for text in doubts]
-    if not post.has_data:
-        lines.append(
-            '<p class="missing"><strong>Missing:</strong> the file does not hold the data, so that there are no '
-            "pictures of data and residual. Read the data, set <code>post.observation</code> and write the report "
-            "again.</p>"
-        )
-    where = f"{source}, " if source else ""
-    return [*lines, f'<p class="about">{escape(where + post.method)}</p>', "</header>"]
+    return Head(
+        status=verdict.status,
+        badge=sections.verdict_badge(verdict.status),
+        reason=verdict.reason,
+        meaning=MEANING.get(verdict.status, ""),
+        advice=" ".join(remedies(post)),
+        answer=headline(post) + _noise(post),
+        filled=filled,
+        warnings=list(dict.fromkeys([*_doubts(post), *warnings])),
+        has_data=post.has_data,
+        source=f"{source}, {post.method}" if source else post.method,
+    )
+
+
+def _noise(post: Posterior) -> str:
+    """The noise level behind the answer; empty if it is not known."""
+    level, error = post.noise_std, post.noise_std_error
+    if not math.isfinite(level):
+        return ""
+    text = measured(level, error) if error else f"{level:.4g}"
+    return f", noise level σ = {text}{f' {post.unit}' if post.unit else ''}"
+
+
+def _doubts(post: Posterior) -> list[str]:
+    """What the data say against the assumptions: offset, trend, amplitudes beyond the prior's."""
+    if not post.has_data or post.prior is None:
+        return []
+    found = data_warnings(post.observation, post.prior)
+    if unlikely := unlikely_amplitude(post.observation, post.prior):
+        found.append(f"{unlikely}; state bounds in the data's units (--amplitude)")
+    return found

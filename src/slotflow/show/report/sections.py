@@ -1,19 +1,19 @@
-"""The parts of a report about a posterior, each as lines of HTML."""
+"""The numbers of a report's sections: tables, and facts as pairs of a name and a value."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from slotflow.bands.posterior import BandPosterior
-from slotflow.posterior.summaries import PARAMETERS
+from slotflow.core.version import __version__
 from slotflow.show.advice import broken, kind_of
-from slotflow.show.report.html import badge, escape, table
-from slotflow.show.report.pictures import drawn, missing
+from slotflow.show.report.page import Badge, Missing, Stacked, Table
 from slotflow.show.wording import (
+    chance,
     data_notes,
     evidence_words,
     limit_words,
@@ -21,30 +21,34 @@ from slotflow.show.wording import (
     number,
     ratio_words,
 )
+from slotflow.signal.waveforms import TONE
 
 if TYPE_CHECKING:
     from slotflow.data.channel import Channel
     from slotflow.posterior.posterior import Posterior
+    from slotflow.signal.prior import Prior
 
 __all__ = [
-    "COLOURS",
+    "Limit",
     "checks",
     "citation",
     "components",
     "counts",
     "data",
-    "settings_table",
+    "epoch",
+    "evidence",
+    "limit",
+    "settings",
+    "verdict_badge",
     "windows",
 ]
 
 DRAWS = 2000
 """Draws behind the table of components."""
-LEAST = 5e-4
-"""p(K | x) from which on a K has a row, beside the most probable one and its neighbours."""
-GAPS = 20
-"""Filled gaps that are listed."""
-COLOURS = {"exact": "met", "approximate": "open", "misfit": "missed"}
-"""Colours of the verdicts."""
+LEAST_LISTED = 5e-4
+"""p(K | x) from which on a K has a row; the most probable K and its neighbours always have one."""
+MOST_GAPS_LISTED = 20
+VERDICT_COLOURS = {"exact": "met", "approximate": "open", "misfit": "missed"}
 
 CITATION = {
     "software": "SlotFlow developers: slotflow {version}. MIT licence.",
@@ -54,60 +58,96 @@ CITATION = {
 """What CITATION.cff says, in words."""
 
 
-def counts(post: Posterior) -> list[str]:
-    """p(K | x) as bars and as a table, with the evidence where there is one."""
-    evidence = getattr(post, "log_evidence", None)
+class Limit(NamedTuple):
+    """What is known where there may be no component at all."""
+
+    probability: str
+    """Of K = 0."""
+    words: str
+    """The upper limits."""
+
+
+def verdict_badge(status: str) -> Badge:
+    """A verdict in its colour."""
+    return Badge(status, VERDICT_COLOURS.get(status, "open"))
+
+
+def counts(post: Posterior) -> Table:
+    """p(K | x), with the evidence of each K where there is one."""
     columns = {"k": "K", "p": "probability"}
-    best = math.nan
-    if evidence is not None:
+    known = _log_evidence(post)
+    if known is not None:
         columns["evidence"] = "Δ ln Z"
-        best = float(evidence[post.k_map][0])
     rows = []
     near = np.abs(np.arange(post.k_max + 1) - post.k_map) <= 1
-    for k in np.flatnonzero((post.k_probs >= LEAST) | near):
-        p = float(post.k_probs[k])
-        row = [f"K = {k}", f"{p:.3f}" if p >= LEAST else "&lt; 0.001"]
-        if evidence is not None:
-            value, error = (float(x) for x in evidence[k])
-            row.append(ratio_words(value, best, error))
+    for k in np.flatnonzero((post.k_probs >= LEAST_LISTED) | near):
+        row = [f"K = {k}", chance(float(post.k_probs[k]))]
+        if known is not None:
+            value, error = (float(x) for x in known[k])
+            row.append(ratio_words(value, float(known[post.k_map][0]), error))
         rows.append(row)
-    lines = drawn(post, "k", "p(K | x)", "Probability of each number of components.")
-    lines += table(columns, rows)
-    if math.isfinite(best):
-        assert evidence is not None
-        words = escape(evidence_words(best, float(evidence[post.k_map][1])))
-        lines.append(f"<p>Evidence of K = {post.k_map}: ln Z = {words}.</p>")
-    limit = post.upper_limit()
-    if limit is not None:
-        words = limit_words(limit.record(), post.unit)
-        lines.append(
-            f'<p class="limit">There may be no tone at all (probability {limit.k0_prob:.3f}). {escape(words)}.</p>'
-        )
-    return lines
+    return Table(columns, rows)
 
 
-def windows(post: Posterior) -> list[str]:
-    """The windows of a wide band with their verdicts; those of a file with what it says of them."""
-    title = "<h3>Windows of the band</h3>"
+def _log_evidence(post: Posterior) -> Any:
+    return getattr(post, "log_evidence", None)
+
+
+def evidence(post: Posterior) -> str:
+    """Ln Z of the most probable K in words; empty if it is not known."""
+    known = _log_evidence(post)
+    if known is None:
+        return ""
+    value, error = (float(x) for x in known[post.k_map])
+    return evidence_words(value, error) if math.isfinite(value) else ""
+
+
+def limit(post: Posterior) -> Limit | None:
+    """The upper limits, where K = 0 is likely."""
+    found = post.upper_limit()
+    if found is None:
+        return None
+    return Limit(chance(found.k0_prob), limit_words(found.record(), post.unit))
+
+
+def windows(post: Posterior) -> Table | None:
+    """The windows of a wide band with their verdicts; None if the band was analysed in one piece."""
+    if isinstance(post, BandPosterior):
+        return _windows_of_band(post)
+    return _windows_of_file(post)
+
+
+def _windows_of_band(post: BandPosterior) -> Table:
+    """The windows of a band that was analysed just now."""
     columns = {"band": "", "k": "K", "verdict": "verdict", "p": "smallest p-value", "note": "why"}
     rows = []
-    if not isinstance(post, BandPosterior):
-        stored: dict[str, Any] = getattr(post, "windows", {})
-        if not stored:
-            return []
-        words = str(getattr(post, "attributes", {}).get("window_verdicts", "")).split(", ")
-        names = ("core_low", "core_high", "core_k_map")
-        for low, high, k, status in zip(*(stored[name] for name in names), words, strict=True):
-            rows.append([_core(low, high), f"{int(k)}", _mark(escape(status))])
-        return [title, *table({name: columns[name] for name in ("band", "k", "verdict")}, rows)]
     found = zip(post.windows, post.slots.counts, post.window_verdicts, strict=True)
-    for window, counts, verdict in found:
-        count = f"{counts.argmax()} (probability {counts.max():.3f})"
+    for window, probabilities, verdict in found:
         tests = [check.p_value for check in verdict.checks]
-        least = f"{min(tests):.3g} of {len(tests)} tests" if tests else ""
-        mark = _mark(verdict.status)
-        rows.append([_core(*window.core), count, mark, least, escape(verdict.reason)])
-    return [title, *table(columns, rows)]
+        rows.append(
+            [
+                _core(*window.core),
+                f"{probabilities.argmax()} (probability {chance(float(probabilities.max()))})",
+                verdict_badge(verdict.status),
+                f"{min(tests):.3g} of {len(tests)} tests" if tests else "",
+                verdict.reason,
+            ]
+        )
+    return Table(columns, rows)
+
+
+def _windows_of_file(post: Posterior) -> Table | None:
+    """The windows that a file tells of."""
+    stored: dict[str, Any] = getattr(post, "windows", {})
+    if not stored:
+        return None
+    verdicts = str(getattr(post, "attributes", {}).get("window_verdicts", "")).split(", ")
+    names = ("core_low", "core_high", "core_k_map")
+    rows = [
+        [_core(low, high), f"{int(k)}", verdict_badge(status)]
+        for low, high, k, status in zip(*(stored[name] for name in names), verdicts, strict=True)
+    ]
+    return Table({"band": "", "k": "K", "verdict": "verdict"}, rows)
 
 
 def _core(low: float, high: float) -> str:
@@ -115,105 +155,62 @@ def _core(low: float, high: float) -> str:
     return f"{low:.6g}–{high:.6g} Hz"
 
 
-def _mark(status: str) -> str:
-    """A verdict in its colour."""
-    return badge(status, COLOURS.get(status, "open"))
-
-
-def components(post: Posterior, seed: int) -> list[str]:
+def components(post: Posterior, seed: int) -> Table | Missing:
     """One row per component: existence, and median, sd and interval of each parameter."""
-    if post.k_map == 0:
-        return ["<p>None: noise alone is the most probable.</p>"]
     try:
         rows = post.summary(n=DRAWS, seed=seed).reset_index().to_dict(orient="records")
     except ValueError as error:  # a file without draws
-        return [f'<p class="missing">Missing: {escape(str(error))}</p>']
-    unit = f" [{post.unit}]" if post.unit else ""
-    units = dict(zip(PARAMETERS, (unit, " [rad]", " [Hz]"), strict=True))
-    order = ("frequency", "amplitude", "phase")
-    columns = {"name": "", "existence": "exists"} | {name: name + units[name] for name in order}
+        return Missing("Components", str(error))
+    waveform = TONE
+    units = dict(zip(waveform.names, waveform.units(post.unit), strict=True))
+    order = sorted(waveform.names, key=lambda name: name != waveform.place)  # its place first
+    columns = {"name": "", "existence": "exists"}
+    columns |= {name: f"{name} [{units[name]}]" if units[name] else name for name in order}
     cells = [
         [
             f"Component {row['component']}",
-            f"{row['existence']:.3f}",
+            chance(float(row["existence"])),
             *(_measured(row, name) for name in order),
         ]
         for row in rows
     ]
-    return [
-        f"<p>Given K = {post.k_map}: median ± standard deviation, and the range from 5 % to 95 %. “exists” is the "
-        "probability that the component is there, whatever K is. Phases refer to "
-        f"t = {post.t_ref:.10g} s on the data's clock; their range may cross 0.</p>",
-        *table(columns, cells),
-    ]
+    return Table(columns, cells)
 
 
-def _measured(row: Mapping[Any, Any], name: str) -> str:
+def _measured(row: Mapping[Any, Any], name: str) -> Stacked:
     """A parameter in a cell."""
     sd = float(row[f"{name}_sd"])
     low, high = (number(float(row[f"{name}_{q}"]), sd) for q in ("q05", "q95"))
-    text = measured(float(row[f"{name}_median"]), sd)
-    return f"{escape(text)}<small>{escape(f'{low} to {high}')}</small>"
+    return Stacked(measured(float(row[f"{name}_median"]), sd), f"{low} to {high}")
 
 
-def _facts(facts: Mapping[str, object]) -> list[str]:
-    """A table of names and values; entries without a value are left out."""
-    rows = [[escape(name), escape(str(value))] for name, value in facts.items() if value != ""]
-    return ['<div class="facts">', *table({"name": "", "value": ""}, rows), "</div>"]
-
-
-def checks(post: Posterior) -> list[str]:
+def checks(post: Posterior) -> Table:
     """The tests of the residual with their p-values."""
-    verdict = post.verdict
-    if isinstance(post, BandPosterior):
-        return ["<p>Each window was tested on its own; the list of windows has the results.</p>"]
-    if not verdict.checks:
-        return ["<p>None was made; the verdict says why.</p>"]
-    columns = {"name": "", "p": "p-value", "verdict": "", "note": ""}
-    rows = []
+    verdict, rows = post.verdict, []
     for check in verdict.checks:
         failed, kind = broken(check, verdict), kind_of(check)
         words = check.words if failed or not kind.looks_at else kind.looks_at
-        mark = badge("fails", "missed") if failed else badge("passes", "met")
-        rows.append([escape(check.name), f"{check.p_value:.3g}", mark, escape(words)])
-    return [
-        "<p>The p-value is the probability of so large a deviation if the residual were white noise. A test fails if "
-        "it is below 0.001 divided by the number of tests.</p>",
-        *table(columns, rows),
-    ]
+        mark = Badge("fails", "missed") if failed else Badge("passes", "met")
+        rows.append([check.name, f"{check.p_value:.3g}", mark, words])
+    return Table({"name": "", "p": "p-value", "verdict": "", "note": ""}, rows)
 
 
-def settings_table(post: Posterior, settings: Mapping[str, object], seed: int) -> list[str]:
-    """The prior, and how the answer was asked for."""
-    from slotflow.core.version import __version__
+def settings(post: Posterior, stated: Mapping[str, object], seed: int) -> dict[str, object]:
+    """The prior, and how the answer was asked for.
 
+    Args:
+        post: The posterior.
+        stated: What the caller says of it.
+        seed: Of the draws behind the tables.
+    """
     stored: dict[str, Any] = getattr(post, "attributes", {})
     facts: dict[str, object] = {"method": post.method}
-    prior, law_of_k = post.prior, post.prior
-    if isinstance(post, BandPosterior):
-        law_of_k = post.windows[0].posterior.prior
-    if prior is None or law_of_k is None:
+    law_of_k = post.windows[0].posterior.prior if isinstance(post, BandPosterior) else post.prior
+    if post.prior is None or law_of_k is None:
         facts["prior"] = "not known"
     else:
-        share = "uniform"
-        if law_of_k.k_probs is not None:
-            share = "p(K) = " + ", ".join(f"{p:.3g}" for p in law_of_k.k_probs)
-        where = "" if law_of_k is prior else " in each window"
-        (low, high), separation = prior.frequency, prior.min_separation
-        bins = f" ({separation / post.resolution:.3g} bins of 1/T)" if post.resolution else ""
-        law = {"loguniform": "log-uniform"}.get(prior.amplitude_law, prior.amplitude_law)
-        noise = f"{prior.sigma[0]:.4g} to {prior.sigma[1]:.4g}{_unit(post)}, uniform"
-        if prior.known_sigma is not None:
-            noise = f"{prior.known_sigma:.6g}{_unit(post)}, known"
-        facts |= {
-            "number of components": f"K = {law_of_k.k_min} to {law_of_k.k_max}{where}, {share}",
-            "frequencies": f"{low:.9g} to {high:.9g} Hz, uniform",
-            "smallest separation": f"{separation:.6g} Hz{bins}",
-            "amplitudes": f"{prior.amplitude[0]:g} to {prior.amplitude[1]:g}{_unit(post)}, {law}",
-            "phases": "uniform",
-            "noise level": noise,
-        }
-    facts |= {name: str(value) for name, value in settings.items()}
+        facts |= _prior_facts(post, post.prior, law_of_k)
+    facts |= {name: str(value) for name, value in stated.items()}
     ess = getattr(post, "ess", None)
     if ess is not None:
         facts["effective share of the draws"] = f"{ess:.3f}"
@@ -222,13 +219,47 @@ def settings_table(post: Posterior, settings: Mapping[str, object], seed: int) -
     facts.setdefault("seed", seed)
     if "slotflow_version" in stored:
         facts["version that wrote the file"] = stored["slotflow_version"]
-    return _facts(facts | {"slotflow": f"version {__version__}"})
+    return facts | {"slotflow": f"version {__version__}"}
 
 
-def data(post: Posterior, source: str) -> list[str]:
+def _prior_facts(post: Posterior, prior: Prior, law_of_k: Prior) -> dict[str, object]:
+    """The prior in words.
+
+    Args:
+        post: The posterior.
+        prior: Its prior.
+        law_of_k: The prior that p(K) belongs to: that of one window, if the band was analysed in windows.
+    """
+    share = "uniform"
+    if law_of_k.k_probs is not None:
+        share = "p(K) = " + ", ".join(f"{p:.3g}" for p in law_of_k.k_probs)
+    where = "" if law_of_k is prior else " in each window"
+    unit = f" {post.unit}" if post.unit else ""
+    (low, high), separation = prior.frequency, prior.min_separation
+    bins = f" ({separation / post.resolution:.3g} bins of 1/T)" if post.resolution else ""
+    law = {"loguniform": "log-uniform"}.get(prior.amplitude_law, prior.amplitude_law)
+    noise = f"{prior.sigma[0]:.4g} to {prior.sigma[1]:.4g}{unit}, uniform"
+    if prior.known_sigma is not None:
+        noise = f"{prior.known_sigma:.6g}{unit}, known"
+    return {
+        "number of components": f"K = {law_of_k.k_min} to {law_of_k.k_max}{where}, {share}",
+        "frequencies": f"{low:.9g} to {high:.9g} Hz, uniform",
+        "smallest separation": f"{separation:.6g} Hz{bins}",
+        "amplitudes": f"{prior.amplitude[0]:g} to {prior.amplitude[1]:g}{unit}, {law}",
+        "phases": "uniform",
+        "noise level": noise,
+    }
+
+
+def epoch(post: Posterior) -> str:
+    """The instant that phases refer to."""
+    return f"t = {post.t_ref:.12g} s"
+
+
+def data(post: Posterior, source: str) -> dict[str, object]:
     """What is known of the data."""
     facts: dict[str, object] = {"file": source, "unit of the values": post.unit or "not known"}
-    facts["phases refer to"] = f"t = {post.t_ref:.12g} s on the data's clock"
+    facts["phases refer to"] = f"{epoch(post)} on the data's clock"
     if post.resolution:
         facts["resolution 1/T"] = f"{post.resolution:.6g} Hz"
     if post.prior is not None:
@@ -237,37 +268,29 @@ def data(post: Posterior, source: str) -> list[str]:
         facts["band"] = f"{low:.9g} to {high:.9g} Hz{bins}"
     facts["filled samples"] = f"{post.filled_samples:,}" if post.filled_samples else "none"
     if not post.has_data:
-        return [*_facts(facts), missing("Sampling", "the file does not hold the data.")]
-    for name, stream in zip(
-        ("long stream", "short stream"), post.observation.channels, strict=False
-    ):
-        facts[name] = _stream(stream)
-        if stream.filled:
-            runs = [f"{a}" if a == b else f"{a}–{b}" for a, b in stream.filled[:GAPS]]
-            more = f" and {len(stream.filled) - GAPS} more" if len(stream.filled) > GAPS else ""
-            facts[f"filled in the {name}"] = f"samples {', '.join(runs)}{more}"
+        return facts
+    names = ("long stream", "short stream")
+    for name, channel in zip(names, post.observation.channels, strict=False):
+        facts[name] = _sampling(channel)
+        if runs := channel.filled:
+            listed = [f"{a}" if a == b else f"{a}–{b}" for a, b in runs[:MOST_GAPS_LISTED]]
+            rest = len(runs) - len(listed)
+            more = f" and {rest} more" if rest else ""
+            facts[f"filled in the {name}"] = f"samples {', '.join(listed)}{more}"
     facts["notes of the reader"] = "; ".join(data_notes(post.observation))
-    return _facts(facts)
+    return facts
 
 
-def _stream(stream: Channel) -> str:
-    """Sampling of a stream in words."""
+def _sampling(channel: Channel) -> str:
+    """Sampling of a channel in words."""
     text = (
-        f"{stream.n:,} samples × {stream.dt:.6g} s = {stream.duration:.6g} s, {1 / stream.dt:.6g} per second, "
-        f"Nyquist {stream.nyquist:.6g} Hz"
+        f"{channel.n:,} samples × {channel.dt:.6g} s = {channel.duration:.6g} s, {1 / channel.dt:.6g} per second, "
+        f"Nyquist {channel.nyquist:.6g} Hz"
     )
-    text += f", from t = {stream.t0:.6g} s" if stream.t0 else ""
-    return text if stream.sigma is None else f"{text}, stated noise level {stream.sigma:.4g}"
+    text += f", from t = {channel.t0:.6g} s" if channel.t0 else ""
+    return text if channel.sigma is None else f"{text}, stated noise level {channel.sigma:.4g}"
 
 
-def citation() -> list[str]:
+def citation() -> dict[str, str]:
     """How to cite software and method."""
-    from slotflow.core.version import __version__
-
-    cited = {name: text.format(version=__version__) for name, text in CITATION.items()}
-    return ["<p>If this helps your work, please cite both.</p>", *_facts(cited)]
-
-
-def _unit(post: Posterior) -> str:
-    """The data's unit behind a value."""
-    return f" {post.unit}" if post.unit else ""
+    return {name: text.format(version=__version__) for name, text in CITATION.items()}

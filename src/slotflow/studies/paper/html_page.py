@@ -1,11 +1,12 @@
-"""A folder of results as one page of HTML that needs no other file (`slotflow.show.report.html`)."""
+"""A folder of results as one page of HTML that needs no other file (`templates/results.html`)."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
-from slotflow.show.report.html import badge, code, escape, figure, page, table, write_page
+from slotflow.show.report.page import Badge, Code, Picture, Table, render, write_page
 from slotflow.studies.paper.entry import Data
 from slotflow.studies.paper.page import (
     INTRODUCTION,
@@ -31,17 +32,7 @@ COLUMNS = {
     "note": "",
 }
 """Classes of the columns and what stands above them."""
-KIND = {True: "met", False: "missed", None: "open"}
-
-STYLE = """
-.look { color: var(--open); font-weight: 600; }
-td.ours { font-weight: 600; }
-td.ours, td.paper, td.target { white-space: nowrap; }
-@media (max-width: 44rem) {
-  td.ours, td.paper, td.target { white-space: normal; }
-  td.verdict::before { content: ""; }
-}
-"""
+VERDICT_COLOURS = {True: "met", False: "missed", None: "open"}
 
 
 def write_html(path: Path, groups: Sequence[Sequence[Record]]) -> None:
@@ -56,64 +47,49 @@ def write_html(path: Path, groups: Sequence[Sequence[Record]]) -> None:
 
 def render_html(groups: Sequence[Sequence[Record]]) -> str:
     """The page's text."""
-    lines = [
-        "<header>",
-        f"<h1>{escape(TITLE)}</h1>",
-        f"<p>{escape(INTRODUCTION)}</p>",
-        "</header>",
-        '<nav aria-label="Contents">',
-        "<ol>",
-        *(_contents(group) for group in groups),
-        "</ol>",
-        "</nav>",
-        "<main>",
-    ]
-    for group in groups:
-        lines += [
-            f'<section id="{group[0].result.name}">',
-            f"<h2>{escape(heading(group[0]))}</h2>",
-        ]
-        for record in group:
-            if len(group) > 1 and record.model:
-                lines.append(f"<h3>Network {escape(record.model)}</h3>")
-            lines += _entry(record)
-        lines.append("</section>")
-    return page(TITLE, [*lines, "</main>"], STYLE)
+    return render(
+        "results.html",
+        "slotflow.studies.paper",
+        title=TITLE,
+        introduction=INTRODUCTION,
+        groups=[_group(group) for group in groups],
+    )
 
 
-def _contents(group: Sequence[Record]) -> str:
-    """A line of the contents."""
-    counts = []
-    for record in group:
-        if text := tally(record.content["rows"]):
-            counts.append(f"{record.model}: {text}" if len(group) > 1 else text)
-    small = f" <small>{escape('; '.join(counts))}</small>" if counts else ""
-    return f'<li><a href="#{group[0].result.name}">{escape(heading(group[0]))}</a>{small}</li>'
+def _group(group: Sequence[Record]) -> dict[str, Any]:
+    """One result, of one network or of several."""
+    several = len(group) > 1
+    tallies = [(record.model, tally(record.content["rows"])) for record in group]
+    return {
+        "name": group[0].result.name,
+        "heading": heading(group[0]),
+        "tally": "; ".join(f"{model}: {t}" if several else t for model, t in tallies if t),
+        "entries": [_entry(record, several) for record in group],
+    }
 
 
-def _entry(record: Record) -> list[str]:
-    """One result of one network."""
+def _entry(record: Record, several: bool) -> dict[str, Any]:
+    """One result of one network; the network is named if there are several."""
     content, result = record.content, record.result
-    look = quick_look(record)
-    words = command(result, content["made"], content["facts"].get("source"))
-    return [
-        f'<p class="about">{code(about(record))}</p>',
-        *([f'<p class="look">{escape(look)}</p>'] if look else []),
-        *figure(record.picture.read_bytes(), result.title, result.caption),
-        *table(COLUMNS, [_row(row) for row in content["rows"]]),
-        f"<pre><code>{escape(words)}</code></pre>",
-        f'<p class="about">{escape(time_of(record))}</p>',
-    ]
+    return {
+        "network": record.model if several else "",
+        "about": Code(about(record)),
+        "look": quick_look(record),
+        "picture": Picture(result.title, result.caption, record.picture.read_bytes()),
+        "table": Table(COLUMNS, [_row(row) for row in content["rows"]]),
+        "command": command(result, content["made"], content["facts"].get("source")),
+        "time": time_of(record),
+    }
 
 
-def _row(row: Data) -> list[str]:
+def _row(row: Data) -> list[object]:
     """The cells of a line of a table."""
     word = verdict(row)
     return [
-        escape(row["measure"]),
-        escape(row["text"]),
-        escape(row["paper"]),
-        escape(row.get("target", "")),
-        badge(word, KIND[row.get("met")]) if word else "",
-        code(row["note"]),
+        row["measure"],
+        row["text"],
+        row["paper"],
+        row.get("target", ""),
+        Badge(word, VERDICT_COLOURS[row.get("met")]) if word else "",
+        Code(row["note"]),
     ]

@@ -1,10 +1,12 @@
-"""A folder of results as one page of Markdown, with links to the pictures."""
+"""A folder of results as one page of Markdown, with links to the pictures (`templates/results.md`)."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
+from slotflow.show.report.page import render
 from slotflow.studies.paper.page import (
     INTRODUCTION,
     TITLE,
@@ -28,52 +30,42 @@ def render_markdown(groups: Sequence[Sequence[Record]], page: Path) -> str:
         groups: Records of each result.
         page: Where the page will stand; pictures are linked relative to it.
     """
-    lines = [f"# {TITLE}", "", INTRODUCTION, ""]
-    lines += [f"- [{heading(group[0])}](#{_anchor(heading(group[0]))})" for group in groups]
-    for group in groups:
-        lines += ["", f"## {heading(group[0])}"]
-        for record in group:
-            lines += _entry(record, page, several=len(group) > 1)
-    return "\n".join(lines) + "\n"
+    outline = [
+        {
+            "heading": heading(group[0]),
+            "anchor": _anchor(heading(group[0])),
+            "entries": [_entry(record, page, several=len(group) > 1) for record in group],
+        }
+        for group in groups
+    ]
+    return render(
+        "results.md",
+        "slotflow.studies.paper",
+        title=TITLE,
+        introduction=INTRODUCTION,
+        groups=outline,
+    )
 
 
-def _entry(record: Record, page: Path, several: bool) -> list[str]:
-    """Lines of one result of one network."""
+def _entry(record: Record, page: Path, several: bool) -> dict[str, Any]:
+    """One result of one network; the network is named if there are several."""
     content, result = record.content, record.result
-    picture = record.picture.relative_to(page.parent).as_posix()
-    title = ["", f"### Network `{record.model}`"] if several and record.model else []
     words = [about(record), f"{time_of(record)}."]
     if met := tally(content["rows"]):
         words.append(f"{met.capitalize()}.")
     if look := quick_look(record):
         words.append(f"**{look}**")
-    return [
-        *title,
-        "",
-        " ".join(words),
-        "",
-        f"![{result.title}]({picture})",
-        "",
-        result.caption,
-        "",
-        "| | ours | paper | target | | |",
-        "|---|---|---|---|---|---|",
-        *(
-            "| " + " | ".join(_cell(cell) for cell in (
-                row["measure"], row["text"], row["paper"], row.get("target", ""), verdict(row), row["note"],
-            )) + " |"
-            for row in content["rows"]
-        ),
-        "",
-        "```bash",
-        command(result, content["made"], content["facts"].get("source")),
-        "```",
-    ]  # fmt: skip
-
-
-def _cell(text: str) -> str:
-    """Text that does not end a cell of a table."""
-    return text.replace("|", "\\|")
+    names = ("measure", "text", "paper", "target", "verdict", "note")
+    rows = [{"target": "", **row, "verdict": verdict(row)} for row in content["rows"]]
+    return {
+        "network": record.model if several else "",
+        "words": " ".join(words),
+        "title": result.title,
+        "picture": record.picture.relative_to(page.parent).as_posix(),
+        "caption": result.caption,
+        "rows": [[row[name].replace("|", "\\|") for name in names] for row in rows],
+        "command": command(result, content["made"], content["facts"].get("source")),
+    }
 
 
 def _anchor(title: str) -> str:

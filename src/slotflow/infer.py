@@ -53,8 +53,8 @@ def posteriors(
     prior = own if prior is None else prior
     if k_prior is not None:
         check_k_prior(k_prior, own)
-    start = model._start(prior, refine)
-    for one in observations:
+    starts = [model._start(prior, one.long.grid, refine) for one in observations]
+    for one, start in zip(observations, starts, strict=True):
         model._check(one, start)
     model._move(device, dtype)  # outside inference mode: the weights must stay trainable
 
@@ -62,7 +62,8 @@ def posteriors(
         stated = under_k_prior(prior, k_prior, own)
         for first in range(0, len(observations), batch_size):
             chunk = observations[first : first + batch_size]
-            for post in _amortized(model, chunk, start, k_prior, threads):
+            priors = starts[first : first + batch_size]
+            for post in _amortized(model, chunk, priors, k_prior, threads):
                 if refine:
                     with _threads(threads):
                         post = post.refine(
@@ -76,7 +77,7 @@ def posteriors(
 def _amortized(
     model: SlotFlow,
     chunk: list[Observation],
-    prior: Prior,
+    priors: list[Prior],
     k_prior: KPrior | None,
     threads: int | None,
 ) -> list[Posterior]:
@@ -86,7 +87,7 @@ def _amortized(
         model.eval()
     try:
         with _threads(threads), torch.inference_mode():
-            return model._infer_batch(chunk, prior, k_prior)
+            return model._infer_batch(chunk, priors, k_prior)
     finally:
         if was_training:
             model.train()

@@ -73,7 +73,7 @@ def is_wide(model: SlotFlow, observation: Observation, prior: Prior) -> bool:
     if not isinstance(model, ZoomSlotFlow):
         return False
     low, high = prior.frequency
-    return (high - low) * observation.long.duration > model.sizes.bins * (1 + 1e-9)
+    return (high - low) * observation.long.duration > model.widest_band
 
 
 def is_crowded(model: SlotFlow, post: Posterior, prior: Prior) -> bool:

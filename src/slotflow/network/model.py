@@ -13,6 +13,7 @@ from torch import nn
 from slotflow.core.devices import check_device
 from slotflow.core.later import later
 from slotflow.data.observation import Observation, as_list
+from slotflow.data.sampling import Grid
 from slotflow.network.config import Config, ModelConfig
 from slotflow.network.options import KPrior, Options
 from slotflow.posterior.posterior import Posterior
@@ -244,11 +245,17 @@ class SlotFlow(nn.Module):
         found: Posterior = later("infer_band")(self, observation, prior, refine=refine, **options)
         return found
 
-    def _start(self, prior: Prior, refine: bool) -> Prior:
+    @property
+    def widest_band(self) -> float | None:
+        """Widest band in bins of 1/T that the network analyses at once; None if it knows one band and prior alone."""
+        return None
+
+    def _start(self, prior: Prior, grid: Grid, refine: bool) -> Prior:
         """The prior under which the network answers, given the stated one; refuses one that it cannot start from.
 
         Args:
             prior: The stated prior.
+            grid: Sampling of the long stream.
             refine: Whether the exact step, which answers under the stated prior, will follow.
         """
         raise NotImplementedError
@@ -260,10 +267,10 @@ class SlotFlow(nn.Module):
     def _infer_batch(
         self,
         chunk: list[Observation],
-        prior: Prior,
+        priors: list[Prior],
         k_prior: KPrior | None,
     ) -> list[Posterior]:
-        """Posteriors of observations that `_check` let pass."""
+        """Posteriors of observations that `_check` let pass, under the prior of each."""
         raise NotImplementedError
 
     def _move(self, device: str | torch.device | None, dtype: torch.dtype | None) -> SlotFlow:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -69,6 +70,33 @@ class PriorBatch:
                 )
         if self.device.type == "cpu":
             self._check_values()
+
+    @classmethod
+    def of(cls, priors: Sequence[Prior], device: str | torch.device = "cpu") -> PriorBatch:
+        """One given prior for each signal, on a device; p(K) and the amplitude's law are those of the first.
+
+        Args:
+            priors: At least one.
+            device: Where the bounds live.
+        """
+        common, n = priors[0], len(priors)
+        same = all(prior is common for prior in priors)
+
+        def column(name: str) -> Tensor:
+            rows = [getattr(prior, name) for prior in (priors[:1] if same else priors)]
+            found = torch.tensor(rows, dtype=torch.float64).to(device)
+            return found.expand(n, *found.shape[1:]).clone() if same else found
+
+        return cls(
+            k_min=common.k_min,
+            k_max=common.k_max,
+            k_probs=common.k_probs,
+            amplitude=column("amplitude"),
+            frequency=column("frequency"),
+            min_separation=column("min_separation"),
+            sigma=column("sigma"),
+            amplitude_law=common.amplitude_law,
+        )
 
     def __len__(self) -> int:
         return int(self.min_separation.shape[0])

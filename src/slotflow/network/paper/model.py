@@ -50,10 +50,11 @@ class PooledSlotFlow(SlotFlow):
     def _infer_batch(
         self,
         chunk: list[Observation],
-        prior: Prior,
+        priors: list[Prior],
         k_prior: ArrayLike | Mapping[int, float] | None,
     ) -> list[Posterior]:
-        """Posteriors of observations that `_check` let pass."""
+        """Posteriors of observations that `_check` let pass; `_start` gives all of them the same prior."""
+        prior = priors[0]
         long = torch.as_tensor(np.stack([o.long.values for o in chunk]))
         short = torch.as_tensor(np.stack([o.short.values for o in chunk if o.short is not None]))
         long, short = long.to(self.device, self.dtype), short.to(self.device, self.dtype)
@@ -88,7 +89,7 @@ class PooledSlotFlow(SlotFlow):
             )
         return posteriors
 
-    def _start(self, prior: Prior, refine: bool) -> Prior:
+    def _start(self, prior: Prior, grid: Grid, refine: bool) -> Prior:
         """The prior of the training with the stated p(K); another band cannot be started from."""
         own = self.config.prior
         near = prior.frequency == own.frequency and prior.k_max <= own.k_max

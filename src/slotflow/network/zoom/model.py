@@ -33,12 +33,15 @@ from slotflow.network.zoom.window import Spectrum, spectrum
 from slotflow.posterior.posterior import Posterior
 from slotflow.signal.likelihood import Statistics
 from slotflow.signal.prior import Prior
+from slotflow.signal.prior_batch import PriorBatch
 from slotflow.signal.simulation import Simulation
 
 __all__ = ["ZoomSlotFlow"]
 
 FEWEST_BINS = 10
-"""Narrowest band in bins: below it, tones and prior have no room."""
+"""Narrowest band in bins that the network analyses; below it, tones and prior have no room."""
+SLACK_BINS = 0.5
+"""Bins by which a band may exceed the network's width: the window reaches further on both sides."""
 
 
 class ZoomSlotFlow(SlotFlow):
@@ -93,18 +96,28 @@ class ZoomSlotFlow(SlotFlow):
         pairs = [(data.long, data.grids[0]), (data.short, data.grids[1])]
         present = [(x.to(self.device), g) for x, g in pairs if x is not None and g is not None]
         series, grids = [x for x, _ in present], [g for _, g in present]
-        self._check_band(grids[0], self._start(prior, refine=False))
-        return self._analyse(series, grids, [1.0] * len(grids), prior, k_prior)
+        self._check_band(grids[0], self._start(prior, grids[0], refine=False))
+        return self._analyse(series, grids, [1.0] * len(grids), [prior] * len(series[0]), k_prior)
 
     def _analyse(
         self,
         series: list[Tensor],
         grids: list[Grid],
         ratios: list[float],
-        prior: Prior,
+        stated: list[Prior],
         k_prior: ArrayLike | Mapping[int, float] | None,
     ) -> Analysis:
-        priors = prior.batch(len(series[0]), self.device)
+        """Analyses B signals on the same grids.
+
+        Args:
+            series: Data of each stream, (B, N_s).
+            grids: Their sampling.
+            ratios: Noise level of each stream in units of σ.
+            stated: The prior of each signal; their bands begin in the same bin, and p(K) is common.
+            k_prior: p(K) instead of the priors'.
+        """
+        priors = PriorBatch.of(stated, self.device)
+        prior = stated[0]
         first = self.first_bin(grids[0], prior.frequency[0])
         statistics = Statistics.from_arrays(series, grids, ratios)
         view = spectrum(series, grids, ratios, priors, self.sizes, first, dtype=self.dtype)
@@ -147,32 +160,34 @@ class ZoomSlotFlow(SlotFlow):
     def _infer_batch(
         self,
         chunk: list[Observation],
-        prior: Prior,
+        priors: list[Prior],
         k_prior: ArrayLike | Mapping[int, float] | None,
     ) -> list[Posterior]:
-        """Posteriors of observations that `_check` let pass, those on the same grids together."""
+        """Posteriors of observations that `_check` let pass, those on the same grids and windows together."""
         groups: dict[object, list[int]] = {}
-        for i, obs in enumerate(chunk):
-            groups.setdefault(tuple((s.grid, s.sigma) for s in obs.channels), []).append(i)
+        for i, (obs, prior) in enumerate(zip(chunk, priors, strict=True)):
+            window = self.first_bin(obs.long.grid, prior.frequency[0])
+            counts = (prior.k_min, prior.k_max, prior.k_probs)
+            streams = tuple((s.grid, s.sigma) for s in obs.channels)
+            groups.setdefault((streams, window, counts), []).append(i)
         posteriors: dict[int, Posterior] = {}
-        stated = under_k_prior(prior, k_prior, self.config.prior)
         for members in groups.values():
-            streams = chunk[members[0]].channels  # all members are sampled alike
+            alike = chunk[members[0]].channels  # all members are sampled alike
             series = [
                 torch.as_tensor(np.stack([chunk[i].channels[s].values for i in members]))
-                for s in range(len(streams))
+                for s in range(len(alike))
             ]
-            first = streams[0].sigma
-            ratios = [1.0 if s.sigma is None or first is None else s.sigma / first for s in streams]
+            first = alike[0].sigma
+            ratios = [1.0 if s.sigma is None or first is None else s.sigma / first for s in alike]
             answer = self._analyse(
                 [x.to(self.device) for x in series],
-                [s.grid for s in streams],
+                [s.grid for s in alike],
                 ratios,
-                prior,
+                [priors[i] for i in members],
                 k_prior,
             )
             probs, noise = answer.k_probs.cpu().numpy(), answer.noise.cpu()
-            _warn_of_offset(series[0], noise, streams[0].grid, prior)
+            _warn_of_offset(series[0], noise, alike[0].grid, priors[members[0]])
             error = 1 / math.sqrt(2 * answer.statistics.n)
             for row, i in enumerate(members):
                 sigma = float(noise[row])
@@ -183,19 +198,25 @@ class ZoomSlotFlow(SlotFlow):
                     sigma,
                     sigma * error,
                     method=f"slotflow:{self.config.name}",
-                    prior=stated,
+                    prior=under_k_prior(priors[i], k_prior, self.config.prior),
                 )
         return [posteriors[i] for i in range(len(chunk))]
 
-    def _start(self, prior: Prior, refine: bool) -> Prior:
-        """The prior itself; of a log-uniform amplitude, the uniform one within the same bounds."""
+    @property
+    def widest_band(self) -> float:
+        """Widest band in bins of 1/T that the network analyses at once."""
+        return self.sizes.bins + SLACK_BINS
+
+    def _start(self, prior: Prior, grid: Grid, refine: bool) -> Prior:
+        """The prior that the network answers under: uniform in the amplitude, in a band of `FEWEST_BINS` or more."""
         if prior.amplitude_law != "uniform" and not refine:
             raise ValueError(
                 f"the model {self.config.name!r} alone expects a uniform prior of A, received "
                 f"{prior.amplitude_law!r}; leave refine=True, whose exact step knows that law, or use "
                 "amplitude_law='uniform'."
             )
-        return dataclasses.replace(prior, amplitude_law="uniform")
+        band = _widened(prior.frequency, grid) if refine else prior.frequency
+        return dataclasses.replace(prior, amplitude_law="uniform", frequency=band)
 
     def _check(self, obs: Observation, prior: Prior) -> None:
         """Refuses what the network cannot analyse."""
@@ -213,10 +234,10 @@ class ZoomSlotFlow(SlotFlow):
         if width < FEWEST_BINS:
             raise ValueError(
                 f"expected a band of at least {FEWEST_BINS} bins of 1/T, received {low:g}–{high:g} Hz over T = "
-                f"{grid.duration:g} s, which is {width:.3g}; the series is too short for this band: measure longer "
-                "or widen the prior's frequency range."
+                f"{grid.duration:g} s, which is {width:.3g}; the series is too short for the network alone: leave the "
+                "exact step on (refine=True), measure longer, or widen the prior's frequency range."
             )
-        if width > self.sizes.bins * (1 + 1e-9):
+        if width > self.widest_band:
             raise ValueError(
                 f"expected a band of at most {self.sizes.bins} bins of 1/T, received {low:g}–{high:g} Hz over T = "
                 f"{grid.duration:g} s, which is {width:.1f}; narrow the prior's frequency range to "
@@ -227,6 +248,16 @@ class ZoomSlotFlow(SlotFlow):
                 f"the model {self.config.name!r} knows up to {self.k_max} components, the prior has k_max = "
                 f"{prior.k_max}; lower it."
             )
+
+
+def _widened(band: tuple[float, float], grid: Grid) -> tuple[float, float]:
+    """A band of at least `FEWEST_BINS` bins that contains the given one, as far as the series can show it."""
+    (low, high), nyquist = band, 0.5 / grid.dt
+    width = FEWEST_BINS * (1 + 1e-9) / grid.duration
+    if high - low >= width or high > nyquist:
+        return band
+    start = min(max((low + high - width) / 2, 0.0), max(nyquist - width, 0.0))
+    return start, min(start + width, nyquist)
 
 
 def _warn_of_offset(long: Tensor, noise: Tensor, grid: Grid, prior: Prior) -> None:

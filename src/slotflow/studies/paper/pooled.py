@@ -52,7 +52,7 @@ class PooledAnalyser:
     def knows(self, prior: Prior) -> bool:
         """Whether the network can answer under a prior without the exact step."""
         try:
-            self.network._start(prior, refine=False)
+            self.network._start(prior, self.network.config.long, refine=False)
         except ValueError:
             return False
         return True
@@ -60,7 +60,7 @@ class PooledAnalyser:
     @torch.inference_mode()
     def analyse(self, simulation: Simulation, prior: Prior) -> PooledAnalysis:
         """Posterior of every signal of a batch under a prior."""
-        known = self.network._start(prior, refine=False)
+        known = self.network._start(prior, self.network.config.long, refine=False)
         assert simulation.short is not None  # the test sets have both streams
         kind = (self.network.device, self.network.dtype)
         encoding, logits = self.network.encode(

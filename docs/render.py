@@ -24,7 +24,7 @@ sys.path.insert(0, str(ROOT / "benchmarks"))
 
 from ablations import table as ablation_table  # noqa: E402
 from crowded import crowded  # noqa: E402
-from diagram import draw  # noqa: E402
+from diagram import draw_exact, draw_zoom  # noqa: E402
 
 from slotflow.network.cards import Card, embedded_card  # noqa: E402
 from slotflow.studies.paper.markdown_page import render_markdown  # noqa: E402
@@ -326,7 +326,8 @@ def draw_pictures() -> None:
     from slotflow.show.plots import plot_posterior, plot_training, save_figure
 
     images = ROOT / "docs" / "images"
-    (images / "zoom.svg").write_text(draw(), encoding="utf-8")
+    (images / "zoom.svg").write_text(draw_zoom(), encoding="utf-8")
+    (images / "exact.svg").write_text(draw_exact(), encoding="utf-8")
     for name in ("zoom", "paper", "debug"):
         curve = plot_training(ROOT / "docs" / "data" / f"{name}-metrics.jsonl")
         save_figure(curve, images / f"{name}-training.png", dpi=110)

@@ -23,6 +23,7 @@ from slotflow.cli.many import CHUNK, Job, content_of
 from slotflow.cli.results import check_folder, remove_leftovers
 from slotflow.data.observation import Observation
 from slotflow.data.read.files import read_observations
+from slotflow.data.read.options import ReadOptions
 from slotflow.data.read.signals import Signals, open_signals
 from slotflow.network.config import Config
 from slotflow.posterior.posterior import Posterior
@@ -99,7 +100,7 @@ def test_chunks_are_the_whole(tmp_path: Path, arrays: dict[str, Any], kind: str)
         np.save(path, np.asfortranarray(x) if kind == "fortran" else x)
     whole = read_observations(path, **flags)
     assert len(whole) == N
-    with open_signals(path, **flags) as signals:
+    with open_signals(path, ReadOptions(**flags)) as signals:
         assert signals.count == N
         for first, last in ((0, 7), (7, 14), (3, 5), (20, 99)):
             found = signals.read(first, last)

@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 from slotflow.core.files import atomic_path
-from slotflow.data.read.files import read_observation, read_observations, read_stream
+from slotflow.data.channel import Channel
+from slotflow.data.read.files import read_observation, read_observations
 from slotflow.data.sampling import Grid
 from slotflow.signal.prior import Prior
 from slotflow.signal.simulation import simulate
@@ -22,6 +23,11 @@ X = np.array([0.5, -1.25, 2.0, 0.0, 3.5])
 T = 10.0 + 0.25 * np.arange(5)
 
 Write = Callable[[str, str], Path]
+
+
+def read_stream(path: Path, dt: float | None = None, **options: object) -> Channel:
+    """The long stream of a file that holds one signal."""
+    return read_observation(path, dt, **options).long
 
 
 @pytest.fixture
@@ -163,7 +169,7 @@ def test_bad_paths(tmp_path: Path, write: Write) -> None:
     [
         (np.array([1 + 2j, 3.0]), "must be real, received complex"),
         (np.array(["a", "b"]), "must be numbers"),
-        (np.zeros((2, 3)), r"expected one series of shape \(n,\), received 2 rows of 3"),
+        (np.zeros((2, 3)), r"expected one signal, received 2 \(one per row\)"),
         (np.zeros((2, 3, 4)), r"received shape \(2, 3, 4\)"),
         (np.zeros(0), "at least one sample"),
         (np.array([1.0, np.nan]), "received 1 NaN or infinite of 2, the first at index 1"),

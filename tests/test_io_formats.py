@@ -16,7 +16,8 @@ import xarray as xr
 from scipy.io import wavfile
 
 from slotflow import Observation
-from slotflow.data.read.files import find_files, read_observations, read_stream
+from slotflow.data.channel import Channel
+from slotflow.data.read.files import find_files, read_observation, read_observations
 from slotflow.data.read.timestamps import header_unit, parse_date, print_date, unit_seconds
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -24,6 +25,11 @@ X = np.array([0.5, -0.25, 0.125, 0.0, 0.75, -1.0])
 T = 0.25 * np.arange(6)
 
 Write = Callable[[str, str], Path]
+
+
+def read_stream(path: Path | str, dt: float | None = None, **options: object) -> Channel:
+    """The long stream of a file that holds one signal."""
+    return read_observation(path, dt, **options).long
 
 
 @pytest.fixture

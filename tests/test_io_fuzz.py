@@ -174,7 +174,7 @@ def test_any_series_can_be_looked_at(values: list[float], dt: float, t0: float) 
             assert "finite" in str(error)
             return
         assert str(describe(stream))
-        for order in (0, 1):
+        for order in range(4):
             try:
                 assert np.isfinite(detrend(stream, order).values).all()
             except ValueError as error:  # the largest numbers have no room for a trend

@@ -394,14 +394,13 @@ def test_levels_of_arrays() -> None:
 def test_levels_of_files(tmp_path: Path) -> None:
     path = tmp_path / "both.npz"
     np.savez(path, long=np.ones((2, 8)), short=np.ones((2, 4)), dt_long=0.1, dt_short=0.01)
-    from slotflow.data.read.files import read_observations, read_stream
+    from slotflow.data.read.files import read_observations
 
     for one in read_observations(path, sigma=0.7, sigma_short=0.2):
         assert [s.sigma for s in one.channels] == [0.7, 0.2]
     np.save(tmp_path / "one.npy", np.ones(8))
     observation = Observation.read(tmp_path / "one.npy", 0.1, sigma=0.7)
     assert observation.long.sigma == 0.7
-    assert read_stream(tmp_path / "one.npy", 0.1, sigma=0.7).sigma == 0.7
     with pytest.raises(ValueError, match=r"one\.npy.*expected a short stream"):
         Observation.read(tmp_path / "one.npy", 0.1, sigma=0.7, sigma_short=0.2)
 

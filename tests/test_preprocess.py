@@ -67,18 +67,41 @@ def test_a_tone_is_no_trend(seed: int) -> None:
     assert max(np.abs(slopes)) * np.sqrt(u @ u) > 5
 
 
-def test_detrend(seed: int) -> None:
+@pytest.mark.parametrize("order", [0, 1, 2, 3])
+@pytest.mark.parametrize("n", [1, 2, 5, 400])
+def test_detrend_is_least_squares(order: int, n: int, seed: int) -> None:
+    """Against NumPy's own polynomial fit; a fit through as many points as it has coefficients leaves nothing."""
+    t = DT * np.arange(n)
+    x = noise(seed, n) + 3e4 - 20 * t + 0.3 * t**2 - 0.01 * t**3
+    flat = detrend(Stream(x, DT), order)
+    fitted = np.polynomial.Polynomial.fit(t, x, min(order, n - 1))(t)
+    np.testing.assert_allclose(flat.values, x - fitted, atol=1e-7)
+    assert n > order + 1 or np.abs(flat.values).max() < 1e-7
+
+
+def test_detrend_keeps_the_rest_and_says_what_it_did(seed: int) -> None:
     x = noise(seed)
     ramp = Stream(x + 3 + 0.2 * T, DT, 5.0, sigma=1.0, t_ref=2.0, unit="V")
     flat = detrend(ramp, 1)
-    assert f"trend {describe(ramp).trend:.6g} per second subtracted" in flat.notes[-1]
+    slope, _ = np.polyfit(T, ramp.values, 1)
+    offset = ramp.values.mean()
+    said = f"offset {offset:.6g} and trend {slope:.6g} per second subtracted (least squares)"
+    assert flat.notes == (said,)
     assert (flat.t0, flat.sigma, flat.t_ref, flat.unit) == (5.0, 1.0, 2.0, "V")
-    np.testing.assert_allclose(flat.values, detrend(Stream(x, DT), 1).values, atol=1e-9)
-    level = detrend(Stream(x + 3, DT))
-    assert abs(describe(level).offset) < 1e-12
-    np.testing.assert_allclose(np.diff(level.values), np.diff(x), atol=1e-9)
-    with pytest.raises(ValueError, match=r"order 0 .* or 1"):
-        detrend(ramp, 2)
+    assert detrend(ramp).notes == (f"offset {offset:.6g} subtracted (least squares)",)
+    assert detrend(ramp, 3).notes[0].startswith("cubic with offset")
+    for order in (-1, 4):
+        with pytest.raises(ValueError, match=rf"order from 0 .* to 3 .*, received {order}"):
+            detrend(ramp, order)
+
+
+def test_a_removed_trend_is_not_reported_again(seed: int) -> None:
+    """A tone of few cycles shifts the fit; what that leaves is no reason to fit once more."""
+    x = noise(seed) + 50 * np.sin(2 * np.pi * 3 / 300 * T) + 0.3 * T
+    assert any("linear trend" in warning for warning in describe(Stream(x, DT)).warnings)
+    assert any("linear trend" in one for one in describe(detrend(Stream(x, DT), 0)).warnings)
+    rest = describe(detrend(Stream(x, DT), 1))
+    assert abs(rest.trend_sigmas) > 5 and rest.warnings == []
 
 
 @pytest.mark.parametrize("values", [[3.0], [1.0, 2.0], [0.0] * 50, [1e308, -1e308] * 40])

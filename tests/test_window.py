@@ -13,7 +13,7 @@ from tone_helpers import LONG, SHORT, model
 from torch import Tensor
 
 from slotflow import Grid, Observation, Prior
-from slotflow.data.observation import GUARD_BINS
+from slotflow.data.noise_level import GUARD_BINS
 from slotflow.network.config import ZoomConfig
 from slotflow.network.zoom.window import (
     CONDITIONS,

@@ -22,7 +22,8 @@ from collections.abc import Iterable
 import numpy as np
 
 from slotflow.data.observation import Observation
-from slotflow.data.preprocess import LARGEST, SMALLEST, detrend
+from slotflow.data.preprocess import LARGEST, SMALLEST
+from slotflow.data.trend import without_line
 from slotflow.network.config import Config, preset_names
 from slotflow.network.model import SlotFlow
 from slotflow.signal.prior import Prior
@@ -90,7 +91,7 @@ def trained_ratios(network: SlotFlow) -> tuple[float, float]:
 
 def _highest_peak(obs: Observation, band: tuple[float, float]) -> tuple[float, float]:
     """Amplitude of the highest peak of the long stream's spectrum in a band, and its noise in units of σ √(2/N)."""
-    stream = detrend(obs.long, 1)
+    stream = without_line(obs.long)
     window = np.hanning(stream.n + 2)[1:-1]
     scale = float(np.abs(stream.values).max()) or 1.0  # no square of anything overflows
     low, high = (round(2 * edge * stream.duration) for edge in band)  # half bins

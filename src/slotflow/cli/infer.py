@@ -17,7 +17,6 @@ from slotflow.cli.data import (
     Detrend,
     Fill,
     MaxGap,
-    Reading,
     Short,
     Step,
     StepShort,
@@ -58,6 +57,8 @@ from slotflow.core.progress import progress
 from slotflow.core.store import Store, signal_name
 from slotflow.data.gaps import LONGEST_GAP
 from slotflow.data.read.files import find_files
+from slotflow.data.read.options import ReadOptions
+from slotflow.data.read.signals import count_signals
 from slotflow.network.cards import content_hash
 from slotflow.network.model import SlotFlow
 from slotflow.train.processes import stop_signals
@@ -198,15 +199,16 @@ def run(
         sigma_short=sigma_short,
         k_prior=k_prior,
     )
-    how = Reading(
-        dt, short, dt_short, column, dataset, t_ref, time_unit, fill, max_gap, detrend, *stated.levels, time_column
+    how = ReadOptions(
+        dt, short, dt_short, column, dataset, t_ref, time_unit, fill, max_gap, detrend, *stated.levels, time_column,
+        varying=True,
     )  # fmt: skip
     network = SlotFlow.from_pretrained(model, device=device)
     found = find_files(files)
     if short is not None and len(found) > 1:
         raise ValueError(f"--short goes with one file, received {len(found)}; run them one by one.")
     start = time.perf_counter()
-    counts = {file: how.count(file) for file in found}
+    counts = {file: count_signals(file, how) for file in found}
     total = sum(counts.values())
     if report is not None and total > 1:
         raise ValueError(

@@ -22,9 +22,11 @@ from slotflow.cli.assumed import (
     start_band,
     untrained,
 )
-from slotflow.cli.data import Reading, Source, shown_name
+from slotflow.cli.data import shown_name
 from slotflow.core.store import identity
 from slotflow.data.observation import Observation
+from slotflow.data.read.options import ReadOptions
+from slotflow.data.read.signals import SIGNALS_AT_ONCE, Signals, count_signals, open_signals
 from slotflow.network.model import SlotFlow
 from slotflow.network.options import KPrior
 from slotflow.posterior.posterior import Posterior
@@ -32,7 +34,7 @@ from slotflow.signal.prior import Prior
 
 __all__ = ["CHUNK", "FAILURES", "Answer", "Job", "answers", "content_of", "debug"]
 
-CHUNK = 64
+CHUNK = SIGNALS_AT_ONCE
 """Signals that are read and go through the network together."""
 FAILURES = (ValueError, OSError, ArithmeticError, RuntimeError, np.linalg.LinAlgError)
 """What a bad signal may raise; anything else is a fault of the program."""
@@ -85,10 +87,9 @@ class Job:
         bounds = (self.stated.get("k_min"), self.stated.get("k_max"))
         return self.k_prior is not None or bounds != (None, None)
 
-    def assume(self, source: Source) -> tuple[Prior, dict[str, Any]]:
+    def assume(self, source: Signals) -> tuple[Prior, dict[str, Any]]:
         """The prior for a file's signals and what was assumed; of signals that cannot be read nothing is taken."""
-        good = _Good(source)
-        first = next(iter(good), None)
+        first = next(iter(source), None)
         if first is None:
             return self.network.config.prior, {}  # there is nothing to answer
         stated, proposed = self.stated, None
@@ -96,9 +97,9 @@ class Job:
             stated = stated | {"frequency": start_band(self.network, first, self.f_lo)}
         given = stated
         if stated["frequency"] is None:
-            proposed = proposed_band(self.network, good)
+            proposed = proposed_band(self.network, source)
             given = stated if proposed is None else stated | {"frequency": proposed.edges}
-        prior = assumed_prior(self.network, good, given, self.k_prior)
+        prior = assumed_prior(self.network, source, given, self.k_prior)
         facts = assumed_record(first, prior, self.network.config.prior, stated, proposed)
         return prior, facts | {
             "in_windows": is_wide(self.network, first, prior),
@@ -140,19 +141,6 @@ class Job:
             yield post
 
 
-class _Good:
-    """The signals of a source that can be used, read anew at every pass."""
-
-    def __init__(self, source: Source) -> None:
-        self.source = source
-
-    def __iter__(self) -> Iterator[Observation]:
-        for first in range(0, self.source.count, CHUNK):
-            for one in self.source.read(first, first + CHUNK):
-                if isinstance(one, Observation):
-                    yield one
-
-
 @dataclass(frozen=True)
 class _Asked:
     """A signal that waits for its batch."""
@@ -164,7 +152,7 @@ class _Asked:
 
 def answers(
     job: Job,
-    how: Reading,
+    how: ReadOptions,
     files: list[Path],
     finished: Callable[[Path, int, str], dict[str, Any] | None],
 ) -> Iterator[Answer]:
@@ -202,11 +190,11 @@ def answers(
     yield from _flush(job, waiting)
 
 
-def _signals(job: Job, how: Reading, file: Path) -> Iterator[_Asked | Answer]:
+def _signals(job: Job, how: ReadOptions, file: Path) -> Iterator[_Asked | Answer]:
     """The signals of a file, and an answer for what cannot be asked."""
     done = 0
     try:
-        with how.open(file) as source:
+        with open_signals(file, how) as source:
             count = source.count
             try:
                 prior, facts = job.assume(source)
@@ -221,7 +209,7 @@ def _signals(job: Job, how: Reading, file: Path) -> Iterator[_Asked | Answer]:
                     done += 1
     except FAILURES as error:
         debug(error)
-        yield Answer(file, -1, max(1, how.count(file) - done), error=str(error))
+        yield Answer(file, -1, max(1, count_signals(file, how) - done), error=str(error))
 
 
 def content_of(observation: Observation) -> str:

@@ -10,10 +10,12 @@ from rich.markup import escape
 
 from slotflow.cli import output
 from slotflow.cli.assumed import assumed_prior, assumed_record, print_assumed, proposed_band
-from slotflow.cli.data import Reading, shown_name
+from slotflow.cli.data import shown_name
 from slotflow.cli.results import check_folder
 from slotflow.core.files import atomic_path
 from slotflow.data.observation import Observation
+from slotflow.data.read.options import ReadOptions
+from slotflow.data.read.signals import open_signals
 from slotflow.network.cardinality import under_k_prior
 from slotflow.network.model import SlotFlow
 from slotflow.posterior.posterior import Posterior
@@ -44,7 +46,7 @@ class Question:
 
 def ask(
     file: Path,
-    how: Reading,
+    how: ReadOptions,
     signal: int,
     stated: dict[str, Any],
     model: str | None,
@@ -68,7 +70,7 @@ def ask(
         check_folder("--out", out)
     if report is not None:
         check_folder("--report", report.parent)
-    with how.open(file) as source:
+    with open_signals(file, how) as source:
         count = source.count
         if signal >= count:
             raise ValueError(

@@ -17,7 +17,6 @@ from slotflow.cli.data import (
     Detrend,
     Fill,
     MaxGap,
-    Reading,
     Short,
     Step,
     StepShort,
@@ -47,6 +46,7 @@ from slotflow.cli.options import (
 from slotflow.cli.single import ask, give
 from slotflow.cli.stated import stated_prior
 from slotflow.data.gaps import LONGEST_GAP
+from slotflow.data.read.options import ReadOptions
 
 __all__ = ["HELP", "run"]
 
@@ -118,8 +118,9 @@ def run(
         sigma=sigma,
         sigma_short=sigma_short,
     )
-    how = Reading(
-        dt, short, dt_short, column, dataset, t_ref, time_unit, fill, max_gap, detrend, *stated.levels, time_column
+    how = ReadOptions(
+        dt, short, dt_short, column, dataset, t_ref, time_unit, fill, max_gap, detrend, *stated.levels, time_column,
+        varying=True,
     )  # fmt: skip
     question = ask(file, how, signal, stated.fields, model, stated.k_prior, out, report)
     options = Options(

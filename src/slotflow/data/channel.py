@@ -8,13 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from slotflow.data.gaps import check_finite, even_step
+from slotflow.data.gaps import check_finite
 from slotflow.data.sampling import Grid
 
 __all__ = ["Channel", "Stream", "as_series"]
 
-LARGEST = 1e100
-"""Longest duration, and largest sampling rate, in SI units: powers of times and frequencies must be numbers."""
+LARGEST_TIME = 1e100
+"""Longest duration in seconds, and largest sampling rate in Hz, whose powers still are numbers."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,31 +55,18 @@ class Channel:
             if not math.isfinite(getattr(self, name)):
                 raise ValueError(f"{name} must be finite, received {getattr(self, name)}.")
         duration = values.size * self.dt
-        if not (math.isfinite(self.t0 + duration) and 1 / LARGEST < self.dt <= duration < LARGEST):
+        if not (
+            math.isfinite(self.t0 + duration)
+            and 1 / LARGEST_TIME < self.dt <= duration < LARGEST_TIME
+        ):
             raise ValueError(
-                f"t0 + n dt must be finite, and dt and n dt lie between {1 / LARGEST:g} and {LARGEST:g} s, received "
-                f"dt = {self.dt:g} s for {values.size:,} samples; check dt and the unit of the time stamps."
+                f"t0 + n dt must be finite, and dt and n dt must lie between {1 / LARGEST_TIME:g} and "
+                f"{LARGEST_TIME:g} s, received dt = {self.dt:g} s for {values.size:,} samples; check dt and the "
+                "unit of the time stamps."
             )
         check_finite(values, self.dt, self.t0)
         if self.sigma is not None and not (math.isfinite(self.sigma) and self.sigma > 0):
             raise ValueError(f"sigma must be a positive number or None, received {self.sigma}.")
-
-    @classmethod
-    def from_times(cls, times: ArrayLike, values: ArrayLike, sigma: float | None = None) -> Channel:
-        """Builds a channel from a time column, which must be even to 0.1 % of its step.
-
-        Args:
-            times: Time stamps in seconds, shape (n,), increasing.
-            values: Samples, shape (n,).
-            sigma: Noise standard deviation per sample, if known.
-        """
-        t, x = as_series(times, "times"), as_series(values)
-        check_finite(x)
-        if t.shape != x.shape:
-            raise ValueError(
-                f"times and values must have equal lengths, received {t.size} and {x.size}."
-            )
-        return cls(x, even_step(t), float(t[0]), sigma)
 
     @property
     def n(self) -> int:

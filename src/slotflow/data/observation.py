@@ -1,31 +1,21 @@
-r"""An observation: the channels in which the same signals were measured.
-
-**Noise level.** Tones live in a band, noise everywhere. With Hann weights w_n and S = Σ w_n², the periodogram P_m =
-|Σ w_n x_n e^{−2πi m n/N}|² / S of white noise has the mean σ² in every bin. The mean over the bins outside the band
-(and outside a guard, beyond which a Hann window's leakage falls as the cube of the distance) therefore estimates σ²
-without a fit. Neighbouring Hann bins correlate with (4/9, 1/36) in power, so M bins are worth M / (1 + 2·(4/9 +
-1/36)) independent exponentials, and the relative error of σ is half that of σ².
-"""
+"""An observation: the channels in which the same signals were measured."""
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from slotflow.core.later import later
 from slotflow.data.channel import Channel, as_series
+from slotflow.data.noise_level import level_outside
 
 __all__ = ["Observation", "as_list", "stated_levels"]
 
 MOST_CHANNELS = 2
 """Channels that the networks can read together."""
-GUARD_BINS = 12
-"""Bins on either side of the band that are left out of the noise estimate."""
 
 
 class Observation:
@@ -100,9 +90,9 @@ class Observation:
         Args:
             path: File of the long stream, or of both.
             dt: Sampling step of the long stream in seconds, if the file does not tell.
-            **options: Further arguments of :func:`slotflow.io.read_observation`: ``short_path``, ``dt_short``,
-                ``column``, ``dataset``, ``t_ref``, ``time_unit``, ``fill``, ``max_gap``, ``sigma``, ``sigma_short``,
-                ``time``.
+            **options: Further fields of :class:`slotflow.io.ReadOptions`: ``short_path``, ``dt_short``, ``column``,
+                ``dataset``, ``time``, ``time_unit``, ``t_ref``, ``fill``, ``max_gap``, ``detrend``, ``sigma``,
+                ``sigma_short``.
         """
         found: Observation = later("read_observation")(path, dt, **options)
         return found
@@ -128,7 +118,7 @@ class Observation:
         return self.channels
 
     def noise_level(self, band: tuple[float, float]) -> tuple[float, float]:
-        """Estimates σ from the long stream's power outside the band (see the module's docstring).
+        """Estimates σ from the long stream's power outside the band (see :mod:`slotflow.data.noise_level`).
 
         Args:
             band: Frequencies in Hz that may hold tones.
@@ -136,20 +126,7 @@ class Observation:
         Returns:
             The estimate and its standard error; (nan, nan) if fewer than 8 bins lie outside.
         """
-        x, n = self.long.values, self.long.n
-        window = np.hanning(n + 1)[:-1] if n > 1 else np.ones(n)
-        power = np.abs(np.fft.rfft(window * (x - x.mean()))) ** 2 / max((window**2).sum(), 1e-300)
-        f = np.fft.rfftfreq(n, self.long.dt)
-        guard = GUARD_BINS / self.long.duration
-        outside = (f < band[0] - guard) | (f > band[1] + guard)
-        outside[: min(3, outside.size)] = False  # the mean was removed: these bins hold too little
-        outside[-1] = False  # the Nyquist bin is real: one degree of freedom, not two
-        count = int(outside.sum())
-        if count < 8:
-            return math.nan, math.nan
-        sigma = float(np.sqrt(power[outside].mean()))
-        independent = count / (1 + 2 * (4 / 9 + 1 / 36))
-        return sigma, 0.5 * sigma / math.sqrt(independent)
+        return level_outside(self.long.values, self.long.duration, band)
 
 
 def as_list(observation: Observation | Iterable[Observation]) -> list[Observation]:

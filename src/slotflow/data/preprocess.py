@@ -1,15 +1,6 @@
-r"""Looking at a series before it is analysed: offset, trend, gaps, and the band in which something is.
+"""Looking at a series before it is analysed: offset, trend, gaps, and the band in which something is.
 
-**Offset and trend.** Least squares with weights w_n = sin²(π (n + 1)/(N + 1)), a Hann window: with u_n = n − (N − 1)/2,
-
-.. math:: a = \frac{Σ w_n x_n}{Σ w_n}, \qquad b = \frac{Σ w_n u_n x_n}{Σ w_n u_n^2},
-
-which do not disturb each other, the weights being even and u odd. In an unweighted fit a tone of a few cycles passes
-for a trend; here its part falls as the window's leakage. White noise of standard deviation σ gives b the error
-σ (Σ w² u²)^½ / Σ w u², likewise a.
-
-**Noise level.** Power of white noise is exponential in each bin of a Hann periodogram: its median is σ² ln 2, which
-tones, sitting in few bins, hardly move.
+Offset, trend and noise are measured as :mod:`slotflow.data.trend` and :mod:`slotflow.data.noise_level` say.
 
 **Strongest band.** Of all stretches of 150 bins, the one with the most power above the level that noise alone exceeds
 in one series out of a thousand.
@@ -18,15 +9,24 @@ in one series out of a thousand.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from slotflow.data.channel import Channel
 from slotflow.data.gaps import fill_gaps
+from slotflow.data.noise_level import median_power, periodogram
 from slotflow.data.observation import Observation
+from slotflow.data.trend import (
+    EXTREME,
+    detrend,
+    fit_line,
+    removed_order,
+    sample_numbers,
+    scaled,
+    without_line,
+)
 
 __all__ = [
     "Band",
@@ -53,10 +53,6 @@ FALSE_ALARM = 1e-3
 
 LARGEST, SMALLEST = 1e10, 1e-12
 """Largest and smallest size of data in units of the largest amplitude that the prior allows."""
-EXTREME = 1e140
-"""Numbers beyond it, or below its inverse, have no square."""
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -104,19 +100,20 @@ class Description:
 
     @property
     def warnings(self) -> list[str]:
-        """What to see to, or to say beside a result."""
+        """What to see to before the analysis, or to say beside a result."""
         found = []
         if self.filled:
             found.append(
                 f"{self.filled_count} of {self.n:,} samples were missing and filled "
                 f"({len(self.filled)} gap(s)); the likelihood takes them for data"
             )
-        if abs(self.trend_sigmas) > SIGNIFICANT:
+        removed = removed_order(self.notes)  # what a fit has left is what tones did to it
+        if abs(self.trend_sigmas) > SIGNIFICANT and removed < 1:
             found.append(
                 f"a linear trend of {self.trend:.4g} per second ({abs(self.trend_sigmas):.1f} standard errors); "
                 "remove it with detrend (on the command line --detrend 1)"
             )
-        elif abs(self.offset_sigmas) > SIGNIFICANT:
+        elif abs(self.offset_sigmas) > SIGNIFICANT and removed < 0:
             found.append(
                 f"an offset of {self.offset:.4g} ({abs(self.offset_sigmas):.1f} standard errors); "
                 "remove it with detrend (on the command line --detrend 0)"
@@ -160,12 +157,12 @@ class Band(NamedTuple):
 
 def describe(stream: Channel) -> Description:
     """Describes a series: size, offset, trend and noise, and what was filled."""
-    scale, x = _scaled(stream)
-    (offset, trend), (offset_error, trend_error) = _fit(x)
+    scale, x = scaled(stream)
+    (offset, trend), (offset_error, trend_error) = fit_line(x)
     centred = x - x.mean()
-    residual = x - offset - trend * _times(x.size)
-    power = _power(residual)[1:]
-    noise = math.sqrt(float(np.median(power)) / math.log(2)) if power.size else 0.0
+    residual = x - offset - trend * sample_numbers(x.size)
+    power = periodogram(residual)[1:]
+    noise = math.sqrt(float(median_power(power))) if power.size else 0.0
     floor = max(noise, QUIET)
     return Description(
         n=stream.n,
@@ -185,29 +182,6 @@ def describe(stream: Channel) -> Description:
     )
 
 
-def detrend(stream: Channel, order: int = 0) -> Channel:
-    """Removes the offset (order 0), or the offset and a linear trend (order 1).
-
-    Args:
-        stream: The series.
-        order: 0 or 1.
-
-    Returns:
-        The series without it; its notes say what was subtracted.
-    """
-    if order not in (0, 1):
-        raise ValueError(
-            f"expected order 0 (offset) or 1 (offset and linear trend), received {order!r}."
-        )
-    scale, x = _scaled(stream)
-    offset, trend = _fit(x)[0]
-    removed = f"offset {scale * offset:.6g} subtracted"
-    if order == 1:
-        removed = f"offset {scale * offset:.6g} and trend {scale * (trend / stream.dt):.6g} per second subtracted"
-    values = scale * (x - offset - order * trend * _times(x.size))
-    return replace(stream, values=values, notes=(*stream.notes, removed))
-
-
 def strongest_band(stream: Channel, bins: int = 150) -> Band:
     """Proposes a band for the default model: the strongest stretch of the spectrum.
 
@@ -223,7 +197,7 @@ def strongest_band(stream: Channel, bins: int = 150) -> Band:
     """
     if bins < FEWEST_BINS + 3:
         raise ValueError(f"expected bins >= {FEWEST_BINS + 3}, received {bins}.")
-    power = _power(_scaled(detrend(stream, 1))[1])
+    power = periodogram(scaled(without_line(stream))[1])
     last = power.size - 1  # bins 0 .. last
     width = min(bins, last - LOWEST_BIN) - 2  # edges are rounded by half a bin at most
     if width < FEWEST_BINS + 1:
@@ -232,7 +206,7 @@ def strongest_band(stream: Channel, bins: int = 150) -> Band:
             f"{stream.n}; measure longer."
         )
     power[:LOWEST_BIN] = 0.0
-    level = max(float(np.median(power[LOWEST_BIN:])) / math.log(2), 1e-30)
+    level = max(float(median_power(power[LOWEST_BIN:])), 1e-30)
     threshold = level * math.log(power.size / FALSE_ALARM)
     significant = bool(power.max() > threshold)
     excess = (power - threshold).clip(min=0) if significant else power
@@ -267,38 +241,3 @@ def check_scale(observation: Observation, amplitude: tuple[float, float]) -> Non
                 f"received samples of up to {size:.4g}; state the amplitudes in the data's units (Prior.amplitude, on "
                 "the command line --amplitude), or scale the data."
             )
-
-
-def _scaled(stream: Channel) -> tuple[float, Array]:
-    """The largest absolute value (1 if all are 0) and the samples (n,) over it, so that no square overflows."""
-    scale = float(np.abs(stream.values).max()) or 1.0
-    return scale, stream.values / scale
-
-
-def _times(n: int) -> Array:
-    """Sample numbers counted from the middle, (n,)."""
-    return np.arange(n, dtype=np.float64) - 0.5 * (n - 1)
-
-
-def _weights(n: int) -> Array:
-    """A Hann window without its zeros, (n,)."""
-    return np.asarray(np.sin(np.pi * np.arange(1, n + 1) / (n + 1)) ** 2)
-
-
-def _fit(x: Array) -> tuple[tuple[float, float], tuple[float, float]]:
-    """Offset and slope per sample of (n,), and their errors for noise of standard deviation 1."""
-    w, u = _weights(x.size), _times(x.size)
-    total, square = w.sum(), (w * u**2).sum()
-    offset = float((w * x).sum() / total)
-    offset_error = float(np.sqrt((w**2).sum()) / total)
-    if x.size < 3:
-        return (offset, 0.0), (offset_error, 1.0)
-    slope = float((w * u * x).sum() / square)
-    return (offset, slope), (offset_error, float(np.sqrt(((w * u) ** 2).sum()) / square))
-
-
-def _power(x: Array) -> Array:
-    """Hann periodogram of (n,) below the Nyquist bin, (⌊n/2⌋,); its mean is σ² in white noise."""
-    w = _weights(x.size)
-    power = np.abs(np.fft.rfft(w * x)) ** 2 / (w**2).sum()
-    return np.asarray(power[: x.size // 2])

@@ -1,17 +1,18 @@
 """Choosing a series among the arrays of a file, and putting it on its time grid.
 
-- The series is the array (column, channel) that the caller names, else ``long`` (``short`` for a short stream), ``x``
-  or ``values``, else the only one there is. Two-dimensional arrays hold one signal per row.
-- Its step is the caller's ``dt``, else the file's (``dt_long``, ``dt_short`` or ``dt``; a rate such as ``fs`` or
-  ``sample_rate``; that of a WAV file), else it is measured on the time stamps. Where two of them are known they must
-  agree: over the whole series the two grids may drift apart by 5 % of one step.
-- Time stamps are what the caller names (``time``; ``none``: there are none), else what the format or their name says.
+- The series is the array (column, channel) that the caller names; otherwise ``long`` (``short`` for a short stream),
+  ``x`` or ``values``; otherwise the only one there is. Two-dimensional arrays hold one signal per row.
+- Its step is the caller's ``dt``; otherwise the file's (``dt_long``, ``dt_short`` or ``dt``; a rate such as ``fs`` or
+  ``sample_rate``; that of a WAV file); otherwise it is measured on the time stamps. Where two of them are known they
+  must agree: over the whole series the two grids may drift apart by 5 % of one step.
+- Time stamps are what the caller names (``time``; ``none`` says that there are none), otherwise what the format or
+  their name says.
 - Time stamps are seconds unless the file or the caller states another unit. They must be even to 0.1 % of the step (see
   :class:`slotflow.Stream`). Stamps printed with few digits are put back on the even grid first, if no more than their
   last digit is moved and that digit is worth less than 5 % of the step.
 - Missing samples are refused unless the caller chooses how to fill them: numbers that are not finite, and stamps that
   are absent from an otherwise even grid.
-- Phases refer to t = 0, which is the file's own zero, or ``t_ref`` on the file's clock: what the caller says, else the
+- Phases refer to t = 0, which is the file's own zero, or ``t_ref`` on the file's clock: what the caller says, or the
   first stamp where that is a date or lies more than 100 durations from zero (an epoch).
 """
 
@@ -24,7 +25,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slotflow.data.channel import Channel
-from slotflow.data.gaps import LONGEST_GAP, even_step, fill_gaps, missing_stamps
+from slotflow.data.gaps import even_step, fill_gaps, missing_stamps
+from slotflow.data.read.options import ReadOptions
 from slotflow.data.read.tables import Array, Rows, Table
 from slotflow.data.read.timestamps import (
     AUXILIARY,
@@ -36,8 +38,9 @@ from slotflow.data.read.timestamps import (
     print_date,
     to_seconds,
 )
+from slotflow.data.trend import check_remainder, check_varying, detrend
 
-__all__ = ["Choices", "Series", "read_series"]
+__all__ = ["Series", "read_series"]
 
 SLACK = 0.05
 """Share of a step by which two accounts of the same time grid may differ at most."""
@@ -46,23 +49,13 @@ EPOCH = 100.0
 
 
 @dataclass(frozen=True)
-class Choices:
-    """What the caller says about a file; see :func:`slotflow.data.read.files.read_observations`."""
-
-    dt: float | None = None
-    column: str | int | None = None
-    dataset: str | None = None
-    time_unit: str | None = None
-    fill: str | None = None
-    max_gap: int = LONGEST_GAP
-    sigma: float | None = None
-    time: str | int | None = None
-
-
-@dataclass(frozen=True)
 class Series:
     """An array of a file and its sampling instants, before its times are referred to anything."""
 
+    file: str
+    """Name of the file, for complaints."""
+    options: ReadOptions
+    """What the caller says about it."""
     rows: Rows
     """The signals, (n,) each."""
     dt: float
@@ -99,26 +92,16 @@ class Series:
             raise ValueError(f"expected a finite t_ref, received {t_ref!r}.")
         return found
 
-    def streams(self, choices: Choices, t_ref: float, stated: bool) -> list[Channel]:
-        """All signals as streams; the first one that cannot be used is refused.
+    def read(self, first: int, last: int, t_ref: float, stated: bool) -> list[Channel | ValueError]:
+        """The signals first, …, last − 1 as channels whose times count from t_ref, or why one cannot be used.
+
+        Missing samples are filled, and an offset or a trend is removed, if the caller asks for it.
 
         Args:
-            choices: What the caller says.
+            first: Number of the first signal, counted from 0.
+            last: Number of the one after the last.
             t_ref: The instant that phases refer to.
-            stated: Whether the caller chose it; else signals without a clock begin at t = 0.
-        """
-        found = self.each(0, self.rows.count, choices, t_ref, stated)
-        for stream in found:
-            if isinstance(stream, ValueError):
-                raise stream
-        return [stream for stream in found if isinstance(stream, Channel)]
-
-    def each(
-        self, first: int, last: int, choices: Choices, t_ref: float, stated: bool
-    ) -> list[Channel | ValueError]:
-        """The signals first, …, last − 1 as streams whose times count from t_ref, or why one cannot be used.
-
-        Missing samples are filled if the caller says how.
+            stated: Whether the caller chose it; if not, signals without a clock begin at t = 0.
         """
         unclocked = -t_ref if stated and t_ref else 0.0
         t0 = unclocked if self.start is None else self.start - t_ref
@@ -129,52 +112,63 @@ class Series:
         found: list[Channel | ValueError] = []
         for i, row in enumerate(self.rows.read(first, last), first):
             try:
-                values, filled = self._filled(row, choices)
-                own = notes
-                if filled:
-                    count = sum(last - first + 1 for first, last in filled)
-                    own += (f"{count} of {values.size} samples missing, filled ({choices.fill})",)
-                found.append(
-                    Channel(values, self.dt, t0, choices.sigma, t_ref, self.unit, filled, own)
-                )
+                found.append(self._channel(row, t0, t_ref, notes))
             except ValueError as error:
                 several = self.rows.count > 1
                 row_name = f"row {i + 1} of {self.rows.count}: " if several else ""
-                found.append(ValueError(f"{row_name}{error}"))
+                found.append(ValueError(f"{self.file}: {row_name}{error}"))
         return found
 
-    def _filled(self, row: Array, choices: Choices) -> tuple[Array, tuple[tuple[int, int], ...]]:
+    def _channel(self, row: Array, t0: float, t_ref: float, notes: tuple[str, ...]) -> Channel:
+        """One signal, filled, checked and without its trend as the caller asks."""
+        options = self.options
+        values, filled = self._filled(row)
+        if filled:
+            count = sum(last - first + 1 for first, last in filled)
+            notes += (f"{count} of {values.size} samples missing, filled ({options.fill})",)
+        channel = Channel(values, self.dt, t0, options.sigma, t_ref, self.unit, filled, notes)
+        if options.varying:
+            check_varying(channel)
+        if options.detrend is None:
+            return channel
+        rest = detrend(channel, options.detrend)
+        if options.varying:
+            check_remainder(channel, rest)
+        return rest
+
+    def _filled(self, row: Array) -> tuple[Array, tuple[tuple[int, int], ...]]:
         """A signal without gaps, and the runs of samples that were filled."""
-        if choices.fill is None or row.dtype.kind not in "fiub" or row.ndim != 1:
+        if self.options.fill is None or row.dtype.kind not in "fiub" or row.ndim != 1:
             return row, ()
         if self.places is not None:
             whole = np.full(int(self.places[-1]) + 1, math.nan)
             whole[self.places] = row
             row = whole
-        return fill_gaps(row, choices.fill, choices.max_gap)
+        return fill_gaps(row, self.options.fill, self.options.max_gap)
 
 
-def read_series(table: Table, role: str, choices: Choices) -> Series:
+def read_series(table: Table, file: str, role: str, options: ReadOptions) -> Series:
     """Chooses the series of a table and finds its sampling instants.
 
     Args:
-        table: The file.
+        table: The arrays of the file.
+        file: The file's name, for complaints.
         role: ``long`` or ``short``.
-        choices: What the caller says.
+        options: What the caller says about this series.
     """
-    if choices.column is not None and not table.columns:
+    if options.column is not None and not table.columns:
         raise ValueError(
             "columns belong to text tables and channels to WAV files; name the array with dataset instead (on the "
             "command line --dataset)."
         )
-    if choices.dataset is not None and table.columns:
+    if options.dataset is not None and table.columns:
         raise ValueError(
             "a text table or WAV file has no datasets; name the column with column instead (on the command line "
             "--column)."
         )
-    name = _series_name(table, role, choices.column if table.columns else choices.dataset)
+    name = _series_name(table, role, options.column if table.columns else options.dataset)
     with np.errstate(all="ignore"):  # what overflows is refused as not finite
-        return _on_grid(table, name, role, table.rows(name), choices)
+        return _on_grid(table, file, name, role, options)
 
 
 def _series_name(table: Table, role: str, wanted: str | int | None) -> str:
@@ -207,10 +201,11 @@ def _series_name(table: Table, role: str, wanted: str | int | None) -> str:
     return series[0]
 
 
-def _on_grid(table: Table, name: str, role: str, rows: Rows, choices: Choices) -> Series:
-    """Joins rows of n samples with their grid, after a check that all accounts of its step agree."""
+def _on_grid(table: Table, file: str, name: str, role: str, options: ReadOptions) -> Series:
+    """Joins the rows of an array with their grid, after a check that all accounts of its step agree."""
+    rows = table.rows(name)
     n = rows.size
-    steps = {} if choices.dt is None else {"dt as given": float(choices.dt)}
+    steps = {} if options.dt is None else {"dt as given": float(options.dt)}
     if table.step is not None:
         steps["the sampling rate in the file"] = table.step
     if found := table.find(name, role, *STEPS):
@@ -220,20 +215,20 @@ def _on_grid(table: Table, name: str, role: str, rows: Rows, choices: Choices) -
     found = table.find(name, role, *STARTS)
     start = table.number(found) if found else None
     dated, places, notes = False, None, table.notes
-    if (time := table.time_of(name, role, choices.time)) is not None:
-        unit = choices.time_unit or table.units.get(time)
-        stamps = to_seconds(table.get(time), unit, table.resolution)
+    if (time := table.time_of(name, role, options.time)) is not None:
+        stamp_unit = options.time_unit or table.units.get(time)
+        stamps = to_seconds(table.get(time), stamp_unit, table.resolution)
         if stamps.seconds.size != n:
             raise ValueError(
                 f"times and values must have equal lengths, received {stamps.seconds.size} and {n}."
             )
-        step, places = _step(stamps, choices.fill is not None)
+        step, places = _step(stamps, options.fill is not None)
         steps[f"the time stamps {time!r}"] = step
         start, dated = stamps.start, stamps.dated
         if places is not None:
             n = int(places[-1]) + 1
         if table.get(time).dtype.kind != "M":
-            said = f"in {unit}" if unit else "without a unit, taken as seconds"
+            said = f"in {stamp_unit}" if stamp_unit else "without a unit, taken as seconds"
             notes += (f"time stamps {time!r} {said}",)
     if not steps:
         argument, flag = ("dt", "--dt") if role == "long" else ("dt_short", "--dt-short")
@@ -248,7 +243,8 @@ def _on_grid(table: Table, name: str, role: str, rows: Rows, choices: Choices) -
                 f"expected one sampling step, received {chosen:.9g} s ({first}) and "
                 f"{step:.9g} s ({source}); correct or drop one of them{_no_time(time)}."
             )
-    return Series(rows, chosen, start, dated, places, table.units.get(name, ""), notes)
+    unit = table.units.get(name, "")
+    return Series(file, options, rows, chosen, start, dated, places, unit, notes)
 
 
 def _inverse(rate: float, name: str) -> float:

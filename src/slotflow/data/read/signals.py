@@ -1,75 +1,94 @@
-"""The signals of a file, a few at a time: for files that hold more of them than fit into memory.
-
-:func:`slotflow.data.read.files.read_observations` reads the same signals at once.
-"""
+"""The signals of a file, a few at a time: for files that hold more of them than fit into memory."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import replace
 
+from slotflow.core.files import PathLike
 from slotflow.data.channel import Channel
-from slotflow.data.gaps import LONGEST_GAP
 from slotflow.data.observation import Observation, stated_levels
-from slotflow.data.read.formats import file_name, naming, open_plain
-from slotflow.data.read.series import Choices, Series, read_series
+from slotflow.data.read.formats import STANDARD_INPUT, TEXT, WAV, file_name, naming, open_table
+from slotflow.data.read.options import ReadOptions
+from slotflow.data.read.series import Series, read_series
+from slotflow.data.read.tables import Table
 
-__all__ = ["Signals", "open_signals"]
+__all__ = ["SIGNALS_AT_ONCE", "Signals", "count_signals", "open_signals"]
 
-PathLike = str | os.PathLike[str]
-
-
-@dataclass(frozen=True)
-class _Part:
-    """The long or the short streams of a file."""
-
-    path: PathLike
-    series: Series
-    choices: Choices
-
-    def read(self, first: int, last: int, t_ref: float, stated: bool) -> list[Channel | ValueError]:
-        with naming(self.path):
-            found = self.series.each(first, last, self.choices, t_ref, stated)
-        return [
-            ValueError(f"{file_name(self.path)}: {x}") if isinstance(x, ValueError) else x
-            for x in found
-        ]
+SIGNALS_AT_ONCE = 64
+"""Signals that iterating over a file reads together."""
+KEPT_BYTES = 2**26
+"""Bytes of samples that are kept in memory, so that a second pass over a file need not read and detrend it again."""
 
 
-@dataclass(frozen=True)
 class Signals:
-    """The signals of an open file; see :func:`open_signals`."""
+    """The signals of an open file; see :func:`open_signals`.
 
-    long: _Part
-    short: _Part | None
-    t_ref: float
-    """The instant that phases refer to."""
-    stated: bool
-    """Whether the caller chose it."""
+    What has been read is kept as long as there is room for it (`KEPT_BYTES`), so that several passes over a file of
+    usual size read, fill and detrend each signal once.
+
+    Args:
+        long: The long streams.
+        short: The short streams, if there are any.
+        t_ref: The instant that phases refer to.
+        stated: Whether the caller chose it.
+    """
+
+    def __init__(self, long: Series, short: Series | None, t_ref: float, stated: bool) -> None:
+        self.long = long
+        self.short = short
+        self.t_ref = t_ref
+        self.stated = stated
+        self._kept: dict[tuple[int, int], list[Observation | ValueError]] = {}
+        self._room = KEPT_BYTES
 
     @property
     def count(self) -> int:
         """How many there are."""
-        return self.long.series.rows.count
+        return self.long.rows.count
 
     def read(self, first: int, last: int) -> list[Observation | ValueError]:
         """The signals first, …, last − 1, counted from 0, or why one of them cannot be used."""
-        longs = self.long.read(first, last, self.t_ref, self.stated)
-        if self.short is None:
-            return [x if isinstance(x, ValueError) else Observation(x) for x in longs]
+        last = min(last, self.count)
+        if (first, last) not in self._kept:
+            found = self._read(first, last)
+            size = sum(
+                channel.values.nbytes
+                for one in found
+                if isinstance(one, Observation)
+                for channel in one.channels
+            )
+            if size > self._room:
+                return found
+            self._room -= size
+            self._kept[first, last] = found
+        return list(self._kept[first, last])
+
+    def _read(self, first: int, last: int) -> list[Observation | ValueError]:
+        """As `read`, from the file."""
+        streams = [part for part in (self.long, self.short) if part is not None]
+        columns = []
+        for part in streams:
+            with naming(part.file):
+                columns.append(part.read(first, last, self.t_ref, self.stated))
         found: list[Observation | ValueError] = []
-        shorts = self.short.read(first, last, self.t_ref, self.stated)
-        for pair in zip(longs, shorts, strict=True):
-            bad = [x for x in pair if isinstance(x, ValueError)]
-            good = [x for x in pair if isinstance(x, Channel)]
-            found.append(bad[0] if bad else Observation(*good))
+        for one in zip(*columns, strict=True):
+            bad = [x for x in one if isinstance(x, ValueError)]
+            found.append(bad[0] if bad else Observation([x for x in one if isinstance(x, Channel)]))
         return found
+
+    def __iter__(self) -> Iterator[Observation]:
+        """The signals that can be used, one after another; those that cannot are left out."""
+        for first in range(0, self.count, SIGNALS_AT_ONCE):
+            for one in self.read(first, first + SIGNALS_AT_ONCE):
+                if isinstance(one, Observation):
+                    yield one
 
     def all(self) -> list[Observation]:
         """All signals; the first one that cannot be used is refused."""
-        found = self.read(0, self.count)
+        found = self._read(0, self.count)
         for one in found:
             if isinstance(one, ValueError):
                 raise one
@@ -77,67 +96,57 @@ class Signals:
 
 
 @contextmanager
-def open_signals(
-    path: PathLike,
-    dt: float | None = None,
-    short_path: PathLike | None = None,
-    dt_short: float | None = None,
-    *,
-    column: str | int | None = None,
-    dataset: str | None = None,
-    t_ref: float | str | None = None,
-    time_unit: str | None = None,
-    fill: str | None = None,
-    max_gap: int = LONGEST_GAP,
-    sigma: float | None = None,
-    sigma_short: float | None = None,
-    time: str | int | None = None,
-) -> Iterator[Signals]:
+def open_signals(path: PathLike, options: ReadOptions | None = None) -> Iterator[Signals]:
     """Opens a file of signals.
 
     Rows of two-dimensional arrays (NPY, NPZ, HDF5, NetCDF) are read when they are asked for; other files at once.
 
     Args:
-        path: As in :func:`slotflow.data.read.files.read_observations`, like all that follow.
-        dt: Sampling step of the long streams.
-        short_path: File of the short streams.
-        dt_short: Sampling step of the short streams.
-        column: Column or channel of the long stream.
-        dataset: Name of the long streams' array.
-        t_ref: Instant that phases refer to.
-        time_unit: Unit of the time stamps.
-        fill: How to fill missing samples.
-        max_gap: Longest run of samples to fill.
-        sigma: Noise level of the long streams.
-        sigma_short: Noise level of the short streams.
-        time: Column or array of the time stamps, or ``none``.
+        path: The file of the long streams, or of both: a text table (.csv, .tsv, .txt, .dat, or ``-`` for standard
+            input), NumPy (.npy, .npz), HDF5 (.h5, .hdf5), NetCDF (.nc) or WAV (.wav).
+        options: What the caller says about it.
 
     Yields:
         The signals, to be read until the block ends.
     """
-    choices = Choices(dt, column, dataset, time_unit, fill, max_gap, sigma, time)
+    options = options or ReadOptions()
     with ExitStack() as stack:
         with naming(path):
-            untimed = dt is not None and column is not None
-            table = stack.enter_context(open_plain(path, untimed, time))
-            series = read_series(table, "long", choices)
-            reference = series.reference(t_ref)
-            holds_both = not table.columns and {"long", "short"} <= set(table.names)
+            table = stack.enter_context(open_table(path, options))
+            long = read_series(table, file_name(path), "long", options)
+            reference = long.reference(options.t_ref)
+            short_options = _short_options(table, path, options)
         short = None
-        has_short = short_path is not None or (holds_both and dataset in (None, "long"))
-        with naming(path):
-            _, level = stated_levels(sigma, sigma_short, has_short)
-        if has_short:
-            others = Choices(dt_short, None, None, time_unit, fill, max_gap, level, time)
-            if short_path is None:
-                short_path, others = path, replace(others, dataset="short")
-            else:
-                with naming(short_path):
-                    table = stack.enter_context(open_plain(short_path, False, time))
+        if short_options is not None:
+            short_path = options.short_path or path
             with naming(short_path):
-                short = _Part(short_path, read_series(table, "short", others), others)
-                _check_pair(series, short.series)
-        yield Signals(_Part(path, series, choices), short, reference, t_ref is not None)
+                if options.short_path is not None:
+                    table = stack.enter_context(open_table(short_path, short_options))
+                short = read_series(table, file_name(short_path), "short", short_options)
+                _check_pair(long, short)
+        yield Signals(long, short, reference, options.t_ref is not None)
+
+
+def count_signals(path: PathLike, options: ReadOptions | None = None) -> int:
+    """How many signals a file holds; 1 if it cannot be read."""
+    name = os.fspath(path)
+    if name == STANDARD_INPUT or name.lower().endswith(TEXT + WAV):
+        return 1
+    with suppress(ValueError, OSError), open_signals(path, options) as signals:
+        return signals.count
+    return 1
+
+
+def _short_options(table: Table, path: PathLike, options: ReadOptions) -> ReadOptions | None:
+    """What the caller says about the short streams; None where there are none."""
+    in_the_same = not table.columns and {"long", "short"} <= set(table.names)
+    in_the_same = in_the_same and options.dataset in (None, "long")
+    has_short = options.short_path is not None or in_the_same
+    _, level = stated_levels(options.sigma, options.sigma_short, has_short)
+    if not has_short:
+        return None
+    dataset = "short" if options.short_path is None else None
+    return replace(options, dt=options.dt_short, column=None, dataset=dataset, sigma=level)
 
 
 def _check_pair(long: Series, short: Series) -> None:

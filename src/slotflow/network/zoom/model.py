@@ -16,6 +16,7 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
+from slotflow.data.noise_level import median_power
 from slotflow.data.observation import Observation
 from slotflow.data.preprocess import check_scale
 from slotflow.data.sampling import Grid
@@ -277,6 +278,5 @@ def _warn_of_offset(long: Tensor, noise: Tensor, grid: Grid, prior: Prior) -> No
 def _median_level(view: Spectrum, grid: Grid) -> Tensor:
     """A first σ from the median power of the window, (B,): tones fill a small share of it."""
     power = (view.z[:, :, ::2].double() ** 2).sum(1)  # (B, bins)
-    valid = power > 0
-    middle = torch.where(valid, power, math.nan).nanmedian(-1).values.nan_to_num()  # zeros alone: 0
-    return (middle / (2 * math.log(2))).sqrt() * view.largest * math.sqrt(grid.n / 2)
+    level = median_power(torch.where(power > 0, power, math.nan)).nan_to_num()  # zeros alone: 0
+    return (level / 2).sqrt() * view.largest * math.sqrt(grid.n / 2)

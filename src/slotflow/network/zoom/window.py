@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from slotflow.data.observation import GUARD_BINS
+from slotflow.data.noise_level import power_outside
 from slotflow.data.sampling import Grid
 from slotflow.network.config import ZoomConfig
 from slotflow.signal.kernels import fold, mid_time
@@ -205,21 +205,14 @@ def noise_level(
     prior: PriorBatch,
     full: Tensor,
 ) -> Tensor:
-    """σ from the Hann-windowed power of all streams outside the band (see streams.py), (B,), float64.
+    """σ from the power of all streams outside the band (see `slotflow.data.noise_level`), (B,), float64.
 
     NaN where fewer than `ENOUGH` bins lie outside. `full` is the long stream's spectrum at half-bins, (B, N + 1).
     """
     spectra = [full[:, ::2]] + [torch.fft.rfft(x) for x in series[1:]]
-    power: Tensor | float = 0.0
-    count: Tensor | float = 0.0
+    power, count = full.new_zeros((), dtype=torch.float64), full.new_zeros((), dtype=torch.int64)
     for x, grid, ratio in zip(spectra, grids, ratios, strict=True):
-        hann = 0.5 * x[:, 1:-1] - 0.25 * (x[:, :-2] + x[:, 2:])  # bins 1 .. n/2 − 1
-        p = (hann.real.double() ** 2 + hann.imag.double() ** 2) / (0.375 * grid.n * ratio**2)
-        bins = torch.arange(1, x.shape[1] - 1, device=x.device, dtype=torch.float64)
         low, high = (prior.frequency * grid.duration).unbind(-1)
-        outside = (bins < low[:, None] - GUARD_BINS) | (bins > high[:, None] + GUARD_BINS)
-        outside = outside & (bins > 2)
-        power = power + (p * outside).sum(-1)
-        count = count + outside.sum(-1)
-    assert isinstance(power, Tensor) and isinstance(count, Tensor)
+        found, bins = power_outside(x, grid.n, low, high)
+        power, count = power + found / ratio**2, count + bins
     return torch.where(count >= ENOUGH, (power / count.clamp_min(1)).sqrt(), math.nan)

@@ -17,23 +17,24 @@ from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 
+from slotflow.core.files import PathLike
 from slotflow.data.read.formats.arrays import hdf5_table, numpy_table
 from slotflow.data.read.formats.netcdf import netcdf_table
 from slotflow.data.read.formats.text import text_table
 from slotflow.data.read.formats.wav import wav_table
+from slotflow.data.read.options import ReadOptions
 from slotflow.data.read.tables import Table
 
 __all__ = [
     "STANDARD_INPUT",
     "SUFFIXES",
+    "TEXT",
+    "WAV",
     "file_name",
     "find_files",
     "naming",
-    "open_plain",
     "open_table",
 ]
-
-PathLike = str | os.PathLike[str]
 
 STANDARD_INPUT = "-"
 TEXT = (".csv", ".tsv", ".txt", ".dat")
@@ -43,24 +44,6 @@ NETCDF = (".nc", ".nc4", ".cdf")
 WAV = (".wav",)
 SUFFIXES = TEXT + NUMPY + HDF5 + NETCDF + WAV
 """Endings of the files that can be read."""
-
-
-@contextmanager
-def open_table(
-    path: PathLike, untimed: bool = False, time: str | int | None = None
-) -> Iterator[Table]:
-    """Opens a file of any known format.
-
-    Args:
-        path: The file; its suffix tells the format. ``-`` is a text table on standard input.
-        untimed: Do not take the first column of a text table without headers for time stamps.
-        time: Which column of a text table holds them; see :func:`slotflow.data.read.formats.text.text_table`.
-
-    Yields:
-        The table, which may be used until the block ends. A ValueError raised meanwhile gets the file's name.
-    """
-    with naming(path), open_plain(path, untimed, time) as table:
-        yield table
 
 
 @contextmanager
@@ -77,12 +60,15 @@ def file_name(path: PathLike) -> str:
     return "standard input" if os.fspath(path) == STANDARD_INPUT else os.fspath(path)
 
 
-def open_plain(
-    path: PathLike, untimed: bool = False, time: str | int | None = None
-) -> AbstractContextManager[Table]:
-    """As `open_table`, but errors do not name the file."""
+def open_table(path: PathLike, options: ReadOptions) -> AbstractContextManager[Table]:
+    """Opens a file of any known format as a table, which may be used until the block ends.
+
+    Args:
+        path: The file; its suffix tells the format. ``-`` is a text table on standard input.
+        options: What the caller says about it.
+    """
     if os.fspath(path) == STANDARD_INPUT:
-        return nullcontext(text_table(sys.stdin.buffer.read(), untimed, time))
+        return nullcontext(text_table(sys.stdin.buffer.read(), options))
     path = Path(path)
     suffix = path.suffix.lower()
     if not path.exists():
@@ -98,7 +84,7 @@ def open_plain(
         if not file.read(1):
             raise ValueError("the file is empty; expected at least one sample.")
     if suffix in TEXT:
-        return nullcontext(text_table(path.read_bytes(), untimed, time))
+        return nullcontext(text_table(path.read_bytes(), options))
     if suffix in WAV:
         return nullcontext(wav_table(path))
     if suffix in NETCDF:

@@ -12,6 +12,7 @@ from itertools import pairwise
 import numpy as np
 
 from slotflow.data.read.formats.lines import MISSING, is_numeric, split_lines
+from slotflow.data.read.options import ReadOptions
 from slotflow.data.read.tables import Array, Table, choose_time
 from slotflow.data.read.timestamps import (
     TIME_HEADER,
@@ -30,13 +31,13 @@ INDEX = re.compile(
 """Headers of a column that may count the rows; the first column has none in the tables of pandas."""
 
 
-def text_table(raw: bytes, untimed: bool = False, wanted: str | int | None = None) -> Table:
+def text_table(raw: bytes, options: ReadOptions) -> Table:
     """Parses a text table; see :func:`slotflow.data.read.formats.lines.split_lines` for its grammar.
 
     Args:
         raw: The file's bytes.
-        untimed: Do not take the first column of a table without headers for time stamps.
-        wanted: The column of time stamps: its header, its number from 1, or ``none``; None: as the headers tell.
+        options: What the caller says. Where that is a step and a column, the first column of a table without headers
+            is not taken for time stamps.
 
     Returns:
         Columns of numbers, NaN where a value is missing, or of dates. A column is parsed when it is asked for, so
@@ -55,10 +56,11 @@ def text_table(raw: bytes, untimed: bool = False, wanted: str | int | None = Non
     }
     time = guess = None
     if width > 1:
+        untimed = options.dt is not None and options.column is not None
         first = None if untimed or names[0] in counting else names[0]
         time = guess = next(filter(TIME_HEADER.match, names), first)
-    if wanted is not None:
-        time = choose_time(wanted, names, True)
+    if options.time is not None:
+        time = choose_time(options.time, names, True)
         guess = guess if time is None or (guess and TIME_HEADER.match(guess)) else None
     headed = zip(names, headers, strict=True)
     units = {name: unit for name, text in headed if (unit := header_unit(text, name == time))}

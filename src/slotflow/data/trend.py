@@ -1,0 +1,155 @@
+r"""Offsets and trends: how they are removed, and how they are measured beside tones.
+
+**Removing** (:func:`detrend`) is an ordinary least-squares fit of a polynomial of order 0 to 3. Of noise alone it takes
+as little as any fit can. Its weakness is a tone of a few cycles: a part of such a tone passes for a slope and is
+subtracted, at the ends of the record up to about 3/(π c) of the amplitude for c cycles.
+
+**Measuring** (:func:`fit_line`) uses the weights w_n = sin²(π (n + 1)/(N + 1)), a Hann window. With
+u_n = n − (N − 1)/2,
+
+.. math:: a = \frac{Σ w_n x_n}{Σ w_n}, \qquad b = \frac{Σ w_n u_n x_n}{Σ w_n u_n^2},
+
+which do not disturb each other, because the weights are even and u is odd. A tone's part of a and b falls as the
+window's leakage, with the cube of the number of cycles, so that a tone is not reported as a trend. The price is a
+larger error: white noise of standard deviation σ gives b the error σ (Σ w² u²)^½ / Σ w u², and a likewise. Spectra in
+which tones are looked for subtract this line (:func:`without_line`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slotflow.data.channel import Channel
+
+__all__ = [
+    "EXTREME",
+    "HIGHEST_ORDER",
+    "check_remainder",
+    "check_varying",
+    "detrend",
+    "fit_line",
+    "hann_weights",
+    "removed_order",
+    "sample_numbers",
+    "scaled",
+    "without_line",
+]
+
+Array = NDArray[np.float64]
+
+HIGHEST_ORDER = 3
+"""Highest order of a polynomial that `detrend` removes."""
+POLYNOMIALS = ("offset", "line", "parabola", "cubic")
+REMOVED = "subtracted (least squares)"
+"""How a note of `detrend` ends."""
+EXTREME = 1e140
+"""Numbers beyond it, or below its inverse, have no square in double precision."""
+ROUNDING = 1e-13
+"""Share of the largest sample below which what a fit leaves over is rounding."""
+
+
+def detrend(channel: Channel, order: int = 0) -> Channel:
+    """Removes a polynomial that is fitted by ordinary least squares.
+
+    A tone of a few cycles loses a part of itself to the fit (see the module's docstring): analyse such a tone without
+    `detrend`, or with order 0.
+
+    Args:
+        channel: The series.
+        order: 0 removes the mean, 1 a straight line, 2 a parabola, 3 a cubic.
+
+    Returns:
+        The series without it; its notes say what was subtracted.
+    """
+    if order not in range(HIGHEST_ORDER + 1):
+        raise ValueError(
+            f"expected an order from 0 (offset) to {HIGHEST_ORDER} (cubic), received {order!r}."
+        )
+    scale, x = scaled(channel)
+    u = sample_numbers(x.size)
+    basis = _polynomials(u, order)
+    fitted = basis @ (basis.T @ x)
+    fitted += basis @ (basis.T @ (x - fitted))  # what rounding left of a large offset
+    said = f"offset {scale * float(fitted.mean()):.6g}"
+    if order >= 1:
+        slope = float(u @ fitted / (u @ u)) if x.size > 1 else 0.0
+        said += f" and trend {scale * (slope / channel.dt):.6g} per second"
+    if order >= 2:
+        said = f"{POLYNOMIALS[order]} with {said}"
+    notes = (*channel.notes, f"{said} {REMOVED}")
+    return replace(channel, values=scale * (x - fitted), notes=notes)
+
+
+def removed_order(notes: tuple[str, ...]) -> int:
+    """What the notes of a series say of `detrend`: −1 if it was not applied, 0 for an offset, 1 for a line or more."""
+    applied = [note for note in notes if note.endswith(REMOVED)]
+    return max((1 if " and trend " in note else 0 for note in applied), default=-1)
+
+
+def without_line(channel: Channel) -> Channel:
+    """The series without the line that a Hann-weighted fit finds beside tones; for spectra (see the module)."""
+    scale, x = scaled(channel)
+    offset, slope = fit_line(x)[0]
+    return replace(channel, values=scale * (x - offset - slope * sample_numbers(x.size)))
+
+
+def check_varying(channel: Channel) -> None:
+    """Refuses a series of which nothing can be inferred."""
+    size = float(np.abs(channel.values).max())
+    if np.ptp(channel.values) == 0:
+        raise ValueError(
+            f"expected a series that varies, received {channel.n:,} samples that all are {channel.values[0]:g}; there "
+            "is nothing to infer from it: check the column or array that was read."
+        )
+    if not 1 / EXTREME < size < EXTREME:
+        raise ValueError(
+            f"expected samples whose squares are numbers, received some of up to {size:.4g}; scale the data, or check "
+            "the column or array that was read."
+        )
+
+
+def check_remainder(before: Channel, after: Channel) -> None:
+    """Refuses a series of which `detrend` has left nothing but rounding."""
+    if float(np.abs(after.values).max()) <= ROUNDING * float(np.abs(before.values).max()):
+        raise ValueError(
+            f"nothing but rounding is left of the {before.n:,} samples without offset and trend; there is nothing to "
+            "infer from them: check the column or array that was read."
+        )
+
+
+def fit_line(x: Array) -> tuple[tuple[float, float], tuple[float, float]]:
+    """Offset and slope per sample of (n,) by the Hann-weighted fit, and their errors for noise of σ = 1."""
+    w, u = hann_weights(x.size), sample_numbers(x.size)
+    total, square = w.sum(), (w * u**2).sum()
+    offset = float((w * x).sum() / total)
+    offset_error = float(np.sqrt((w**2).sum()) / total)
+    if x.size < 3:
+        return (offset, 0.0), (offset_error, 1.0)
+    slope = float((w * u * x).sum() / square)
+    return (offset, slope), (offset_error, float(np.sqrt(((w * u) ** 2).sum()) / square))
+
+
+def scaled(channel: Channel) -> tuple[float, Array]:
+    """The largest absolute value (1 if all are 0) and the samples (n,) over it, so that no square overflows."""
+    scale = float(np.abs(channel.values).max()) or 1.0
+    return scale, channel.values / scale
+
+
+def sample_numbers(n: int) -> Array:
+    """Sample numbers counted from the middle, (n,)."""
+    return np.arange(n, dtype=np.float64) - 0.5 * (n - 1)
+
+
+def hann_weights(n: int) -> Array:
+    """A Hann window without its zeros, (n,)."""
+    return np.asarray(np.sin(np.pi * np.arange(1, n + 1) / (n + 1)) ** 2)
+
+
+def _polynomials(u: Array, order: int) -> Array:
+    """An orthonormal basis of the polynomials up to an order at the places u, (n, at most order + 1)."""
+    places = u / max(float(np.abs(u).max()), 1.0)
+    powers = np.vander(places, min(order + 1, u.size), increasing=True)
+    return np.linalg.qr(powers)[0]

@@ -35,7 +35,7 @@ from slotflow.network.zoom.model import ZoomSlotFlow
 from slotflow.network.zoom.slots import Round
 from slotflow.signal.prior import Prior
 from slotflow.signal.simulation import Simulation
-from slotflow.studies.evaluate.suite import quick_report
+from slotflow.studies.suites.model import quick_report
 from slotflow.train.loop import train
 
 VARIANTS: dict[str, dict[str, Any]] = {

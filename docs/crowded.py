@@ -11,7 +11,7 @@ import numpy as np
 from slotflow import SlotFlow, simulate
 from slotflow.posterior.posterior import Posterior
 from slotflow.show.plots.style import COLOURS, INK, save_figure, style
-from slotflow.studies.evaluate.sets import GRIDS, SETS
+from slotflow.studies.suites.sets import GRIDS, SETS
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

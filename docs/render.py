@@ -27,8 +27,8 @@ from crowded import crowded  # noqa: E402
 from diagram import draw_exact, draw_zoom  # noqa: E402
 
 from slotflow.network.cards import Card, embedded_card  # noqa: E402
-from slotflow.studies.paper.markdown_page import render_markdown  # noqa: E402
-from slotflow.studies.paper.records import Record, collect  # noqa: E402
+from slotflow.studies.paper.files import Record, collect  # noqa: E402
+from slotflow.studies.paper.markdown import render_markdown  # noqa: E402
 from slotflow.studies.paper.registry import RESULTS  # noqa: E402
 
 PAGES = ("README.md", "docs/model.md", "docs/exact.md")

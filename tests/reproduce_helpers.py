@@ -7,8 +7,9 @@ from typing import Any
 import torch
 
 from slotflow import Simulation
-from slotflow.studies.evaluate.sets import SignalSet, batches
-from slotflow.studies.paper import RESULTS, Bench, Comparison, Settings
+from slotflow.studies.paper import RESULTS, Bench, Settings
+from slotflow.studies.row import Row
+from slotflow.studies.suites.sets import SignalSet, batches
 
 __all__ = ["bench", "row", "simulated"]
 
@@ -18,7 +19,7 @@ def bench(model: Any, seed: int, n: int, draws: int = 100, repeats: int = 20) ->
     return Bench(model, Settings(n, draws, repeats, seed % 2**20, "network"))
 
 
-def row(name: str, data: dict[str, Any], measure: str) -> Comparison:
+def row(name: str, data: dict[str, Any], measure: str) -> Row:
     """The one row of a result that is about a measure."""
     (found,) = [r for r in RESULTS[name].compare(data) if r.measure == measure]
     return found

@@ -21,10 +21,10 @@ from slotflow import Observation, Prior, SlotFlow
 from slotflow.cli import app
 from slotflow.exact.tempering import Tempering
 from slotflow.signal.simulation import simulate
-from slotflow.studies.evaluate.exact_coverage import TARGETS
-from slotflow.studies.evaluate.exact_reference import Band, Box, correlation, long_evidence
-from slotflow.studies.evaluate.exact_rows import exact_details, exact_rows
-from slotflow.studies.evaluate.exact_sets import (
+from slotflow.studies.report import Row
+from slotflow.studies.suites.exact.coverage_rows import TARGETS
+from slotflow.studies.suites.exact.misfits import KINDS, misfit
+from slotflow.studies.suites.exact.parts import (
     PARTS,
     Settings,
     draw_signal,
@@ -32,11 +32,11 @@ from slotflow.studies.evaluate.exact_sets import (
     pair_signal,
     solve,
 )
-from slotflow.studies.evaluate.exact_suite import GROUPS, fingerprint, run_exact_suite, sizes
-from slotflow.studies.evaluate.exact_work import Ledger, Record, Worker, run_tasks
-from slotflow.studies.evaluate.misfits import KINDS, misfit
-from slotflow.studies.evaluate.report import Row
-from slotflow.studies.evaluate.sets import GRIDS, SETS
+from slotflow.studies.suites.exact.reference import Band, Box, correlation, long_evidence
+from slotflow.studies.suites.exact.rows import exact_details, exact_rows
+from slotflow.studies.suites.exact.suite import GROUPS, fingerprint, run_exact_suite, sizes
+from slotflow.studies.suites.sets import GRIDS, SETS
+from slotflow.studies.tasks import Ledger, Record, Worker, run_tasks
 
 K_MAX = 10
 
@@ -135,7 +135,7 @@ def rows_of(part: str, n: int, **spoilt: Any) -> list[Row]:
 def test_a_calibrated_posterior_misses_nothing() -> None:
     report = run_exact_suite(n=400, jobs=0, make=oracle_worker)
     assert [row.measure for row in report.missed] == []
-    assert not [row.measure for row in report.rows if row.target and row.passed is None]
+    assert not [row.measure for row in report.rows if row.target and row.met is None]
     assert report["times faster than Eryn"].value == pytest.approx(125, rel=0.02)
     assert report["frontier: exact-K ahead of the network"].value > 0
     assert report["frontier: exact-K ahead of the classical estimator"].value == 0
@@ -168,8 +168,8 @@ def test_a_wrong_posterior_is_found_out(
     part: str, spoilt: dict[str, Any], missed: set[str]
 ) -> None:
     n = 20 if PARTS[part].kind in ("evidence", "correlation") else 400
-    assert {row.measure for row in rows_of(part, n, **spoilt) if row.passed is False} == missed
-    assert not [row for row in rows_of(part, n) if row.passed is False]
+    assert {row.measure for row in rows_of(part, n, **spoilt) if row.met is False} == missed
+    assert not [row for row in rows_of(part, n) if row.met is False]
 
 
 def test_misfit_rows_count_the_verdict_and_their_notes_the_level() -> None:
@@ -179,25 +179,25 @@ def test_misfit_rows_count_the_verdict_and_their_notes_the_level() -> None:
         record |= {"p": 0.005}  # three times what chance leaves below 1 %
     rows = {row.measure: row for row in exact_rows({"nominal": records})}
     row = rows["misfit: false alarms, nominal"]
-    assert row.value == 0 and row.passed
+    assert row.value == 0 and row.met
     assert "12 below the 1 % level of all tests together, 4 expected: more than chance" in row.note
     for record in records[:3] + records[12:28]:
         record |= {"status": "misfit", "p": 1e-4}
     rows = {row.measure: row for row in exact_rows({"nominal": records})}
     row = rows["misfit: false alarms, nominal"]
-    assert row.value == 19 / 400 and row.passed is False and row.note.startswith("19 of 400")
+    assert row.value == 19 / 400 and row.met is False and row.note.startswith("19 of 400")
     few = [record | {"p": 0.5, "status": "exact"} for record in records]
     assert "chance" not in exact_rows({"nominal": few})[-1].note
     chirps = [oracle("chirp", i) | {"p": 0.005, "status": "exact"} for i in range(50)]
     row = exact_rows({"chirp": chirps})[-1]
-    assert row.value == 0 and row.passed is False and "below the 1 % level 1.000" in row.note
+    assert row.value == 0 and row.met is False and "below the 1 % level 1.000" in row.note
 
 
 def test_narrow_frontier_misses_three_percent() -> None:
     rows = {row.measure: row for row in rows_of("frontier", 400, narrow=1.3)}
     for symbol in ("f", "A", "φ"):
         row = rows[f"frontier: coverage − α, {symbol}"]
-        assert row.passed is False and row.value < -0.03
+        assert row.met is False and row.value < -0.03
 
 
 def test_coverage_counts_truths_without_draws_as_outside() -> None:
@@ -226,19 +226,19 @@ def test_paired_rows_follow_the_sign_test() -> None:
         rows = {row.measure: row for row in exact_rows({"frontier": records})}
         row = rows["frontier: exact-K ahead of the network"]
         assert row.value == pytest.approx((alone - (10 - alone)) / 100)
-        assert row.passed is passed
+        assert row.met is passed
 
 
 def test_without_eryn_its_row_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("slotflow.studies.evaluate.exact_suite.find_spec", lambda name: None)
+    monkeypatch.setattr("slotflow.studies.suites.exact.suite.find_spec", lambda name: None)
     report = run_exact_suite(n=4, jobs=0, make=oracle_worker, only=["eryn"])
     (row,) = report.rows
-    assert row.passed is None and "not installed" in row.note and math.isnan(row.value)
+    assert row.met is None and "not installed" in row.note and math.isnan(row.value)
 
 
 def test_eryn_that_is_nearly_as_fast_is_a_miss() -> None:
     rows = {row.measure: row for row in rows_of("eryn", 5, ess=0.5)}
-    assert rows["times faster than Eryn"].passed is False
+    assert rows["times faster than Eryn"].met is False
     assert "1,000 effective draws" in rows["times faster than Eryn"].note
 
 
@@ -254,7 +254,7 @@ def test_few_signals_cannot_miss_what_their_own_doubt_expects() -> None:
             for row in exact_rows({"stress": records})
             if row.measure == "stress: exact-K errors in 2,000"
         )
-        assert row.value == 50 and row.passed is passed
+        assert row.value == 50 and row.met is passed
 
 
 def test_every_target_has_its_row() -> None:

@@ -11,11 +11,11 @@ import torch
 from scipy import stats
 from statistics_helpers import assert_within
 
-from slotflow.studies.evaluate.calibration import LEVELS, coverage, deviation_of_perfect
-from slotflow.studies.evaluate.cardinality import confusion, ece, ece_of_perfect, top_label
-from slotflow.studies.evaluate.catalogue import compare_catalogues
-from slotflow.studies.evaluate.precision import errors, mean_relative, precision, robust_sd
-from slotflow.studies.evaluate.tones import midpoint, sort_by_frequency, summarise, wrap
+from slotflow.studies.measures.calibration import LEVELS, coverage, deviation_of_perfect
+from slotflow.studies.measures.cardinality import confusion, ece, ece_of_perfect, top_label
+from slotflow.studies.measures.catalogue import compare_catalogues
+from slotflow.studies.measures.precision import errors, mean_relative, precision, robust_sd
+from slotflow.studies.measures.tones import midpoint, sort_by_frequency, summarise, wrap
 
 # --- the count -----------------------------------------------------------------------------------
 

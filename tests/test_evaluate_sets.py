@@ -11,7 +11,7 @@ from oracle_helpers import Oracle
 
 from slotflow import Prior
 from slotflow.core.seeds import TRAINING_SEED
-from slotflow.studies.evaluate.sets import (
+from slotflow.studies.suites.sets import (
     SETS,
     SignalSet,
     batches,

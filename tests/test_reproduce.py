@@ -13,13 +13,13 @@ from reproduce_helpers import bench, row
 from scipy.integrate import trapezoid
 from statistics_helpers import assert_within
 
-from slotflow.studies.evaluate.sets import NOMINAL, SignalSet
 from slotflow.studies.paper import RESULTS, Bench, ExactStep, Settings
 from slotflow.studies.paper.calibration import rank_histogram
 from slotflow.studies.paper.cardinality import reliability
+from slotflow.studies.paper.dataset.gaps import gap_density, gap_share
 from slotflow.studies.paper.exact_step import ExactSet
-from slotflow.studies.paper.gaps import gap_density, gap_share
 from slotflow.studies.paper.scaling import fit_exponent
+from slotflow.studies.suites.sets import NOMINAL, SignalSet
 
 # --- data set ------------------------------------------------------------------------------------
 
@@ -40,8 +40,8 @@ def test_dataset_follows_the_prior_and_not_the_paper(seed: int) -> None:
     for i, c in enumerate((1.5, 3.0)):
         found = row("dataset", data, f"neighbours within {c:g} Δf_min")
         assert found.error is not None
-        assert_within(found.ours, gap_share(c, NOMINAL), 1.5 * found.error)  # gaps share a band
-        assert abs(found.ours - (0.31, 0.73)[i]) > 20 * found.error
+        assert_within(found.value, gap_share(c, NOMINAL), 1.5 * found.error)  # gaps share a band
+        assert abs(found.value - (0.31, 0.73)[i]) > 20 * found.error
     assert data["phase"]["p_uniform"] > 1e-6 > data["phase"]["p_triangular"]
     # |ΔA| of two uniforms on an interval of length 1: P(< 0.2) = 1 − 0.8², mean of the logarithm −3/2.
     size = data["pairs"]
@@ -70,7 +70,7 @@ def test_cardinality_counts_errors_and_their_direction(seed: int) -> None:
     sure = RESULTS["cardinality"].run(bench(Oracle(), seed, 100, draws=20))
     accuracy = row("cardinality", sure, "accuracy of K")
     assert (
-        accuracy.ours == 1.0 and accuracy.met is None
+        accuracy.value == 1.0 and accuracy.met is None
     )  # 100 signals cannot tell 2 errors in 10,000
     assert np.trace(sure["methods"]["network"]["nominal"]["confusion"]) == 100
     doubting = RESULTS["cardinality"].run(bench(Oracle(doubt=0.5), seed, 200, draws=20))
@@ -82,7 +82,7 @@ def test_cardinality_counts_errors_and_their_direction(seed: int) -> None:
     assert row("cardinality", doubting, "accuracy of K").met is False
     assert found["too_few"] == int(np.tril(matrix, -1).sum()) == matrix[10, 9]
     assert found["too_many"] == wrong - matrix[10, 9]
-    assert row("cardinality", doubting, "too few, per 10,000").ours == 50 * matrix[10, 9]
+    assert row("cardinality", doubting, "too few, per 10,000").value == 50 * matrix[10, 9]
 
 
 # --- scaling -------------------------------------------------------------------------------------
@@ -110,7 +110,7 @@ def test_widths_of_an_oracle_are_its_factor_times_the_bound(width: float, seed: 
     assert row("scaling", data, "sd of f at K = 10 [mHz]").met == (width == 1.0)
     exponent = row("scaling", data, "exponent of φ")
     floor = float(exponent.note.split(";")[0].removeprefix("bound "))
-    assert exponent.ours == pytest.approx(floor, abs=0.03)
+    assert exponent.value == pytest.approx(floor, abs=0.03)
 
 
 # --- calibration ---------------------------------------------------------------------------------
@@ -139,9 +139,9 @@ def test_calibration_tells_a_perfect_posterior_from_an_overconfident_one(seed: i
     bad = row("calibration", narrow, largest)
     assert bad.met is False
     # Half the width: the central interval of α = 0.7 is one sd of half the size, P(|z| < 0.52) = 0.40.
-    assert bad.ours > 0.2 > row("calibration", perfect, largest).ours
+    assert bad.value > 0.2 > row("calibration", perfect, largest).value
     assert min(min(found["chi2"]) for found in narrow["methods"]["network"].values()) > 3
-    assert row("calibration", narrow, "mean of coverage − α, K = 1..10").ours < -0.1
+    assert row("calibration", narrow, "mean of coverage − α, K = 1..10").value < -0.1
 
 
 # --- the exact step ------------------------------------------------------------------------------

@@ -21,14 +21,15 @@ from typer.testing import CliRunner, Result
 from slotflow import SlotFlow
 from slotflow.cli import Commands, reproduce
 from slotflow.network.config import Config
-from slotflow.studies.evaluate.sets import NOMINAL, SETS, SignalSet
-from slotflow.studies.paper import RESULTS, Bench, Comparison, Settings, choose
+from slotflow.studies.paper import RESULTS, Bench, Settings, choose
 from slotflow.studies.paper.bench import QUICK
-from slotflow.studies.paper.latent import contexts
-from slotflow.studies.paper.page import command
+from slotflow.studies.paper.latent.contexts import contexts
 from slotflow.studies.paper.pooled import PooledAnalyser
 from slotflow.studies.paper.registry import NUMBERS, missing
 from slotflow.studies.paper.runner import made_by
+from slotflow.studies.paper.words import command
+from slotflow.studies.row import Row, Target
+from slotflow.studies.suites.sets import NOMINAL, SETS, SignalSet
 
 SMALL = ["--n", "20", "--draws", "20", "--repeats", "3", "--quiet", "--method", "network"]
 QUICK_ONES = ("dataset", "slots", "cardinality", "calibration", "scaling", "latent")
@@ -159,9 +160,9 @@ def test_what_a_file_depends_on() -> None:
 
 
 def test_a_target_and_its_verdict_are_kept() -> None:
-    plain = Comparison("a", 1.0).to_dict()
-    assert plain["target"] == "" and plain["met"] is None
-    asked = Comparison("a", 1.0, target="< 3%", met=True).to_dict()
+    plain = Row("a", 1.0).to_dict()
+    assert plain["target"] is None and plain["met"] is None
+    asked = Row("a", 1.0, target=Target(high=0.03, words="< 3%"), met=True).to_dict()
     assert asked["target"] == "< 3 %" and asked["met"] is True
 
 

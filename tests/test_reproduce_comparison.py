@@ -13,14 +13,22 @@ from scipy.stats import norm
 from statistics_helpers import assert_within
 
 from slotflow import SlotFlow
-from slotflow.studies.evaluate.sets import GRIDS
-from slotflow.studies.paper import Bench, Comparison, Settings
-from slotflow.studies.paper.comparison import COMPARISON, network
-from slotflow.studies.paper.distances import residuals, wasserstein
-from slotflow.studies.paper.entry import Data, Result
-from slotflow.studies.paper.interference import INTERFERENCE, METHODS, WIDE
-from slotflow.studies.paper.interference_plot import COLUMNS, _map
-from slotflow.studies.paper.two_sources import AMPLITUDE, SIGMA, cell, errors, grid, simulate_cell
+from slotflow.studies.measures.distances import residuals, wasserstein
+from slotflow.studies.paper import Bench, Settings
+from slotflow.studies.paper.comparison.three_tones import COMPARISON, network
+from slotflow.studies.paper.interference.maps import INTERFERENCE, METHODS, WIDE
+from slotflow.studies.paper.interference.plot import COLUMNS, _map
+from slotflow.studies.paper.interference.two_sources import (
+    AMPLITUDE,
+    SIGMA,
+    cell,
+    errors,
+    grid,
+    simulate_cell,
+)
+from slotflow.studies.paper.result import Data, Result
+from slotflow.studies.row import Row
+from slotflow.studies.suites.sets import GRIDS
 
 TRUTH = np.array([[1.0, 0.1, 2.60], [0.7, 3.0, 2.61], [1.2, 6.2, 2.80]])
 
@@ -29,7 +37,7 @@ def bench(model: SlotFlow, seed: int, n: int, draws: int) -> Bench:
     return Bench(model, Settings(n, draws, 2, seed % 2**20))
 
 
-def row(result: Result, data: Data, measure: str) -> Comparison:
+def row(result: Result, data: Data, measure: str) -> Row:
     (found,) = [r for r in result.compare(data) if r.measure == measure]
     return found
 
@@ -88,7 +96,7 @@ def test_three_methods_agree_on_nominal_signals(compared: Data) -> None:
         # Means of n draws differ by √(2/n) sd, and their sds by half of its square: W₂ is of that size.
         assert np.all(np.array(value) < 6 * math.sqrt(2 / n) * sd["exact"]), pair
     shift = row(COMPARISON, compared, "W₂ of f, network and RJMCMC [Hz]")
-    assert shift.paper == "0.0006" and 0 < shift.ours < 1e-4
+    assert shift.paper == "0.0006" and 0 < shift.value < 1e-4
 
 
 def test_comparison_sees_a_posterior_that_is_too_broad(compared: Data) -> None:
@@ -99,12 +107,12 @@ def test_comparison_sees_a_posterior_that_is_too_broad(compared: Data) -> None:
         entry["sd"]["network"] = (2 * np.array(entry["sd"]["rjmcmc"])).tolist()
     broad["signals"] *= 20
     found = row(COMPARISON, broad, "sd of φ, network over RJMCMC")
-    assert found.ours == pytest.approx(2.0) and found.met is False
+    assert found.value == pytest.approx(2.0) and found.met is False
     assert row(COMPARISON, broad, "sd of φ, exact over RJMCMC").met is True
     unfinished = json.loads(json.dumps(broad)) | {"draws": 1000}
     unfinished["signals"][0]["rjmcmc"]["least_effective"] = 20.0
     ess = row(COMPARISON, unfinished, "effective draws of RJMCMC, fewest of any parameter")
-    assert ess.met is False and ess.ours == 20
+    assert ess.met is False and ess.value == 20
 
 
 def test_the_shown_signal_keeps_its_draws(compared: Data) -> None:

@@ -18,23 +18,24 @@ from slotflow import SlotFlow
 from slotflow.exact.classical import classical
 from slotflow.posterior.sampled import Sampling
 from slotflow.show.plots.style import save_figure
-from slotflow.studies.evaluate.sets import NOMINAL
-from slotflow.studies.paper import cost, properties
+from slotflow.studies.measures.memory import process_peak, python_peak
 from slotflow.studies.paper.bench import Bench, Settings
-from slotflow.studies.paper.cost import COST, Sizes
-from slotflow.studies.paper.cost_table import exponent
-from slotflow.studies.paper.cost_worker import signal
-from slotflow.studies.paper.entry import Comparison
-from slotflow.studies.paper.memory import process_peak, python_peak
-from slotflow.studies.paper.methods import LABELS, WANTED, chain_seconds, load, published
-from slotflow.studies.paper.properties_table import COLUMNS, cells, compare, plot
+from slotflow.studies.paper.cost import measure as cost
+from slotflow.studies.paper.cost.measure import COST, Sizes
+from slotflow.studies.paper.cost.methods import LABELS, WANTED, chain_seconds, load, published
+from slotflow.studies.paper.cost.table import exponent
+from slotflow.studies.paper.cost.worker import signal
+from slotflow.studies.paper.properties import measure as properties
+from slotflow.studies.paper.properties.table import COLUMNS, cells, compare, plot
+from slotflow.studies.row import Row
+from slotflow.studies.suites.sets import NOMINAL
 
 SIZE = 64_000_000
 """Bytes that a test asks for."""
 TINY = Sizes(1, 1, 1, (1, 2), (1, 2), (1, 2), (100, 1000), 500.0, 160)
 
 
-def row(rows: list[Comparison], measure: str) -> Comparison:
+def row(rows: list[Row], measure: str) -> Row:
     (found,) = [r for r in rows if r.measure == measure]
     return found
 
@@ -113,7 +114,7 @@ def test_cost_without_eryn(zoom: SlotFlow, monkeypatch: pytest.MonkeyPatch, tmp_
     assert sum(done) == COST.work(bench.settings)
     rows = COST.compare(data)
     left = row(rows, "methods left out")
-    assert left.ours == 1 and "Eryn is not installed" in left.note
+    assert left.value == 1 and "Eryn is not installed" in left.note
     for name in ("network", "exact"):
         found = data["methods"][name]
         assert [entry["k"] for entry in found["by_k"]] == [1, 2, 10]
@@ -218,6 +219,6 @@ def test_table_of_properties(tmp_path: Path) -> None:
     rows = compare(data)
     assert len(rows) == 2 * len(COLUMNS) + 1
     scaling = row(rows, "Scaling, zoom: exponent of K in the time")
-    assert scaling.ours == 1.2 and scaling.paper == "O(K)" and "small measurement" in scaling.note
-    assert row(rows, "methods left out").ours == 1
+    assert scaling.value == 1.2 and scaling.paper == "O(K)" and "small measurement" in scaling.note
+    assert row(rows, "methods left out").value == 1
     save_figure(plot(data), tmp_path / "properties.png")

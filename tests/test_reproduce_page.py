@@ -15,12 +15,13 @@ from browser_helpers import needs_browser, open_page
 from matplotlib.text import Text
 
 from slotflow.show.plots.style import save_figure
-from slotflow.studies.paper import RESULTS, Bench, Comparison, Settings
-from slotflow.studies.paper.html_page import write_html
-from slotflow.studies.paper.markdown_page import render_markdown
-from slotflow.studies.paper.page import command, tally, verdict
-from slotflow.studies.paper.records import collect, read_record, write_record
+from slotflow.studies.paper import RESULTS, Bench, Settings
+from slotflow.studies.paper.files import collect, read_record, write_record
+from slotflow.studies.paper.html import write_html
+from slotflow.studies.paper.markdown import render_markdown
 from slotflow.studies.paper.runner import made_by
+from slotflow.studies.paper.words import command
+from slotflow.studies.row import Row, Target, tally, verdict
 
 ROOT = Path(__file__).resolve().parents[1]
 ODD = 'a <b> & "c" | d'
@@ -36,10 +37,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     bench: Any = Bench(None, Settings(n=200))  # type: ignore[arg-type]
     data = RESULTS["dataset"].run(bench)
     rows = [
-        Comparison("met", 1.0, "0.9", 0.1, target="> 0.5", met=True),
-        Comparison("missed", 0.1, target="> 0.5", met=False, note=ODD),
-        Comparison("open", 0.4, target="> 0.5", note="`code`"),
-        Comparison(ODD, 2.0, "3%", form=".1%", note=LONG),
+        Row("met", 1.0, "0.9", 0.1, target=Target(low=0.5, strict=True), met=True),
+        Row("missed", 0.1, target=Target(low=0.5, strict=True), met=False, note=ODD),
+        Row("open", 0.4, target=Target(low=0.5, strict=True), note="`code`"),
+        Row(ODD, 2.0, "3%", form=".1%", note=LONG),
     ]
     for name, model in (("dataset", "zoom"), ("cardinality", "zoom"), ("cardinality", "paper")):
         result = RESULTS[name]
@@ -135,10 +136,11 @@ def test_markdown_says_the_same(folder: Path) -> None:
 
 
 def test_verdicts_and_commands() -> None:
-    assert verdict(Comparison("a", 1.0).to_dict()) == ""
+    assert verdict(Row("a", 1.0).to_dict()) == ""
     assert verdict({"measure": "a"}) == ""  # a file of an older version
-    assert tally([Comparison("a", 1.0).to_dict()]) == ""
-    assert tally([Comparison("a", 1.0, target="1", met=True).to_dict()] * 2) == "targets: 2 met"
+    assert verdict({"measure": "a", "target": "<= 1", "passed": False}) == "✗ missed"  # of 0.1
+    assert tally([Row("a", 1.0).to_dict()]) == ""
+    assert tally([Row("a", 1.0, target=Target(high=1), met=True).to_dict()] * 2) == "targets: 2 met"
     made = {"n": 50, "method": "network", "model": {"name": "paper"}, "device": "cuda"}
     words = "slotflow reproduce --only scaling --n 50 --method network --model paper --device cuda"
     assert command(RESULTS["scaling"], made) == words

@@ -17,12 +17,12 @@ from torch import Tensor
 
 from slotflow import Prior, Simulation
 from slotflow.signal.simulation import tones
-from slotflow.studies.evaluate.sets import GRIDS, NOMINAL, SignalSet
+from slotflow.studies.measures.matching import assign, consistency, explained, match_matrix
+from slotflow.studies.measures.regression import explained_by, linear, neighbours, standardised
 from slotflow.studies.paper import RESULTS
-from slotflow.studies.paper.latent import _isomap
-from slotflow.studies.paper.regression import explained_by, linear, neighbours, standardised
-from slotflow.studies.paper.slot_changes import changes, variants
-from slotflow.studies.paper.slot_matching import assign, consistency, explained, match_matrix
+from slotflow.studies.paper.latent.contexts import _isomap
+from slotflow.studies.paper.slots.changes import changes, variants
+from slotflow.studies.suites.sets import GRIDS, NOMINAL, SignalSet
 
 # --- slots ---------------------------------------------------------------------------------------
 
@@ -80,8 +80,8 @@ def test_slots_in_order_and_slots_at_random(seed: int) -> None:
     # By chance the means of ten columns of 50 vary by 1/50 of the variance, give or take √(2/9) of that.
     assert_within(shuffled["explained_frequency"], 1 / 50, (2 / 9) ** 0.5 / 50)
     for data, expected in ((ordered, 1.0), (shuffled, 0.1)):
-        assert row("slots", data, "consistency, repeated inference").ours == 1.0
-        fresh = row("slots", data, "consistency, fresh noise").ours
+        assert row("slots", data, "consistency, repeated inference").value == 1.0
+        fresh = row("slots", data, "consistency, fresh noise").value
         assert fresh == pytest.approx(expected, abs=0.05)
         assert data["repeated"]["largest_offset"] < 0.001
     assert explained(np.tile(np.arange(4.0), (3, 1))) == pytest.approx(1.0)

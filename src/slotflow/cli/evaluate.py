@@ -8,19 +8,18 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.box import SIMPLE_HEAD
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from slotflow.cli import output
 from slotflow.cli.options import Device, Json, ModelName, Seed, help_text
+from slotflow.cli.rows import plain_table, print_rows, wide_console
 from slotflow.core.files import atomic_path
 from slotflow.network.model import DEFAULT, SlotFlow, pretrained_names
-from slotflow.studies.evaluate.exact_sets import DRAWS, Settings
-from slotflow.studies.evaluate.exact_suite import GROUPS, run_exact_suite
-from slotflow.studies.evaluate.report import Report
-from slotflow.studies.evaluate.suite import PARTS, check_analyser, run_suite
+from slotflow.studies.report import Report
+from slotflow.studies.suites.exact.parts import DRAWS, Settings
+from slotflow.studies.suites.exact.suite import GROUPS, run_exact_suite
+from slotflow.studies.suites.model import PARTS, check_analyser, run_suite
 
 __all__ = ["HELP", "run"]
 
@@ -36,11 +35,6 @@ SIGNALS = 10_000
 """Signals per set of the suite `model`."""
 SLOT_DRAWS = 500
 """Draws per slot of the suite `model`."""
-MARKS = {True: "[green]✓[/green]", False: "[red]✗[/red]", None: "[yellow]?[/yellow]"}
-WIDE = 140
-"""Columns of the table where it goes to a file or a pipe."""
-NARROW = 100
-"""A terminal with fewer columns has no room for notes."""
 
 
 def run(
@@ -123,21 +117,7 @@ def _print(name: str, report: Report) -> None:
         about = f", {facts['signals_per_set']:,} signals per set, {facts['draws']} draws per slot, "
         about += f"seed {facts['seed']}, {facts['device']}"
     output.console.print(f"[bold]{escape(name)}[/bold]{escape(about)}")
-    console = _wide_console()
-    notes = console.width >= NARROW
-    table = _table()
-    table.add_column("measure", no_wrap=True)
-    table.add_column("value", justify="right", no_wrap=True)
-    table.add_column("target", justify="right", no_wrap=True)
-    table.add_column("")
-    if notes:
-        table.add_column("note", style="dim")
-    for row in report.rows:
-        target = "" if row.target is None else str(row.target)
-        mark = "" if row.target is None else MARKS[row.passed]
-        cells = [escape(row.measure), row.text, escape(target), mark]
-        table.add_row(*cells, *([escape(row.note)] if notes else []))
-    console.print(table, soft_wrap=False)
+    notes = print_rows([row.to_dict() for row in report.rows])
     output.console.print(
         "[dim]perfect: what a calibrated posterior shows at this number of signals; "
         "?: it could miss the target as well, take more signals"
@@ -146,8 +126,8 @@ def _print(name: str, report: Report) -> None:
     )
     if report.by_k:
         output.console.print("\nPosterior sd and error over the bound, nominal")
-        console.print(_by_k(report.by_k), soft_wrap=False)
-    verdicts = [row.passed for row in report.rows if row.target is not None]
+        wide_console().print(_by_k(report.by_k), soft_wrap=False)
+    verdicts = [row.met for row in report.rows if row.target is not None]
     speed = facts.get("signals_per_second")
     output.console.print(
         f"\n{verdicts.count(True)} of {len(verdicts)} targets met, {verdicts.count(False)} missed, "
@@ -158,7 +138,7 @@ def _print(name: str, report: Report) -> None:
 
 def _by_k(entries: list[dict[str, float]]) -> Table:
     """One line for each K."""
-    table = _table()
+    table = plain_table()
     names = [name for name in entries[0] if name.startswith(("sd", "error"))]
     for header in ("K", "tones", *names):
         table.add_column(header.replace(" / bound,", ""), justify="right", no_wrap=True)
@@ -167,17 +147,6 @@ def _by_k(entries: list[dict[str, float]]) -> Table:
             f"{entry['k']:.0f}", f"{entry['tones']:,.0f}", *(f"{entry[x]:.3f}" for x in names)
         )
     return table
-
-
-def _wide_console() -> Console:
-    """The terminal, or a page wide enough for the notes where there is none."""
-    if output.console.is_terminal:
-        return output.console
-    return Console(highlight=False, width=WIDE)
-
-
-def _table() -> Table:
-    return Table(box=SIMPLE_HEAD, header_style="bold", padding=(0, 1, 0, 0), show_edge=False)
 
 
 def _size(source: str) -> int:

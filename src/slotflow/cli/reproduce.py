@@ -9,24 +9,21 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.box import SIMPLE_HEAD
-from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 
 from slotflow.cli import output
 from slotflow.cli.options import Device, Json, ModelName, Seed, help_text
+from slotflow.cli.rows import print_rows
 from slotflow.network.cards import content_hash
 from slotflow.network.model import DEFAULT, SlotFlow
 from slotflow.network.paper.model import PooledSlotFlow
 from slotflow.network.zoom.model import ZoomSlotFlow
-from slotflow.studies.evaluate.sets import Analyser
 from slotflow.studies.paper import RESULTS, Bench, ExactStep, Result, Settings, choose, reproduce
 from slotflow.studies.paper.bench import METHODS, QUICK
-from slotflow.studies.paper.page import verdict
 from slotflow.studies.paper.pooled import PooledAnalyser
 from slotflow.studies.paper.registry import NUMBERS, missing
 from slotflow.studies.paper.runner import INDEX
+from slotflow.studies.suites.sets import Analyser
 
 __all__ = ["HELP", "run"]
 
@@ -38,12 +35,9 @@ HELP = help_text(
     "slotflow reproduce --device cuda --method network",
     "slotflow reproduce --model runs/paper",
 )
-WIDE = 150
-"""Columns of the table where it goes to a file or a pipe."""
 JOBS = min(os.cpu_count() or 1, 8)
 """Processes of the exact step if none are asked for; each takes some hundred megabytes."""
 LISTED = ", ".join(f"{number} {name}" for name, number in NUMBERS.items())
-COLOURS = {True: "green", False: "red", None: "yellow"}
 
 
 def run(
@@ -173,22 +167,5 @@ def _print(record: dict[str, Any]) -> None:
     output.console.print(
         f"[bold]{escape(RESULTS[record['name']].title)}[/bold] [dim]({state})[/dim]"
     )
-    table = Table(box=SIMPLE_HEAD, header_style="bold", padding=(0, 1, 0, 0), show_edge=False)
-    table.add_column("measure")
-    table.add_column("ours", justify="right", no_wrap=True)
-    table.add_column("paper", justify="right", no_wrap=True)
-    asked = any(row["target"] for row in record["rows"])
-    if asked:
-        table.add_column("target", justify="right", no_wrap=True)
-        table.add_column("", no_wrap=True)
-    table.add_column("note", style="dim")
-    for row in record["rows"]:
-        cells = [escape(row[key]) for key in ("measure", "text", "paper")]
-        if asked:
-            word = verdict(row)
-            colour = COLOURS[row["met"]]
-            cells += [escape(row["target"]), f"[{colour}]{word}[/{colour}]" if word else ""]
-        table.add_row(*cells, escape(row["note"]))
-    console = output.console if output.console.is_terminal else Console(highlight=False, width=WIDE)
-    console.print(table, soft_wrap=False)
+    print_rows(record["rows"], "ours")
     output.console.print()

@@ -1,1 +1,9 @@
-"""The room `studies`."""
+"""Studies: what a posterior should reach, whether it does, and the paper's results from this software.
+
+- `row`: one line of any table: a value, its error, its target and whether it is met, and how it was measured.
+- `report`: all rows of an evaluation, with the details behind them.
+- `tasks`: many independent signals over several processes, with records that a later run goes on from.
+- `measures/`: from draws and truths to numbers (coverage, exact counts, widths over the bound, distances, memory).
+- `suites/`: the sets of test signals, the suite of a model and, in `exact/`, the suite of the exact step.
+- `paper/`: the tables and figures of the paper, a module or a folder for each, and the page that shows them.
+"""

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 import torch
 
 from slotflow.signal.prior import Prior
-from slotflow.studies.evaluate.sets import SEED_LIMIT, Analyser, SetResult, SignalSet, run_set
 from slotflow.studies.paper.exact_step import ExactSet, ExactStep
+from slotflow.studies.suites.sets import SEED_LIMIT, Analyser, SetResult, SignalSet, run_set
 
 __all__ = ["METHODS", "QUICK", "Bench", "Settings"]
 

@@ -20,12 +20,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from slotflow.show.plots.style import COLOURS, GREY, style
-from slotflow.studies.evaluate.calibration import LEVELS, coverage, deviation_of_perfect
-from slotflow.studies.evaluate.rows import NOMINAL_SETS
-from slotflow.studies.evaluate.sets import SETS, SetResult
-from slotflow.studies.evaluate.tones import SYMBOLS
+from slotflow.studies.measures.calibration import LEVELS, coverage, deviation_of_perfect
+from slotflow.studies.measures.tones import SYMBOLS
 from slotflow.studies.paper.bench import Bench
-from slotflow.studies.paper.entry import Comparison, Data, Result
+from slotflow.studies.paper.result import Data, Result
+from slotflow.studies.row import Row, Target
+from slotflow.studies.suites.model_rows import NOMINAL_SETS
+from slotflow.studies.suites.sets import SETS, SetResult
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -104,7 +105,7 @@ def _deviation(found: Data) -> Array:
     return deviation
 
 
-def _compare(data: Data) -> list[Comparison]:
+def _compare(data: Data) -> list[Row]:
     """The rows of each method."""
     return [
         row
@@ -113,7 +114,7 @@ def _compare(data: Data) -> list[Comparison]:
     ]
 
 
-def _rows(sets: Data, suffix: str) -> list[Comparison]:
+def _rows(sets: Data, suffix: str) -> list[Row]:
     """The largest deviation of all, of each parameter and of each set."""
     curves = {name: _deviation(found) for name, found in sets.items()}
     at, name, i = max(
@@ -128,7 +129,7 @@ def _rows(sets: Data, suffix: str) -> list[Comparison]:
     largest = float(abs(curves[name][at, i]))
     met = True if largest < PAPER_DEVIATION else (None if largest < perfect else False)
     rows = [
-        Comparison(
+        Row(
             f"largest |coverage − α|, all sets and parameters{suffix}",
             largest,
             "< 3%",
@@ -136,7 +137,7 @@ def _rows(sets: Data, suffix: str) -> list[Comparison]:
             ".2%",
             f"{SYMBOLS[i]}, {_label(name)}, α = {LEVELS[at]:g}; a calibrated posterior stays below "
             f"{perfect:.2%} with probability 95 % at this size",
-            f"< {PAPER_DEVIATION:.0%}",
+            Target(high=PAPER_DEVIATION, strict=True, words=f"< {PAPER_DEVIATION:.0%}"),
             met,
         )
     ]
@@ -151,7 +152,7 @@ def _rows(sets: Data, suffix: str) -> list[Comparison]:
             rows.append(_worst(curves[name][:, i], found, i, label))
     mean = float(curves["nominal"].mean())
     rows.append(
-        Comparison(
+        Row(
             f"mean of coverage − α, K = 1..10{suffix}",
             mean,
             "mildly > 0",
@@ -164,7 +165,7 @@ def _rows(sets: Data, suffix: str) -> list[Comparison]:
         symbol = SYMBOLS[int(np.argmax(sets[name]["chi2"]))]
         spread = math.sqrt(2 / (BINS - 1))
         rows.append(
-            Comparison(
+            Row(
                 f"ranks: χ² per degree of freedom, {_label(name)}, worst ({symbol}){suffix}",
                 worst,
                 form=".2f",
@@ -174,10 +175,10 @@ def _rows(sets: Data, suffix: str) -> list[Comparison]:
     return rows
 
 
-def _worst(deviation: Array, found: Data, i: int, label: str) -> Comparison:
+def _worst(deviation: Array, found: Data, i: int, label: str) -> Row:
     """The level at which one curve strays furthest."""
     at = int(np.abs(deviation).argmax())
-    return Comparison(
+    return Row(
         f"coverage − α, {label}",
         float(deviation[at]),
         f"< {PAPER_DEVIATION:.0%}",

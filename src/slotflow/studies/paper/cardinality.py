@@ -19,11 +19,12 @@ import numpy as np
 import torch
 
 from slotflow.show.plots.style import COLOURS, GREY, style
-from slotflow.studies.evaluate.cardinality import confusion, ece_of_perfect
-from slotflow.studies.evaluate.rows import ece_of_set
-from slotflow.studies.evaluate.sets import SETS, SetResult
+from slotflow.studies.measures.cardinality import confusion, ece_of_perfect
 from slotflow.studies.paper.bench import Bench
-from slotflow.studies.paper.entry import Comparison, Data, Result, tidy
+from slotflow.studies.paper.result import Data, Result
+from slotflow.studies.row import Row, Target, tidy
+from slotflow.studies.suites.model_rows import ece_of_set
+from slotflow.studies.suites.sets import SETS, SetResult
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -107,12 +108,12 @@ def _summary(result: SetResult) -> Data:
     }
 
 
-def _compare(data: Data) -> list[Comparison]:
+def _compare(data: Data) -> list[Row]:
     """Accuracy and errors beside the paper's, method after method."""
     return [row for method, sets in data["methods"].items() for row in _rows(sets, BEHIND[method])]
 
 
-def _rows(sets: Data, label: str) -> list[Comparison]:
+def _rows(sets: Data, label: str) -> list[Row]:
     """The rows of one method."""
     rows = []
     for name, set_ in sets.items():
@@ -127,13 +128,13 @@ def _rows(sets: Data, label: str) -> list[Comparison]:
             note += f"; verdicts: {counts}"
         least = LEAST[name]
         rows.append(
-            Comparison(
+            Row(
                 f"accuracy of K{where}",
                 1 - wrong / n,
                 "99.85%" if name == "nominal" else "",
                 form=".2%",
                 note=note,
-                target=f"≥ {least:.2%}" if name == "nominal" else f"≥ {least:.0%}",
+                target=Target(low=least, words=f"≥ {least:.{2 if name == 'nominal' else 0}%}"),
                 met=_met(wrong, n, least, 1 - low),
             )
         )
@@ -145,16 +146,18 @@ def _rows(sets: Data, label: str) -> list[Comparison]:
         ("errors at K <= 8", "wrong_below_9", "0", ""),
     ):  # fmt: skip
         measure = f"{what}, per 10,000{label}"
-        rows.append(Comparison(measure, scale * nominal[key], paper, form=".4g", note=note))
+        rows.append(Row(measure, scale * nominal[key], paper, form=".4g", note=note))
     for name, set_ in sets.items():
         rows.append(
-            Comparison(
+            Row(
                 f"calibration error of q(K | x){label if name == 'nominal' else f', {name}{label}'}",
                 set_["ece"],
                 form=".4f",
                 note=f"a calibrated q shows {set_['ece_of_perfect']:.4f} on average, "
                 f"95 % below {set_['ece_of_perfect_95']:.4f}",
-                target=f"≤ {LARGEST_ECE:g}" if name == "frontier" else "",
+                target=Target(high=LARGEST_ECE, words=f"≤ {LARGEST_ECE:g}")
+                if name == "frontier"
+                else None,
                 met=None if name == "nominal" else _met_ece(set_["ece"], set_["ece_of_perfect_95"]),
             )
         )

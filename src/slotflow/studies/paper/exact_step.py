@@ -17,10 +17,11 @@ from torch import Tensor
 
 from slotflow.network.model import SlotFlow
 from slotflow.signal.bounds import crb_std
-from slotflow.studies.evaluate.exact_sets import DRAWS, Part, draw_signal
-from slotflow.studies.evaluate.exact_work import Record, Worker, run_tasks
-from slotflow.studies.evaluate.sets import SetResult, SignalSet, suite_seed
-from slotflow.studies.evaluate.tones import ToneSummary, summarise
+from slotflow.studies.answers import exact_answer
+from slotflow.studies.measures.tones import ToneSummary, summarise
+from slotflow.studies.suites.exact.parts import DRAWS, Part, draw_signal
+from slotflow.studies.suites.sets import SetResult, SignalSet, suite_seed
+from slotflow.studies.tasks import Record, Worker, run_tasks
 
 __all__ = ["ExactSet", "ExactStep"]
 
@@ -107,9 +108,10 @@ def _solve(
     ks = () if signals.k is None else (signals.k,)
     sim = draw_signal(Part(number, signals.prior, i + 1, ks), i, seed)
     began = time.perf_counter()
-    post = model.infer(
+    post = exact_answer(
+        model,
         sim.observation(0),
-        prior=signals.prior,
+        signals.prior,
         draws=step.draws,
         seed=i,
         max_seconds=step.max_seconds,

@@ -18,7 +18,7 @@ from slotflow.network.paper.model import PooledSlotFlow
 from slotflow.network.paper.onehot import slot_contexts, slot_index
 from slotflow.signal.prior import Prior
 from slotflow.signal.simulation import Simulation
-from slotflow.studies.evaluate.sets import GRIDS
+from slotflow.studies.suites.sets import GRIDS
 
 __all__ = ["PooledAnalyser", "PooledSlots"]
 

@@ -7,15 +7,15 @@ from importlib.util import find_spec
 
 from slotflow.studies.paper.calibration import CALIBRATION
 from slotflow.studies.paper.cardinality import CARDINALITY
-from slotflow.studies.paper.comparison import COMPARISON
-from slotflow.studies.paper.cost import COST
-from slotflow.studies.paper.dataset import DATASET
-from slotflow.studies.paper.entry import Result
-from slotflow.studies.paper.interference import INTERFERENCE
-from slotflow.studies.paper.latent import LATENT
-from slotflow.studies.paper.properties import PROPERTIES
+from slotflow.studies.paper.comparison.three_tones import COMPARISON
+from slotflow.studies.paper.cost.measure import COST
+from slotflow.studies.paper.dataset.separations import DATASET
+from slotflow.studies.paper.interference.maps import INTERFERENCE
+from slotflow.studies.paper.latent.contexts import LATENT
+from slotflow.studies.paper.properties.measure import PROPERTIES
+from slotflow.studies.paper.result import Result
 from slotflow.studies.paper.scaling import SCALING
-from slotflow.studies.paper.slots import SLOTS
+from slotflow.studies.paper.slots.specialization import SLOTS
 
 __all__ = ["NUMBERS", "RESULTS", "choose", "missing"]
 

@@ -19,12 +19,12 @@ import torch
 from slotflow.core.progress import progress as progress_bar
 from slotflow.core.version import __version__
 from slotflow.show.plots.style import save_figure
-from slotflow.studies.evaluate.timing import device_label
 from slotflow.studies.paper.bench import Bench
-from slotflow.studies.paper.entry import Data, Result
-from slotflow.studies.paper.html_page import write_html
-from slotflow.studies.paper.records import collect, folder_of, read_record, write_record
+from slotflow.studies.paper.files import collect, folder_of, read_record, write_record
+from slotflow.studies.paper.html import write_html
 from slotflow.studies.paper.registry import RESULTS
+from slotflow.studies.paper.result import Data, Result
+from slotflow.studies.suites.timing import device_label
 
 __all__ = ["INDEX", "made_by", "reproduce"]
 

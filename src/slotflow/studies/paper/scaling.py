@@ -22,12 +22,13 @@ from scipy.stats import norm
 from torch import Tensor
 
 from slotflow.show.plots.style import COLOURS, GREY, INK, style
-from slotflow.studies.evaluate.precision import errors
-from slotflow.studies.evaluate.rows import PAPER_SD
-from slotflow.studies.evaluate.sets import NOMINAL, SetResult, SignalSet
-from slotflow.studies.evaluate.tones import SYMBOLS
+from slotflow.studies.measures.precision import errors
+from slotflow.studies.measures.tones import SYMBOLS
 from slotflow.studies.paper.bench import Bench
-from slotflow.studies.paper.entry import Comparison, Data, Result
+from slotflow.studies.paper.result import Data, Result
+from slotflow.studies.row import Row, Target
+from slotflow.studies.suites.model_rows import PAPER_SD
+from slotflow.studies.suites.sets import NOMINAL, SetResult, SignalSet
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -112,7 +113,7 @@ def _mean(x: Tensor) -> tuple[list[float], list[float]]:
     return x.mean(0).tolist(), (x.std(0) / math.sqrt(len(x))).tolist()
 
 
-def _compare(data: Data) -> list[Comparison]:
+def _compare(data: Data) -> list[Row]:
     """Ends, exponents and growth beside the paper's, method after method."""
     return [
         row
@@ -121,7 +122,7 @@ def _compare(data: Data) -> list[Comparison]:
     ]
 
 
-def _rows(found: Data, label: str) -> list[Comparison]:
+def _rows(found: Data, label: str) -> list[Row]:
     """The rows of one method."""
     by_k = found["by_k"]
     counts = [entry["k"] for entry in by_k]
@@ -131,14 +132,14 @@ def _rows(found: Data, label: str) -> list[Comparison]:
         for entry in (by_k[0], by_k[-1]):
             k = entry["k"]
             rows.append(
-                Comparison(
+                Row(
                     f"sd of {symbol} at K = {k} [{unit}]{label}",
                     factor * entry["sd"][i],
                     f"{factor * PAPER_SD[k][i]:.2g}" if k in PAPER_SD else "",
                     factor * entry["sd_se"][i],
                     note=f"{entry['ratio'][i]:.3f} ± {entry['ratio_se'][i]:.1g} times the bound, which is "
                     f"{factor * entry['bound'][i]:.3g}; {found['signals_per_k']:,} signals",
-                    target=f"≤ {MOST[i]:.2f} bounds",
+                    target=Target(high=MOST[i], words=f"≤ {MOST[i]:.2f} bounds"),
                     met=entry["ratio"][i] <= MOST[i],
                 )
             )
@@ -152,12 +153,12 @@ def _rows(found: Data, label: str) -> list[Comparison]:
         growth = PAPER_SD[10][i] / PAPER_SD[1][i]
         note = f"bound {floor:.2f}; the paper's own ends give {math.log10(growth):.2f}"
         rows.append(
-            Comparison(
+            Row(
                 f"exponent of {symbol}{label}", value, f"{PAPER_EXPONENTS[i]:g}", error, ".2f", note
             )
         )
         rows.append(
-            Comparison(
+            Row(
                 f"growth of {symbol} from K = {counts[0]} to {counts[-1]}{label}",
                 by_k[-1]["sd"][i] / by_k[0]["sd"][i],
                 PAPER_GROWTH[i],
@@ -169,13 +170,13 @@ def _rows(found: Data, label: str) -> list[Comparison]:
     limit = norm.isf(0.025 / (3 * len(by_k)))  # a few signals have heavier tails than this
     note = f"of {3 * len(by_k)} such ratios; without bias all stay below {limit:.1f} with probability 95 %"
     rows.append(
-        Comparison(
+        Row(
             f"mean error over its standard error, largest{label}",
             worst,
             "no bias",
             form=".1f",
             note=note,
-            target=f"≤ {LARGEST_BIAS:g}",
+            target=Target(high=LARGEST_BIAS, words=f"≤ {LARGEST_BIAS:g}"),
             met=bool(worst <= LARGEST_BIAS),
         )
     )

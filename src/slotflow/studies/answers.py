@@ -1,0 +1,34 @@
+"""Exact answers with their own type, for studies that look at weights, evidences and orders."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from slotflow.data.observation import Observation
+from slotflow.exact.refined import RefinedPosterior
+from slotflow.network.model import SlotFlow
+from slotflow.posterior.posterior import Posterior
+from slotflow.signal.prior import Prior
+
+__all__ = ["exact_answer", "exact_of"]
+
+
+def exact_answer(
+    model: SlotFlow, observation: Observation, prior: Prior, **options: Any
+) -> RefinedPosterior:
+    """What `model.infer` says of one observation under a prior.
+
+    Args:
+        model: The network that proposes.
+        observation: What was measured.
+        prior: The prior.
+        **options: ``draws``, ``seed`` and ``max_seconds`` of `SlotFlow.infer`.
+    """
+    return exact_of(model.infer(observation, prior=prior, **options))
+
+
+def exact_of(post: Posterior) -> RefinedPosterior:
+    """The same posterior, which must come from the exact step."""
+    if not isinstance(post, RefinedPosterior):
+        raise TypeError(f"expected an exact posterior, received a {type(post).__name__}.")
+    return post

@@ -1,0 +1,9 @@
+"""Measures: from posterior draws and true components to numbers. No module here runs a model.
+
+- `tones`: median, standard deviation and level of the truth among the draws of each component.
+- `calibration`: coverage of central intervals; `cardinality`: exact counts, confusion and calibration of p(K | x).
+- `precision`: widths and errors in units of the Cramér–Rao bound; `correlation`: of weighted draws.
+- `catalogue`: components that were found, missed and invented; `matching`: which slot takes which component.
+- `distances`: Wasserstein distances of marginals; `regression`: what a vector explains of a component.
+- `memory`: peak memory of one call.
+"""

@@ -1,0 +1,235 @@
+"""The slots' contexts: what the vector that conditions the flow says of a component, as pictures and as numbers.
+
+The context of a slot is what its flow is conditioned on: y_k in `zoom` (`slots/zoom.py`), [g, e_k] in `paper`. Every
+coordinate is brought to unit variance; constant ones are left out. As in the paper, t-SNE shows all slots of mixtures
+of ten, and Isomap the slot of the lowest frequency alone.
+
+Pictures in two dimensions can show structure that is not there. How much of f, A and φ the contexts carry is therefore
+measured as well (`regression.py`), in all coordinates and in the plane of t-SNE.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from slotflow.network.zoom.batch import SlotBatch
+from slotflow.show.plots.style import COLOURS, style
+from slotflow.studies.measures.matching import assign
+from slotflow.studies.measures.regression import explained_by, linear, neighbours, standardised
+from slotflow.studies.measures.tones import SYMBOLS, midpoint
+from slotflow.studies.paper.bench import CPU_BATCH, Bench
+from slotflow.studies.paper.pooled import PooledSlots
+from slotflow.studies.paper.result import Data, Result
+from slotflow.studies.row import Row
+from slotflow.studies.suites.sets import NOMINAL, SignalSet, SlotsLike, batches, posterior_seed
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+__all__ = ["LATENT", "contexts"]
+
+Array = NDArray[np.float64]
+
+K = NOMINAL.k_max
+MIXTURES = SignalSet(83, NOMINAL, k=K)
+FEWEST = 60
+"""Mixtures at least: a few slots make no picture."""
+DRAWN = 200
+"""Mixtures whose slots t-SNE shows."""
+PERPLEXITY = 30.0
+NEAR = 10
+"""Neighbours that Isomap joins."""
+COLOUR_MAPS = {"A": "viridis", "f": "viridis", "φ": "twilight"}
+
+
+def contexts(slots: SlotsLike, k: int) -> Array:
+    """The vectors that condition the flow of the first k slots of B signals, (B, k, d)."""
+    if isinstance(slots, SlotBatch):
+        vectors = slots.slots.y[:, :k]
+    elif isinstance(slots, PooledSlots):
+        vectors = slots.contexts().reshape(len(slots.k), k, -1)
+    else:
+        raise ValueError(
+            f"expected slots of preset zoom or paper, received {type(slots).__name__}, whose context is not known."
+        )
+    found: Array = vectors.double().cpu().numpy()
+    return found
+
+
+@torch.no_grad()
+def _run(bench: Bench) -> Data:
+    """Contexts of mixtures of ten, their planes, and what they explain."""
+    s = bench.settings
+    vectors, parameters = [], []
+    for sim in batches(MIXTURES, _mixtures(s.tenth), CPU_BATCH, s.seed, bench.device):
+        slots = bench.model.analyse(sim, NOMINAL).slots(sim.k)
+        frequency = slots.sample(s.draws, posterior_seed(sim.seed))[..., 2]
+        truth = sim.theta.cpu().numpy()
+        chosen = assign(midpoint(frequency).cpu().numpy(), truth[..., 2])
+        vectors.append(contexts(slots, K))
+        parameters.append(np.take_along_axis(truth, chosen[..., None], 1))
+        bench.advance(len(sim.k))
+    raw, theta = np.concatenate(vectors), np.concatenate(parameters)  # (n, K, d), (n, K, 3)
+    n = len(raw)
+    points = standardised(raw.reshape(n * K, -1))
+    signal, flat = np.repeat(np.arange(n), K), theta.reshape(n * K, 3)
+    drawn = min(n, DRAWN) * K
+    plane = _tsne(points[:drawn], s.seed)
+    order = theta[..., 2].mean(0).argmin()
+    lowest = points.reshape(n, K, -1)[:, order]
+    chart = _isomap(standardised(lowest))
+    return {
+        "mixtures": n,
+        "width": points.shape[1],
+        "explained": {
+            "all coordinates, neighbours": explained_by(points, flat, signal, neighbours),
+            "all coordinates, linear": explained_by(points, flat, signal, linear),
+            "plane of t-SNE, neighbours": explained_by(
+                plane, flat[:drawn], signal[:drawn], neighbours
+            ),
+        },
+        "explained_lowest": {
+            "plane of Isomap, neighbours": explained_by(
+                chart, theta[:, order], np.arange(n), neighbours
+            ),
+        },
+        "tsne": {"at": plane.round(2).tolist(), "theta": flat[:drawn].round(5).tolist()},
+        "isomap": {"at": chart.round(3).tolist(), "theta": theta[:, order].round(5).tolist()},
+    }
+
+
+def _mixtures(tenth: int) -> int:
+    """Number of mixtures."""
+    return max(FEWEST, tenth)
+
+
+def _tsne(points: Array, seed: int) -> Array:
+    """Plane of t-SNE, (n, 2)."""
+    manifold = _manifold()
+    plane: Array = manifold.TSNE(
+        perplexity=min(PERPLEXITY, (len(points) - 1) / 3), init="pca", random_state=seed % 2**32
+    ).fit_transform(points)
+    return plane.astype(np.float64)
+
+
+def _isomap(points: Array) -> Array:
+    """Plane of Isomap, (n, 2), scaled to unit variance along its first axis."""
+    with (
+        warnings.catch_warnings()
+    ):  # a graph in pieces is joined at its nearest points, of which it warns
+        warnings.simplefilter("ignore")
+        plane: Array = _manifold().Isomap(n_neighbors=NEAR).fit_transform(points)
+    return plane / max(float(plane[:, 0].std()), 1e-300)
+
+
+def _manifold() -> Any:
+    """scikit-learn's module of embeddings, or an error that says how to get it."""
+    try:
+        from sklearn import manifold
+    except ImportError as error:
+        raise ValueError(
+            "expected scikit-learn for t-SNE and Isomap, which is not installed; pip install 'slotflow[reproduce]'."
+        ) from error
+    return manifold
+
+
+def _compare(data: Data) -> list[Row]:
+    """How much of each parameter the contexts explain."""
+    claims = {2: "clusters by f", 0: "varies smoothly", 1: "varies smoothly"}
+    note = "`zoom` keeps f and c = A exp(iφ) beside the context, whose task is only what is not Gaussian"
+    rows = []
+    for where, shares in data["explained"].items():
+        for i in (2, 0, 1):
+            first = where.startswith("all coordinates, neighbours")
+            rows.append(
+                Row(
+                    f"R² of {SYMBOLS[i]}, {where}",
+                    shares[i],
+                    claims[i] if first else "",
+                    form=".3f",
+                    note=note if first and i == 2 else "",
+                )
+            )
+    for where, shares in data["explained_lowest"].items():
+        for i in (0, 1):
+            rows.append(Row(f"R² of {SYMBOLS[i]}, lowest slot, {where}", shares[i], form=".3f"))
+    return rows
+
+
+def _plot(data: Data) -> Figure:
+    """Above: t-SNE of all slots by A, f, φ. Below: Isomap of the lowest slot by A and φ, and R²."""
+    from matplotlib.figure import Figure
+
+    with style():
+        figure = Figure(figsize=(12, 7.6), layout="constrained")
+        axes = figure.subplots(2, 3)
+        for ax, i in zip(axes[0], (0, 2, 1), strict=True):
+            _cloud(ax, data["tsne"], i, f"t-SNE of {len(data['tsne']['at']):,} slots")
+        for ax, i in zip(axes[1], (0, 1), strict=False):
+            _cloud(
+                ax, data["isomap"], i, f"Isomap of the lowest slot, {data['mixtures']:,} mixtures"
+            )
+        _bars(axes[1, 2], data["explained"])
+    return figure
+
+
+def _cloud(ax: Axes, found: Data, i: int, title: str) -> None:
+    """Points of a plane, coloured by one parameter."""
+    at, value = np.asarray(found["at"]), np.asarray(found["theta"])[:, i]
+    symbol = SYMBOLS[i]
+    limits: Any = {"vmin": 0, "vmax": 2 * math.pi} if symbol == "φ" else {}
+    size = 5 if len(at) > 1000 else 9
+    points = ax.scatter(
+        at[:, 0], at[:, 1], s=size, c=value, cmap=COLOUR_MAPS[symbol], lw=0, **limits
+    )
+    unit = {"A": "", "φ": " [rad]", "f": " [Hz]"}[symbol]
+    assert ax.figure is not None
+    ax.figure.colorbar(points, ax=ax, label=f"{symbol}{unit}")
+    ax.set(xticks=(), yticks=())
+    ax.grid(visible=False)
+    ax.set_title(f"{title}, by {symbol}")
+
+
+def _bars(ax: Axes, explained: Data) -> None:
+    """R² of each parameter in each space."""
+    order = (2, 0, 1)
+    place = np.arange(len(order))
+    width = 0.8 / len(explained)
+    for j, (where, shares) in enumerate(explained.items()):
+        values = [max(shares[i], 0.0) for i in order]
+        bars = ax.bar(
+            place + (j - (len(explained) - 1) / 2) * width, values, 0.9 * width, color=COLOURS[j],
+            alpha=0.8, label=where,
+        )  # fmt: skip
+        labels = [f"{shares[i]:.2f}" if shares[i] > 0 else "< 0" for i in order]
+        ax.bar_label(bars, labels, fontsize=8, padding=2)
+    ax.set_xticks(place, [SYMBOLS[i] for i in order])
+    ax.set(ylabel="R² on other signals", ylim=(0, 1.45), yticks=(0, 0.25, 0.5, 0.75, 1.0))
+    ax.grid(visible=False, axis="x")
+    ax.legend(loc="upper right")
+    ax.set_title("How much of each parameter the context explains")
+
+
+LATENT = Result(
+    name="latent",
+    title="Latent space: contexts of the slots",
+    section="B.2",
+    caption="Contexts of the slots of mixtures of ten in the plane of t-SNE, and those of the slot of the lowest "
+    "frequency in the plane of Isomap, coloured by the parameters of the component that the slot takes; and how much "
+    "of each parameter they explain on signals that the regression has not seen.",
+    version=1,
+    uses=("n", "draws", "seed", "model"),
+    work=lambda settings: _mixtures(settings.tenth),
+    run=_run,
+    compare=_compare,
+    plot=_plot,
+    needs=("sklearn", "reproduce"),
+    pooled=True,
+)

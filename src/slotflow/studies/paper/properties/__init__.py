@@ -1,0 +1,1 @@
+"""Table 1: the properties of the methods, measured; `table` turns the measurements into verdicts and a picture."""

@@ -1,0 +1,285 @@
+"""Which slot takes which component, over many mixtures of ten and over repeated inference of one.
+
+How slots are matched and what specialization and consistency mean is in `slot_matching.py`; what happens when a
+component comes, goes or moves, in `slot_changes.py`.
+
+Slots of `zoom` start at peaks of the spectrum in the order of their frequencies (`slots/proposals.py`): what the paper
+calls emergent is built in here. A slot that crosses another on the way, or misses its component, would still show.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy.stats import spearmanr
+
+from slotflow.core.seeds import spread_seed
+from slotflow.show.plots.style import COLOURS, GREY, style
+from slotflow.signal.simulation import Simulation, coincident, tones
+from slotflow.studies.measures.matching import assign, consistency, explained, match_matrix
+from slotflow.studies.measures.tones import midpoint
+from slotflow.studies.paper.bench import Bench
+from slotflow.studies.paper.result import Data, Result
+from slotflow.studies.paper.slots.changes import change_rows, changes, draw_moves, draw_shares
+from slotflow.studies.row import Row, Target
+from slotflow.studies.suites.sets import (
+    GRIDS,
+    NOMINAL,
+    SignalSet,
+    SlotsLike,
+    batches,
+    default_batch,
+    posterior_seed,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+__all__ = ["SLOTS"]
+
+Array = NDArray[np.float64]
+
+K = NOMINAL.k_max
+MIXTURES = SignalSet(80, NOMINAL, k=K)
+SINGLE = SignalSet(81, NOMINAL, k=K)
+"""Where the one signal of the repeated inference comes from."""
+QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
+PAPER_ENDS = (2.55, 2.95)
+"""Frequencies in Hz of the first and the last slot, read off the paper's text."""
+
+
+@torch.no_grad()
+def _run(bench: Bench) -> Data:
+    """Many mixtures, then one signal many times."""
+    frequency, amplitude = _mixtures(bench)
+    number = np.broadcast_to(np.arange(K), frequency.shape)
+    return {
+        "mixtures": len(frequency),
+        "frequency": np.quantile(frequency, QUANTILES, axis=0).T.tolist(),
+        "amplitude": np.quantile(amplitude, QUANTILES, axis=0).T.tolist(),
+        "explained_frequency": explained(frequency),
+        "explained_amplitude": explained(amplitude),
+        "explained_if_sorted": explained(np.sort(frequency, axis=1)),
+        "explained_if_amplitude_sorted": explained(np.sort(amplitude, axis=1)),
+        "rank_correlation_amplitude": float(spearmanr(number.ravel(), amplitude.ravel()).statistic),
+        "repeated": _repeated(bench),
+        "changes": changes(bench),
+    }
+
+
+def _mixtures(bench: Bench) -> tuple[Array, Array]:
+    """Frequency and amplitude of the component that each slot takes, (n, K) each."""
+    s = bench.settings
+    batch = default_batch(bench.device, s.draws, K)
+    frequency, amplitude = [], []
+    for sim in batches(MIXTURES, s.tenth, batch, s.seed, bench.device):
+        slots = bench.model.analyse(sim, NOMINAL).slots(sim.k)
+        truth = sim.theta.cpu().numpy()
+        chosen = assign(_medians(slots, s.draws, sim.seed), truth[..., 2])
+        taken = np.take_along_axis(truth, chosen[..., None], axis=1)
+        frequency.append(taken[..., 2])
+        amplitude.append(taken[..., 0])
+        bench.advance(len(sim.k))
+    return np.concatenate(frequency), np.concatenate(amplitude)
+
+
+def _medians(slots: SlotsLike, draws: int, seed: int) -> Array:
+    """Median frequency of each slot, (B, K)."""
+    draws_f = slots.sample(draws, posterior_seed(seed))[..., 2]
+    medians: Array = midpoint(draws_f).cpu().numpy()
+    return medians
+
+
+def _repeated(bench: Bench) -> Data:
+    """One signal of K components: R draws of the posterior, and R fresh draws of the noise."""
+    s = bench.settings
+    (one,) = batches(SINGLE, 1, 1, s.seed, bench.device)
+    truth = one.theta[0].cpu().numpy()
+    sample = (
+        bench.model.analyse(one, NOMINAL).slots(one.k).sample(s.repeats, posterior_seed(one.seed))
+    )
+    drawn = sample[0, ..., 2].cpu().numpy()  # (R, K)
+    again = assign(drawn, np.broadcast_to(truth[:, 2], drawn.shape))
+    bench.advance(1)
+
+    noisy = _fresh_noise(one, s.repeats)
+    slots = bench.model.analyse(noisy, NOMINAL).slots(noisy.k)
+    medians = _medians(slots, s.draws, noisy.seed)
+    fresh = assign(medians, np.broadcast_to(truth[:, 2], medians.shape))
+    offset = medians - truth[fresh, 2]
+    bench.advance(s.repeats)
+    return {
+        "runs": s.repeats,
+        "sigma": float(one.sigma[0]),
+        "truth": truth.tolist(),
+        "draws": match_matrix(again).tolist(),
+        "noise": match_matrix(fresh).tolist(),
+        "slot_sd": drawn.std(0, ddof=1).tolist(),
+        "largest_offset": float(np.abs(offset).max()),
+    }
+
+
+def _fresh_noise(one: Simulation, runs: int) -> Simulation:
+    """The components of a signal in new noise of the same level, R times."""
+    long, short = GRIDS
+    theta, sigma = one.theta.expand(runs, -1, -1), one.sigma.expand(runs)
+    seed = one.seed + 1
+    generator = torch.Generator(device=theta.device).manual_seed(spread_seed(seed))
+
+    def noise(n: int) -> torch.Tensor:
+        return torch.randn(runs, n, generator=generator, device=theta.device)
+
+    noise_long, noise_short = noise(long.n), noise(short.n)
+    i, j = (torch.as_tensor(index, device=theta.device) for index in coincident(long, short))
+    noise_short[:, j] = noise_long[:, i]
+    level = sigma[:, None].float()
+    return Simulation(
+        one.k.expand(runs),
+        theta,
+        sigma,
+        tones(theta, long) + level * noise_long,
+        tones(theta, short) + level * noise_short,
+        GRIDS,
+        seed,
+    )
+
+
+def _compare(data: Data) -> list[Row]:
+    """Specialization and stability beside the paper's."""
+    again = consistency(np.asarray(data["repeated"]["draws"]))
+    widest = max(data["repeated"]["slot_sd"])
+    median = [row[QUANTILES.index(0.5)] for row in data["frequency"]]
+    repeated = data["repeated"]
+    order = "emergent in the paper; slots of `zoom` start in the order of frequency, so that there it is built in"
+    return [
+        Row(
+            "range of the slots' median frequencies [Hz]",
+            max(median) - min(median),
+            f"{PAPER_ENDS[1] - PAPER_ENDS[0]:.2f}",
+            form=".3f",
+            note=order,
+        ),
+        Row(
+            "variance of f that the slot's number explains",
+            data["explained_frequency"],
+            form=".1%",
+            note=f"{data['explained_if_sorted']:.1%} if slots were sorted by frequency",
+        ),
+        Row(
+            "variance of A that the slot's number explains",
+            data["explained_amplitude"],
+            form=".1%",
+            note=f"{data['explained_if_amplitude_sorted']:.1%} if slots were sorted by amplitude",
+        ),
+        Row(
+            "rank correlation of A with the slot's number",
+            data["rank_correlation_amplitude"],
+            form="+.2f",
+        ),
+        Row(
+            "consistency, repeated inference",
+            again,
+            "1.00",
+            form=".3f",
+            note="by the density, as in the paper, it is 1 with certainty; here each run is one draw",
+            target=Target(low=0.995, words="≥ 0.995"),
+            met=again >= 0.995,
+        ),
+        Row(
+            "sd of a slot's frequency over runs, largest [Hz]",
+            widest,
+            "< 0.01",
+            form=".2g",
+            target=Target(high=0.01, strict=True),
+            met=widest < 0.01,
+        ),
+        Row(
+            "consistency, fresh noise",
+            consistency(np.asarray(repeated["noise"])),
+            form=".3f",
+            note="the same components in other noise; the paper does not test it",
+        ),
+        Row(
+            "fresh noise: slot's median off its component, largest [Hz]",
+            repeated["largest_offset"],
+            form=".2g",
+            note="against 0.01 between neighbours at least",
+        ),
+        *change_rows(data["changes"]),
+    ]
+
+
+def _plot(data: Data) -> Figure:
+    """Box plots of frequency and amplitude by slot, the two match matrices, and what a change does."""
+    from matplotlib.figure import Figure
+
+    repeated = data["repeated"]
+    with style():
+        figure = Figure(figsize=(12, 12), layout="constrained")
+        axes = figure.subplots(3, 2)
+        draw_shares(axes[2, 0], data["changes"])
+        draw_moves(axes[2, 1], data["changes"])
+        _boxes(axes[0, 0], data["frequency"], COLOURS[0])
+        axes[0, 0].plot(
+            (1, K), PAPER_ENDS, "D:", ms=5, color=GREY, label="paper, first and last slot"
+        )
+        axes[0, 0].set(ylabel="f of the matched component [Hz]", ylim=NOMINAL.frequency)
+        axes[0, 0].legend(loc="lower right")
+        axes[0, 0].set_title(f"Frequency by slot, {data['mixtures']:,} mixtures of K = {K}")
+        _boxes(axes[0, 1], data["amplitude"], COLOURS[1])
+        axes[0, 1].set(ylabel="A of the matched component", ylim=NOMINAL.amplitude)
+        axes[0, 1].set_title("Amplitude by slot")
+        for ax, key, what in (
+            (axes[1, 0], "draws", f"{repeated['runs']} draws of one posterior"),
+            (axes[1, 1], "noise", f"{repeated['runs']} draws of the noise"),
+        ):
+            matrix = np.asarray(repeated[key])
+            image = ax.imshow(
+                matrix / matrix.sum(1, keepdims=True),
+                cmap="Blues",
+                vmin=0,
+                vmax=1,
+                extent=(0.5, K + 0.5, K + 0.5, 0.5),
+                aspect="auto",
+            )
+            ticks = range(1, K + 1)
+            ax.set(xlabel="component, by frequency", ylabel="slot", xticks=ticks, yticks=ticks)
+            ax.grid(visible=False)
+            ax.set_title(f"One signal, {what}: consistency {consistency(matrix):.3f}")
+            figure.colorbar(image, ax=ax, label="share of runs")
+    return figure
+
+
+def _boxes(ax: Axes, quantiles: list[list[float]], colour: str) -> None:
+    """Boxes from the quantiles of each slot; whiskers reach from 5 to 95 %."""
+    boxes = [
+        {"whislo": q[0], "q1": q[1], "med": q[2], "q3": q[3], "whishi": q[4]} for q in quantiles
+    ]
+    ax.bxp(
+        boxes,
+        showfliers=False,
+        patch_artist=True,
+        boxprops={"facecolor": colour, "alpha": 0.35},
+        medianprops={"color": colour, "lw": 1.8},
+    )
+    ax.set_xlabel("slot")
+
+
+SLOTS = Result(
+    name="slots",
+    title="Slots: specialization and stability",
+    section="5.1.2, figure 4; B.1",
+    caption="What each slot takes (boxes: quartiles, whiskers: 5 to 95 %), how often it takes the same component, and "
+    "what happens to six components when a seventh comes, one goes or one moves, in the same noise.",
+    version=2,
+    uses=("n", "draws", "repeats", "seed", "model"),
+    work=lambda settings: 2 * settings.tenth + 1 + settings.repeats,
+    pooled=True,
+    run=_run,
+    compare=_compare,
+    plot=_plot,
+)

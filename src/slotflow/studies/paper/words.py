@@ -1,0 +1,96 @@
+"""What the pages of results say beside table and picture: title, origin, command, verdict. Never written by hand."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+from slotflow.network.model import DEFAULT
+from slotflow.studies.paper.bench import METHODS, Settings
+from slotflow.studies.paper.files import Record
+from slotflow.studies.paper.registry import NUMBERS
+from slotflow.studies.paper.result import Data, Result
+
+__all__ = [
+    "INTRODUCTION",
+    "TITLE",
+    "about",
+    "command",
+    "heading",
+    "quick_look",
+    "time_of",
+]
+
+TITLE = "The paper's results, reproduced"
+INTRODUCTION = (
+    "Our value beside that of Houba, Giarda and Speri, SlotFlow (arXiv 2511.23228). Sections and figures are the "
+    "paper's. ± is the Monte-Carlo standard error. A verdict stands where there is a target: met, missed, or open "
+    "where a perfect method could miss it too at this number of signals. A time does not count signals that an "
+    "earlier result of the same run had analysed."
+)
+OTHER = (
+    "It is no better than its training, which is not part of the package; docs/model.md says how the one of the "
+    "documentation was trained: on about 10 million signals, where the paper has 187 passes over 8 million."
+)
+"""What must be said of any network but the default one."""
+BEHIND = {
+    "network": "alone, without the exact step",
+    "exact": "with the exact step behind it",
+    "both": "alone and with the exact step behind it",
+}
+"""How a network was used, for each key of `METHODS`."""
+
+
+def heading(record: Record) -> str:
+    """Number and title of a result."""
+    return f"{NUMBERS[record.result.name]}. {record.result.title}"
+
+
+def about(record: Record) -> str:
+    """Where the paper has it and what made ours."""
+    made = record.content["made"]
+    text = f"Paper, section {record.result.section}. "
+    if record.model:
+        use = BEHIND[made["method"]] if made.get("method") in METHODS else ""
+        text += f"Network `{record.model}`{' ' + use if use else ''}."
+        if record.model != DEFAULT:
+            text += f" {OTHER}"
+    else:
+        text += "No network."
+    return text
+
+
+def time_of(record: Record) -> str:
+    """Wall time and machine."""
+    facts = record.content["facts"]
+    seconds = facts["seconds"]
+    minutes, rest = divmod(round(seconds), 60)
+    spent = f"{seconds:g} s" if seconds < 120 else f"{minutes} min {rest:02d} s"
+    return f"{spent} on {facts['device']}"
+
+
+def quick_look(record: Record) -> str:
+    """A warning where there are fewer signals than the paper has; empty otherwise."""
+    n = record.content["made"].get("n", Settings.n)
+    if n >= Settings.n:
+        return ""
+    return f"A quick look: n = {n:,}, where the paper has {Settings.n:,}."
+
+
+def command(result: Result, made: Data, source: str | None = None) -> str:
+    """The command that makes a result again.
+
+    Args:
+        result: The result.
+        made: How it was made.
+        source: What --model was told.
+    """
+    words = ["slotflow reproduce", f"--only {result.name}"]
+    for name, default in asdict(Settings()).items():
+        if made.get(name, default) != default:
+            words.append(f"--{name} {made[name]}")
+    model = source or made.get("model", {}).get("name", DEFAULT)
+    if model != DEFAULT:
+        words.append(f"--model {model}")
+    if made.get("device", "cpu") != "cpu":
+        words.append(f"--device {made['device']}")
+    return " ".join(words)

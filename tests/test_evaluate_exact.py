@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import math
 import os
@@ -13,15 +14,20 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from scipy import integrate
 from statistics_helpers import assert_within
 from typer.testing import CliRunner
 
+import slotflow
 from slotflow import Observation, Prior, SlotFlow
 from slotflow.cli import app
+from slotflow.core.store import package_code
 from slotflow.exact.tempering import Tempering
 from slotflow.signal.simulation import simulate
-from slotflow.studies.report import Row
+from slotflow.studies.answers import weights_hash
+from slotflow.studies.row import Row
+from slotflow.studies.suites.exact import suite
 from slotflow.studies.suites.exact.coverage_rows import TARGETS
 from slotflow.studies.suites.exact.misfits import KINDS, misfit
 from slotflow.studies.suites.exact.parts import (
@@ -34,9 +40,9 @@ from slotflow.studies.suites.exact.parts import (
 )
 from slotflow.studies.suites.exact.reference import Band, Box, correlation, long_evidence
 from slotflow.studies.suites.exact.rows import exact_details, exact_rows
-from slotflow.studies.suites.exact.suite import GROUPS, fingerprint, run_exact_suite, sizes
+from slotflow.studies.suites.exact.suite import GROUPS, record_keys, run_exact_suite, sizes
 from slotflow.studies.suites.sets import GRIDS, SETS
-from slotflow.studies.tasks import Ledger, Record, Worker, run_tasks
+from slotflow.studies.tasks import Record, Worker, run_tasks
 
 K_MAX = 10
 
@@ -290,18 +296,61 @@ def test_a_later_run_goes_on_from_the_records(tmp_path: Path) -> None:
     run = partial(run_exact_suite, jobs=0, work=tmp_path, make=counting)
     first = run(n=5, only=["nominal", "time"])
     assert len(asked) == 5 + 5 + 1
-    file = tmp_path / "nominal-0.jsonl"
-    with file.open("a") as out:
-        out.write('{"i": 7, "k"')  # a run that was cut short while it wrote
     asked.clear()
     again = run(n=8, only=["nominal"])
     assert asked == [("nominal", i) for i in (5, 6, 7)]
-    assert [json.loads(line)["i"] for line in file.read_text().splitlines()[-3:]] == [5, 6, 7]
     asked.clear()
     assert run(n=5, only=["nominal"])["nominal: ESS per draw, mean"].note.startswith("5 signals")
     assert asked == [] and len(first.rows) > 0 and again.facts["analysed"] == 3
-    with pytest.raises(ValueError, match="made differently"):
-        run(settings=Settings(draws=100), n=5, only=["nominal"])
+    run(settings=Settings(seed=1), n=5, only=["nominal"])
+    assert len(asked) == 5  # other signals, which lie beside those of seed 0
+    asked.clear()
+    run(n=5, only=["nominal"])
+    assert asked == []
+    run(settings=Settings(draws=100), n=5, only=["nominal"])
+    assert len(asked) == 5  # made differently, so made again
+
+
+def test_records_are_known_by_weights_code_and_settings(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """What may change a record changes its key, and nothing else does."""
+    keys = record_keys(Settings(), PARTS, "weights")
+    assert len(set(keys.values())) == len(PARTS)
+    assert record_keys(Settings(), PARTS, "weights") == keys
+    others = [
+        record_keys(Settings(), PARTS, "other weights"),
+        record_keys(Settings(draws=100), PARTS, "weights"),
+        record_keys(Settings(seed=1), PARTS, "weights"),
+        record_keys(Settings(max_seconds=1.0), PARTS, "weights"),
+    ]
+    monkeypatch.setattr(suite, "package_code", lambda rooms: "other code")
+    others.append(record_keys(Settings(), PARTS, "weights"))
+    for other in others:
+        assert not set(other.values()) & set(keys.values())
+    monkeypatch.undo()
+    batch = record_keys(Settings(batch=7), PARTS, "weights")
+    assert {name for name in PARTS if batch[name] != keys[name]} == {"batch"}
+    stronger = replace(PARTS["nominal"], prior=replace(PARTS["nominal"].prior, sigma=(0.1, 3.0)))
+    monkeypatch.setitem(PARTS, "nominal", stronger)
+    prior = record_keys(Settings(), PARTS, "weights")
+    assert {name for name in PARTS if prior[name] != keys[name]} == {"nominal"}
+
+
+def test_the_code_behind_records_is_all_there() -> None:
+    """Every module that decides what a record says counts; those that only write rows and pages do not."""
+    package = Path(slotflow.__file__).parent
+    for room in suite.RECORDING_CODE:
+        assert (package / room).is_dir() or (package / f"{room}.py").is_file(), room
+    assert package_code(suite.RECORDING_CODE) != package_code()
+
+
+def test_weights_have_a_hash_of_their_own(debug_model: SlotFlow) -> None:
+    other = copy.deepcopy(debug_model)
+    assert weights_hash(other) == weights_hash(debug_model)
+    with torch.no_grad():
+        next(other.parameters()).view(-1)[0] += 1e-6
+    assert weights_hash(other) != weights_hash(debug_model)
 
 
 def test_ctrl_c_keeps_what_was_done(tmp_path: Path) -> None:
@@ -315,8 +364,17 @@ def test_ctrl_c_keeps_what_was_done(tmp_path: Path) -> None:
 
     with pytest.raises(KeyboardInterrupt):
         run_exact_suite(n=6, jobs=0, work=tmp_path, only=["stress"], make=interrupted)
-    lines = (tmp_path / "stress-0.jsonl").read_text().splitlines()
-    assert [json.loads(line)["i"] for line in lines[1:]] == [0, 1, 2]
+    asked: list[int] = []
+
+    def counting() -> Worker:
+        def work(part: str, index: int) -> Record:
+            asked.append(index)
+            return oracle(part, index)
+
+        return work
+
+    run_exact_suite(n=6, jobs=0, work=tmp_path, only=["stress"], make=counting)
+    assert asked == [3, 4, 5]
 
 
 def test_processes_work_together() -> None:
@@ -326,14 +384,6 @@ def test_processes_work_together() -> None:
         tasks, oracle_worker, lambda part, record: found.update({record["i"]: record}), jobs=2
     )
     assert found == {i: oracle("nominal", i) for i in range(5)}
-
-
-def test_ledger_in_memory() -> None:
-    ledger = Ledger(None, {})
-    for i in (3, 0):
-        ledger.add({"i": i})
-    assert ledger.first(3) == [{"i": 0}] and ledger.first(4) == [{"i": 0}, {"i": 3}]
-    assert fingerprint() == fingerprint()
 
 
 @pytest.mark.parametrize("options", [{"only": ["moon"]}, {"only": []}, {"jobs": -1}, {"n": 0}])

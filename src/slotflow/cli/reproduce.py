@@ -14,10 +14,10 @@ from rich.markup import escape
 from slotflow.cli import output
 from slotflow.cli.options import Device, Json, ModelName, Seed, help_text
 from slotflow.cli.rows import print_rows
-from slotflow.network.cards import content_hash
 from slotflow.network.model import DEFAULT, SlotFlow
 from slotflow.network.paper.model import PooledSlotFlow
 from slotflow.network.zoom.model import ZoomSlotFlow
+from slotflow.studies.answers import weights_hash
 from slotflow.studies.paper import RESULTS, Bench, ExactStep, Result, Settings, choose, reproduce
 from slotflow.studies.paper.bench import METHODS, QUICK
 from slotflow.studies.paper.pooled import PooledAnalyser
@@ -101,7 +101,7 @@ def run(
     bench = Bench(analyser, settings, network.device, ExactStep(model, jobs))
     identity = {
         "name": _name(model, network),
-        "hash": content_hash(network.state_dict(), {"config": repr(network.config)}),
+        "hash": weights_hash(network),
     }
     records = reproduce(
         bench, results, out, model=identity, source=model, force=force, progress=not quiet

@@ -1,4 +1,4 @@
-"""Exact answers with their own type, for studies that look at weights, evidences and orders."""
+"""What all studies ask of a network: exact answers with their own type, and the hash of its weights."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ from typing import Any
 
 from slotflow.data.observation import Observation
 from slotflow.exact.refined import RefinedPosterior
+from slotflow.network.cards import content_hash
 from slotflow.network.model import SlotFlow
 from slotflow.posterior.posterior import Posterior
 from slotflow.signal.prior import Prior
 
-__all__ = ["exact_answer", "exact_of"]
+__all__ = ["exact_answer", "exact_of", "weights_hash"]
 
 
 def exact_answer(
@@ -32,3 +33,8 @@ def exact_of(post: Posterior) -> RefinedPosterior:
     if not isinstance(post, RefinedPosterior):
         raise TypeError(f"expected an exact posterior, received a {type(post).__name__}.")
     return post
+
+
+def weights_hash(network: SlotFlow) -> str:
+    """A hash of everything that a network's answers depend on besides the code: weights and config."""
+    return content_hash(network.state_dict(), {"config": repr(network.config)})

@@ -1,84 +1,35 @@
-"""Many independent tasks over several processes, with a file of results that a later run goes on from.
+"""Many independent tasks over several processes.
 
-A task is named by a part and an index, and its result is a dictionary of plain values. Results are written one per
-line as they come, so a run that is stopped (Ctrl-C, a lost machine) loses only what was under way. The first line says
-how the results were made; a file that was made differently is refused.
+A task is named by a part and an index, and its result is a dictionary of plain values with the index under "i". Results
+are handed over as they come, so that a run that is stopped (Ctrl-C, a lost machine) loses only what was under way.
 """
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, ProcessPoolExecutor, wait
 from contextlib import contextmanager
 from multiprocessing import get_context
-from pathlib import Path
 from threading import Event
-from typing import Any
 
+from slotflow.core.store import Record
 from slotflow.train.processes import stop_signals
 
-__all__ = ["Ledger", "Record", "Worker", "run_tasks"]
+__all__ = ["THREADS", "Record", "Task", "Worker", "run_tasks"]
 
-Record = dict[str, Any]
+Task = tuple[str, int]
+"""A part's name and an index."""
 Worker = Callable[[str, int], Record]
 """Takes a part's name and an index to plain values."""
 THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+"""Variables that say how many threads a process computes with."""
 
 _worker: Worker | None = None  # of a process of the pool
 
 
-class Ledger:
-    """The results of one part, in a file or in memory.
-
-    Args:
-        path: JSON-lines file; None: memory only.
-        made: How results are made, as plain values.
-    """
-
-    def __init__(self, path: Path | None, made: Mapping[str, Any]) -> None:
-        self.path, self.records = path, dict[int, Record]()
-        if path is None:
-            return
-        header = json.dumps({"made": dict(made)}, sort_keys=True)
-        if path.exists() and path.stat().st_size:
-            self._read(path, header)
-            return
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(header + "\n", "utf-8")
-
-    def _read(self, path: Path, header: str) -> None:
-        lines = path.read_text("utf-8").split("\n")
-        if lines[0] != header:
-            raise ValueError(
-                f"{path} holds results that were made differently: expected {header}, received {lines[0][:400]}; "
-                "choose another --work folder or remove the file."
-            )
-        for line in lines[1:]:
-            try:
-                record = json.loads(line)
-            except json.JSONDecodeError:  # the last line of a run that was cut short
-                continue
-            self.records[int(record["i"])] = record
-        if lines[-1]:
-            with path.open("a", encoding="utf-8") as file:
-                file.write("\n")
-
-    def add(self, record: Record) -> None:
-        """Keeps a result, on disk at once."""
-        self.records[int(record["i"])] = record
-        if self.path is not None:
-            with self.path.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(record) + "\n")
-
-    def first(self, n: int) -> list[Record]:
-        """The results of the indices below n, in order."""
-        return [self.records[i] for i in range(n) if i in self.records]
-
-
 def run_tasks(
-    tasks: Sequence[tuple[str, int]],
+    tasks: Sequence[Task],
     make: Callable[[], Worker],
     done: Callable[[str, Record], None],
     jobs: int = 1,
@@ -111,12 +62,20 @@ def run_tasks(
 
 def _share_out(
     pool: ProcessPoolExecutor,
-    tasks: Sequence[tuple[str, int]],
+    tasks: Sequence[Task],
     done: Callable[[str, Record], None],
     most: int,
     stop: Event,
 ) -> None:
-    """Keeps at most so many tasks under way until all are done, or those that run when asked to stop."""
+    """Keeps a number of tasks under way until all are done; asked to stop, waits for those that run.
+
+    Args:
+        pool: The processes.
+        tasks: What to do.
+        done: Called with each result.
+        most: Tasks that are under way at once, at most.
+        stop: Set when the user asks to stop.
+    """
     left, running = iter(tasks), dict[Future[Record], str]()
     while True:
         while len(running) < most and not stop.is_set():

@@ -1,20 +1,19 @@
 """The exact suite: every measure of the exact layer beside its target.
 
-Signals are analysed one by one (`exact_tasks.py`), over several processes if asked, and their records are kept in a
-folder that a later run goes on from (`exact_work.py`); the rows follow from the records alone (`exact_rows.py`). Times
-are taken at the end, in one process with nothing beside it.
+Signals are analysed one by one (`tasks.py`), over several processes if asked, and their records are kept in a store
+that a later run goes on from (`core/store.py`); the rows follow from the records alone (`rows.py`). A record is found
+again only if the weights, the settings and the code that it depends on are the same. Times are taken at the end, in one
+process with nothing beside it.
 """
 
 from __future__ import annotations
 
-import hashlib
 import math
 import platform
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import partial
-from importlib import resources
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -22,15 +21,18 @@ from typing import Any
 import torch
 
 from slotflow.core.progress import progress as progress_bar
+from slotflow.core.store import ANSWERING_ROOMS, Store, identity, package_code
+from slotflow.network.model import SlotFlow
+from slotflow.studies.answers import weights_hash
 from slotflow.studies.report import Report
 from slotflow.studies.suites.exact.coverage_rows import TARGETS
 from slotflow.studies.suites.exact.misfits import KINDS
 from slotflow.studies.suites.exact.parts import PARTS, Settings
 from slotflow.studies.suites.exact.rows import exact_details, exact_rows
 from slotflow.studies.suites.exact.tasks import worker
-from slotflow.studies.tasks import Ledger, Record, Worker, run_tasks
+from slotflow.studies.tasks import Record, Task, Worker, run_tasks
 
-__all__ = ["GROUPS", "fingerprint", "run_exact_suite", "sizes"]
+__all__ = ["GROUPS", "record_keys", "run_exact_suite", "sizes"]
 
 GROUPS: dict[str, tuple[str, ...]] = {
     "nominal": ("nominal",),
@@ -44,10 +46,21 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "eryn": ("eryn",),
 }
 """What `only` can name, and the parts behind it."""
-TIMED = ("time", "batch", "eryn")
+TIMED_KINDS = ("time", "batch", "eryn")
 """Kinds of parts whose times are taken, with nothing beside them."""
-RECORDING = ("exact_reference.py", "exact_sets.py", "exact_tasks.py", "misfits.py")
-"""Modules of the evaluation that decide what a record says."""
+RECORDING_CODE = (
+    *ANSWERING_ROOMS,
+    "studies/answers",
+    "studies/measures",
+    "studies/suites/sets",
+    "studies/suites/exact/misfits",
+    "studies/suites/exact/parts",
+    "studies/suites/exact/reference",
+    "studies/suites/exact/tasks",
+)
+"""Rooms and modules whose code decides what a record says."""
+STORE_FILE = "exact.sqlite"
+"""Name of the store in the folder of the records."""
 
 
 def run_exact_suite(
@@ -69,7 +82,7 @@ def run_exact_suite(
         only: Some of `GROUPS`; all if None.
         work: Folder of the records; None: they are forgotten.
         progress: Whether to show a bar on standard error.
-        make: Makes a process's worker; that of `exact_tasks.py` if None.
+        make: Makes a process's worker; that of `tasks.py` if None.
     """
     settings = Settings() if settings is None else settings
     chosen = _choose(only)
@@ -79,38 +92,12 @@ def run_exact_suite(
     missing = find_spec("eryn") is None and wanted.pop("eryn", None) is not None
     if n is not None:
         settings = replace(settings, batch=min(settings.batch, n))
-    ledgers = {
-        name: Ledger(
-            None if work is None else work / f"{name}-{settings.seed}.jsonl",
-            _made(settings, name),
-        )
-        for name in wanted
-    }
-    tasks = [
-        (name, i)
-        for name, count in wanted.items()
-        for i in range(count)
-        if i not in ledgers[name].records
-    ]
-    timed = [task for task in tasks if PARTS[task[0]].kind in TIMED]
-    rest = [task for task in tasks if task not in timed]
     start = time.perf_counter()
-    total = sum(wanted.values())
-    with progress_bar(total, "evaluate", quiet=not progress) as bar:
-        count = total - len(tasks)
-
-        def done(part: str, record: Record) -> None:
-            nonlocal count
-            count += 1
-            ledgers[part].add(record)
-            bar.update(count, set=part)
-
-        chosen_worker = partial(worker, settings) if make is None else make
-        for some, processes in ((rest, jobs), (timed, min(jobs, 1))):
-            if some:
-                run_tasks(some, chosen_worker, done, processes)
-    parts = {name: ledgers[name].first(count) for name, count in wanted.items()}
-    seconds = time.perf_counter() - start
+    parts, analysed = _records(settings, wanted, jobs, work, progress, make)
+    rows = exact_rows(parts)
+    if missing:
+        note = "Eryn is not installed (extra baselines)"
+        rows.append(TARGETS.row("times faster than Eryn", math.nan, undecided=True, note=note))
     facts = {
         "suite": "exact",
         "signals": {name: len(records) for name, records in parts.items()},
@@ -119,14 +106,67 @@ def run_exact_suite(
         "jobs": jobs,
         "machine": f"{platform.system()} {platform.machine()}",
         "torch": torch.__version__,
-        "analysed": len(tasks),
-        "seconds": round(seconds, 2),
+        "analysed": analysed,
+        "seconds": round(time.perf_counter() - start, 2),
     }
-    rows = exact_rows(parts)
-    if missing:
-        note = "Eryn is not installed (extra baselines)"
-        rows.append(TARGETS.row("times faster than Eryn", math.nan, undecided=True, note=note))
     return Report(rows, [], exact_details(parts), facts)
+
+
+def _records(
+    settings: Settings,
+    wanted: Mapping[str, int],
+    jobs: int,
+    work: Path | None,
+    progress: bool,
+    make: Callable[[], Worker] | None,
+) -> tuple[dict[str, list[Record]], int]:
+    """The records of each part in the order of its signals, from the store or analysed now, and how many were.
+
+    Args:
+        settings: Model, seed, draws and budgets.
+        wanted: Signals of each part.
+        jobs: Processes; 0: this one.
+        work: Folder of the records; None: they are forgotten.
+        progress: Whether to show a bar on standard error.
+        make: Makes a process's worker; that of `tasks.py` if None.
+    """
+    keys = dict.fromkeys(wanted, "")
+    if work is not None:
+        weights = weights_hash(SlotFlow.from_pretrained(settings.model))
+        keys = record_keys(settings, wanted, weights)
+    total = sum(wanted.values())
+    found: dict[Task, Record] = {}
+    with (
+        Store(None if work is None else work / STORE_FILE) as store,
+        progress_bar(total, "evaluate", quiet=not progress) as bar,
+    ):
+        tasks = [(name, i) for name, count in wanted.items() for i in range(count)]
+        for name, i in tasks:
+            record = store.get(_name(settings, name, i), keys[name])
+            if record is not None:
+                found[name, i] = record
+        analysed = total - len(found)
+
+        def done(name: str, record: Record) -> None:
+            i = record["i"]
+            found[name, i] = record
+            store.put(_name(settings, name, i), keys[name], record)
+            bar.update(len(found), set=name)
+
+        left = [task for task in tasks if task not in found]
+        timed = [task for task in left if PARTS[task[0]].kind in TIMED_KINDS]
+        rest = [task for task in left if task not in timed]
+        chosen = partial(worker, settings) if make is None else make
+        for some, processes in ((rest, jobs), (timed, min(jobs, 1))):
+            if some:
+                run_tasks(some, chosen, done, processes)
+    parts = {name: [found[name, i] for i in range(count)] for name, count in wanted.items()}
+    return parts, analysed
+
+
+def _name(settings: Settings, part: str, index: int) -> str:
+    """What a record is called: signals of different seeds lie beside each other."""
+    return f"{part}, seed {settings.seed}#{index}"
 
 
 def sizes(groups: Sequence[str], n: int | None) -> dict[str, int]:
@@ -144,34 +184,40 @@ def sizes(groups: Sequence[str], n: int | None) -> dict[str, int]:
     return wanted
 
 
-def fingerprint(folders: Sequence[str] = ("exact", "evaluate")) -> str:
-    """A few characters that change with the code that the records depend on."""
-    digest = hashlib.sha256()
-    package = resources.files("slotflow")
-    for folder in folders:
-        files = [f for f in (package / folder).iterdir() if f.name.endswith(".py")]
-        for file in sorted(files, key=lambda f: f.name):
-            if folder != "evaluate" or file.name in RECORDING:
-                digest.update(file.read_bytes())
-    return digest.hexdigest()[:12]
+def record_keys(
+    settings: Settings, parts: Sequence[str] | Mapping[str, int], weights: str
+) -> dict[str, str]:
+    """The identity of the records of each part: a hash of the weights, the code and the settings behind them.
 
-
-def _made(settings: Settings, name: str) -> Mapping[str, Any]:
-    """How the records of a part are made, as plain values."""
-    made: dict[str, Any] = {"part": name, "code": fingerprint()} | {
-        key: value
-        for key, value in asdict(settings).items()
-        if key in ("model", "seed", "draws", "max_seconds")
+    Args:
+        settings: Model, seed, draws and budgets.
+        parts: Names of the parts.
+        weights: Hash of the network's weights.
+    """
+    code = package_code(RECORDING_CODE)
+    return {
+        name: identity(settings=_shaping(settings, name), weights=weights, code=code)
+        for name in parts
     }
-    kind = PARTS[name].kind
-    if kind == "batch":
-        made["batch"] = settings.batch
-    if kind in ("evidence", "correlation"):
-        options = settings.long if kind == "evidence" else settings.longer
-        made["reference"] = asdict(options)
-    if kind == "eryn":
-        made |= {"chain": asdict(settings.chain), "sampler": fingerprint(("baselines",))}
-    return made
+
+
+def _shaping(settings: Settings, name: str) -> dict[str, Any]:
+    """The settings that the records of a part depend on, as plain values."""
+    part = PARTS[name]
+    shaping: dict[str, Any] = {
+        "part": asdict(part) | {"n": None},  # as many signals as one likes
+        "seed": settings.seed,
+        "draws": settings.draws,
+        "max_seconds": settings.max_seconds,
+    }
+    if part.kind == "batch":
+        shaping["batch"] = settings.batch
+    if part.kind in ("evidence", "correlation"):
+        options = settings.long if part.kind == "evidence" else settings.longer
+        shaping["reference"] = asdict(options)
+    if part.kind == "eryn":
+        shaping["chain"] = asdict(settings.chain)
+    return shaping
 
 
 def _choose(only: Sequence[str] | None) -> list[str]:

@@ -28,7 +28,6 @@ from slotflow.exact.classical import classical
 from slotflow.exact.orders import Orders
 from slotflow.exact.refined import RefinedPosterior
 from slotflow.exact.search import across_orders
-from slotflow.posterior.limits import upper_limit
 from slotflow.posterior.sampled import SampledPosterior
 from slotflow.posterior.verdict import check_residual, judge
 from slotflow.show.advice import KINDS, kind_of, remedies
@@ -354,7 +353,7 @@ def test_limits_are_those_of_the_stated_level(zoom: SlotFlow, seed: int) -> None
     assert alone.noise_std != SIGMA
     refined = alone.refine(max_seconds=1000)
     refined.k_probs = alone.k_probs
-    mine, other = upper_limit(alone), upper_limit(refined)
+    mine, other = alone.upper_limit(), refined.upper_limit()
     assert mine is not None and other is not None
     np.testing.assert_allclose(mine.amplitude, other.amplitude, rtol=1e-12)
 

@@ -12,7 +12,7 @@ from scipy import integrate, special
 from statistics_helpers import assert_within
 
 from slotflow import Observation, Posterior, Prior, Stream
-from slotflow.posterior.limits import LIKELY, amplitude_limit, matched_filter, upper_limit
+from slotflow.posterior.limits import LIKELY, amplitude_limit, matched_filter
 
 Array = NDArray[np.float64]
 
@@ -118,9 +118,9 @@ def test_chosen_frequencies_credibility_and_no_prior() -> None:
     np.testing.assert_allclose(alone.amplitude, low.amplitude, rtol=0.1)
     for bad in ([0.0], [9.0], [], [[1.0]], [math.nan]):
         with pytest.raises(ValueError, match="expected frequencies in Hz"):
-            upper_limit(post, bad)
+            post.upper_limit(bad)
     with pytest.raises(ValueError, match="between 0 and 1, received 1"):
-        upper_limit(post, None, 1.0)
+        post.upper_limit(None, 1.0)
 
 
 def test_summary_has_the_limits() -> None:

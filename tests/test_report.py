@@ -20,8 +20,8 @@ from slotflow import Observation, Posterior, Prior, Stream, __version__
 from slotflow.bands.core_draws import Window
 from slotflow.bands.posterior import BandPosterior
 from slotflow.cli import app
-from slotflow.posterior.file import read_dataset
 from slotflow.posterior.loaded import LoadedPosterior
+from slotflow.posterior.stored import read_dataset
 from slotflow.posterior.verdict import AMORTIZED, Check, Verdict, check_residual, judge
 from slotflow.show.advice import FALSE_ALARM, KINDS, MEANING, kind_of, remedies
 from slotflow.show.report.page import render

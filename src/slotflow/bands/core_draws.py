@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from slotflow.bands.coupling import Coupling, couple
 from slotflow.data.channel import Channel
 from slotflow.data.observation import Observation
-from slotflow.posterior.posterior import CentredSlots, Posterior
+from slotflow.posterior.posterior import Posterior
 from slotflow.signal.likelihood import Statistics
 from slotflow.signal.prior import Prior
 
@@ -159,16 +159,8 @@ class CoreDraws:
 
 def best_tones(post: Posterior) -> Array:
     """(A, φ, f) of the most probable number of tones, (k, 3)."""
-    k = post.k_map
-    orders = getattr(post, "orders", None)
-    if orders is not None and k in orders.fits:
-        return np.asarray(orders.fits[k]).reshape(-1, 3)
-    if isinstance(post.slots, CentredSlots):
-        return post.slots.centres(k).reshape(-1, 3)
-    draws = post.sample(200, k)
-    middle: Array = np.median(draws, axis=0).reshape(k, 3)
-    middle[:, 1] = np.angle(np.exp(1j * draws[..., 1]).mean(0))
-    return middle
+    fit = post.known_fit(post.k_map)
+    return post.centres() if fit is None else fit
 
 
 def inside(theta: Array, core: tuple[float, float]) -> Array:
@@ -194,11 +186,9 @@ def without(obs: Observation, theta: Array) -> Observation:
 
 def _core_fit(window: Window, count: int) -> Array | None:
     """(A, φ, f) of the most probable fit with so many tones in the core, (count, 3), or None."""
-    orders = getattr(window.posterior, "orders", None)
-    fits = {} if orders is None else orders.fits
     for k in np.argsort(-window.posterior.k_probs):
-        found = inside(np.asarray(fits.get(int(k), np.zeros((0, 3)))).reshape(-1, 3), window.core)
-        if int(k) in fits and len(found) == count:
+        fit = window.posterior.known_fit(int(k))
+        if fit is not None and len(found := inside(fit, window.core)) == count:
             return found
     return None
 

@@ -12,27 +12,28 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from slotflow.bands.core_draws import Array, CoreDraws, Window, inside, without
+from slotflow.bands.core_draws import Array, CoreDraws, Window, inside
 from slotflow.data.observation import Observation
+from slotflow.posterior.facts import WindowRow
 from slotflow.posterior.posterior import Posterior
+from slotflow.posterior.verdict import FALSE_ALARM, Verdict
 from slotflow.signal.likelihood import Statistics
 from slotflow.signal.prior import Prior
 
-if TYPE_CHECKING:
-    from slotflow.posterior.verdict import Verdict
-
 __all__ = ["BandPosterior"]
 
-STRADDLES = 0.01
-"""Share of draws with a tone on the other side of a border from which on the verdict mentions it."""
-NOTHING = 1e-12
-"""p(K | x) of numbers of tones above the largest one that is kept."""
-NAMED = 3
+STRADDLING_SHARE = 0.01
+"""Share of draws with a tone on the other side of a border above which the verdict mentions it."""
+NEGLIGIBLE = 1e-12
+"""p(K | x) at or below which large numbers of tones are dropped."""
+NAMED_WINDOWS = 3
 """Windows that a verdict names."""
+BORDER_DRAWS = 500
+"""Draws of a window that are looked at for tones across a border."""
 
 
 class BandPosterior(Posterior):
@@ -60,7 +61,7 @@ class BandPosterior(Posterior):
             k_max = min(k_max, math.ceil(width / gap))
         statistics = Statistics.from_observation(observation) if coupled else None
         slots = CoreDraws(windows, k_max, prior, statistics)
-        slots.k_max = k_max = max(1, int(np.flatnonzero(slots.k_probs > NOTHING).max()))
+        slots.k_max = k_max = max(1, int(np.flatnonzero(slots.k_probs > NEGLIGIBLE).max()))
         levels = [w.posterior.noise_std for w in windows]
         errors = [w.posterior.noise_std_error for w in windows]
         super().__init__(
@@ -73,8 +74,9 @@ class BandPosterior(Posterior):
             prior=dataclasses.replace(prior, k_max=k_max, k_probs=None),
         )
         self.windows = windows
-        self.window_verdicts = tuple(_one_of(w.posterior, len(windows)) for w in windows)
-        """Verdicts of the windows at the false-alarm rate of the whole band, of which that of the band is made."""
+        rate = FALSE_ALARM / len(windows)
+        self.window_verdicts = tuple(w.posterior.verdict_at(rate) for w in windows)
+        """Verdicts of the windows, at a false-alarm rate that holds for the whole band; the band's is made of them."""
         self._verdict = _verdict(windows, self.window_verdicts, observation.long.duration)
 
     def __repr__(self) -> str:
@@ -87,10 +89,10 @@ class BandPosterior(Posterior):
         return self._verdict
 
     def best_fit(self, k: int | None = None) -> Array:
-        """(A, φ, f) of the windows' best fits in their cores, (k, 3).
+        """The components of the windows' best fits that lie in their cores, (k, P).
 
         Args:
-            k: k_map, as None is: each window fits its own most probable number of tones.
+            k: None or k_map, which mean the same: each window fits its own most probable number of tones.
         """
         if k is not None and k != self.k_map:
             raise ValueError(
@@ -99,29 +101,25 @@ class BandPosterior(Posterior):
             )
         return np.concatenate([inside(w.fit, w.core) for w in self.windows])
 
-    def residual(self, k: int | None = None) -> list[Array]:
-        """Each stream's data minus the best fit, over the stream's noise ratio, (N_s,).
+    @property
+    def window_rows(self) -> tuple[WindowRow, ...]:
+        """The windows with their counts and verdicts."""
+        found = zip(self.windows, self.slots.counts, self.window_verdicts, strict=True)
+        return tuple(
+            WindowRow(window.core, int(counts.argmax()), float(counts.max()), verdict)
+            for window, counts, verdict in found
+        )
 
-        Args:
-            k: As of `best_fit`.
-        """
-        rest = without(self.observation, self.best_fit(k))
-        ratios = Statistics.from_observation(rest).ratios
-        return [s.values / ratio for s, ratio in zip(rest.channels, ratios, strict=True)]
-
-    def extra_variables(self, n: int, seed: int) -> tuple[dict[str, Any], dict[str, Any]]:
-        """The windows' cores, counts and verdicts, for `to_dataset`."""
-        edges = np.array([w.core for w in self.windows])
-        words = [verdict.status for verdict in self.window_verdicts]
-        variables = {
-            "core_low": (("window",), edges[:, 0], {"units": "Hz"}),
-            "core_high": (("window",), edges[:, 1], {"units": "Hz"}),
-            "core_k_map": (("window",), np.array([p.argmax() for p in self.slots.counts])),
-        }
-        return variables, {"window_verdicts": ", ".join(words)}
+    @property
+    def amortized(self) -> Posterior:
+        """Refused: each window has an answer of the network of its own."""
+        raise ValueError(
+            "the network answered each window of a wide band on its own; ask a window: "
+            "post.windows[i].posterior.amortized."
+        )
 
     def log_prob(self, theta: Any) -> Array | float:
-        """Refused: each window has a density of its own."""
+        """Refused: each window has its own density, and the band has none."""
         raise ValueError(
             "a band of several windows has no joint density; ask for one window's: post.windows[i].posterior.log_prob."
         )
@@ -137,8 +135,6 @@ def _verdict(
     windows: tuple[Window, ...], verdicts: tuple[Verdict, ...], duration: float
 ) -> Verdict:
     """The worst verdict of the windows; a doubt about a border makes an exact one approximate."""
-    from slotflow.posterior.verdict import Verdict
-
     for status in ("misfit", "approximate"):
         found = [(w, v) for w, v in zip(windows, verdicts, strict=True) if v.status == status]
         if not found:
@@ -147,35 +143,15 @@ def _verdict(
         if len(found) == len(windows) and len({verdict.reason for _, verdict in found}) == 1:
             return Verdict(status, found[0][1].reason, checks)
         parts = [
-            f"{w.core[0]:.6g}–{w.core[1]:.6g} Hz: {verdict.reason}" for w, verdict in found[:NAMED]
+            f"{w.core[0]:.6g}–{w.core[1]:.6g} Hz: {verdict.reason}"
+            for w, verdict in found[:NAMED_WINDOWS]
         ]
-        if len(found) > NAMED:
-            parts.append(f"and {len(found) - NAMED} windows more")
+        if len(found) > NAMED_WINDOWS:
+            parts.append(f"and {len(found) - NAMED_WINDOWS} windows more")
         return Verdict(status, "; ".join(parts), checks)
     if doubt := _doubt(windows, duration):
         return Verdict("approximate", doubt)
     return Verdict("exact", f"each of {len(windows)} windows is exact")
-
-
-def _one_of(post: Posterior, number: int) -> Verdict:
-    """A window's verdict; a misfit that is none at the false-alarm rate of a whole band of so many is judged again."""
-    from slotflow.posterior.verdict import FALSE_ALARM, judge
-
-    verdict, orders = post.verdict, getattr(post, "orders", None)
-    if verdict.status != "misfit" or orders is None:
-        return verdict
-    best = orders.results.get(post.k_map)
-    if best is None or len(best.log_weights) == 0:
-        return verdict
-    return judge(
-        verdict.checks,
-        refined=True,
-        ess=best.ess,
-        pareto_k=best.pareto_k,
-        k_error=orders.k_error,
-        at_k_max=float(post.k_probs[post.k_max]),
-        false_alarm=FALSE_ALARM / number,
-    )
 
 
 def _doubt(windows: tuple[Window, ...], duration: float) -> str:
@@ -193,9 +169,9 @@ def _doubt(windows: tuple[Window, ...], duration: float) -> str:
             post = window.posterior
             if post.k_map == 0:
                 continue
-            below = (post.sample(500)[..., 2] < border).sum(1)
+            below = (post.waveform.place_of(post.sample(BORDER_DRAWS)) < border).sum(1)
             usual = np.bincount(below).max() / below.size
-            if usual < 1 - STRADDLES:
+            if usual < 1 - STRADDLING_SHARE:
                 return (
                     f"a tone may lie on either side of the border between two windows at {border:.6g} Hz, so their "
                     "numbers of tones are not independent"

@@ -224,11 +224,11 @@ def _answers(
             tones[i] = inside(best_tones(post), (borders[i], borders[i + 1]))
         tones = _together(statistics, borders, tones)
         todo = []
-        for i, post in enumerate(posts):
-            assert post is not None
+        for i, answer in enumerate(posts):
+            assert answer is not None
             now, window = _window_view(obs, prior, borders, guard, tones, i)
             leak = _leak(now, views[i], window.frequency, statistics.ratios)
-            if leak > LEAK * post.noise_std or (leak > 0 and post.verdict.status == "misfit"):
+            if leak > LEAK * answer.noise_std or (leak > 0 and answer.verdict.status == "misfit"):
                 todo.append(i)
         if not todo:
             break

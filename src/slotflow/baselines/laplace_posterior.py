@@ -8,7 +8,7 @@ the prior, are left out, and the verdict says so where they held any probability
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Mapping
 
 import numpy as np
 import torch
@@ -16,7 +16,6 @@ import torch
 from slotflow.data.observation import Observation
 from slotflow.exact.classical import Classical, classical
 from slotflow.posterior.posterior import Posterior
-from slotflow.posterior.residual import residual
 from slotflow.posterior.verdict import Verdict, check_residual, judge
 from slotflow.signal.evidence import gaussian_draws
 from slotflow.signal.likelihood import Statistics
@@ -39,10 +38,11 @@ class LaplaceDraws:
 
     Args:
         result: Fits of one signal.
+        n_samples: Number of samples of all streams.
     """
 
-    def __init__(self, result: Classical) -> None:
-        self.result, self.k_max = result, result.prior.k_max
+    def __init__(self, result: Classical, n_samples: int) -> None:
+        self.result, self.k_max, self.n_samples = result, result.prior.k_max, n_samples
 
     def sample(self, n: int, k: int, seed: int) -> Array:
         """Draws, (n, k, 3), sorted by frequency."""
@@ -50,8 +50,22 @@ class LaplaceDraws:
         order = np.argsort(theta[..., 2], -1)
         return np.take_along_axis(theta, order[..., None], 1)
 
+    def sampled(self, k: int) -> bool:
+        """Whether there are draws of k components: fits that did not converge or lie outside the prior have none."""
+        try:
+            self.sample(1, k, 0)
+        except ValueError:
+            return False
+        return True
+
+    def sample_sigma(self, n: int, k: int, seed: int) -> Array:
+        """Draws of the noise level, (n,), cut to the prior; to this order it is independent of the tones."""
+        level = float(self.result.fits[k].sigma[0])
+        noise = np.random.default_rng(seed).standard_normal(n) / math.sqrt(2 * self.n_samples)
+        return np.clip(level * (1 + noise), *self.result.prior.sigma)
+
     def log_prob(self, theta: Array) -> Array:
-        """Not defined slot by slot: the draws are joint."""
+        """Refused: the draws are joint, so that no slot has a density of its own."""
         raise NotImplementedError("the components of joint draws have a joint density only.")
 
     def joint_log_prob(self, theta: Array) -> Array:
@@ -77,9 +91,10 @@ class LaplacePosterior(Posterior):
     slots: LaplaceDraws
 
     def __init__(self, result: Classical, observation: Observation) -> None:
-        slots, probs = LaplaceDraws(result), result.k_probs[0].copy()
+        n = sum(s.n for s in observation.channels)
+        slots, probs = LaplaceDraws(result, n), result.k_probs[0].copy()
         for k in np.flatnonzero(probs).tolist():
-            if probs[k] < NEGLIGIBLE or not _drawable(slots, k):
+            if probs[k] < NEGLIGIBLE or not slots.sampled(k):
                 probs[k] = 0.0
         if not probs.any():
             raise ValueError(
@@ -89,11 +104,10 @@ class LaplacePosterior(Posterior):
         self.left_out = 1 - float(probs.sum())
         """Probability of the orders that have no draws."""
         probs /= probs.sum()
-        fit, n = result.fits[int(probs.argmax())], sum(s.n for s in observation.channels)
-        sigma = float(fit.sigma[0])
+        sigma = float(result.fits[int(probs.argmax())].sigma[0])
         error = sigma / math.sqrt(2 * n) if result.prior.known_sigma is None else 0.0
         super().__init__(probs, slots, observation, sigma, error, "classical", result.prior)
-        self.n_samples = n
+        self.log_evidence = np.stack([self.log_z, np.full(probs.size, math.nan)], -1)
         self._verdict: Verdict | None = None
 
     @property
@@ -115,7 +129,7 @@ class LaplacePosterior(Posterior):
             assert self.prior is not None
             statistics = Statistics.from_observation(self.observation)
             checks = check_residual(
-                statistics, self._best, self.prior.frequency, self.prior.known_sigma
+                statistics, self.best_fit(), self.prior.frequency, self.prior.known_sigma
             )
             reason = UNSAMPLED
             if self.left_out > LEFT_OUT:
@@ -124,49 +138,35 @@ class LaplacePosterior(Posterior):
             self._verdict = judge(checks, refined=False, at_k_max=at_k_max, unsampled=reason)
         return self._verdict
 
-    def sample_sigma(self, n: int, k: int | None = None, seed: int = 0) -> Array:
-        """Draws of the noise level, (n,), cut to the prior; independent of the tones to this order."""
-        assert self.prior is not None
-        level = float(self.slots.result.fits[self._k(k)].sigma[0])
-        noise = np.random.default_rng(seed).standard_normal(n) / math.sqrt(2 * self.n_samples)
-        return np.clip(level * (1 + noise), *self.prior.sigma)
-
-    def residual(self) -> list[Array]:
-        """Each stream's data minus the best fit of the most probable K, over the stream's noise ratio, (N_s,)."""
-        return residual(self, self._best)
-
-    def extra_variables(self, n: int, seed: int) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Evidences, BIC, and σ of each draw, for `to_dataset`."""
-        sigma = np.full(n, np.nan)
-        for k, rows, k_seed in self._plan(n, seed):
-            sigma[rows] = self.sample_sigma(rows.size, k, k_seed)
-        variables = {
-            "sigma": (
-                ("draw",),
-                sigma,
-                {"units": self.unit or "data units", "long_name": "noise level"},
-            ),
-            "log_evidence": (("k_value",), self.log_z, {"long_name": "ln Z_K by Laplace"}),
-            "bic": (("k_value",), self.bic, {"long_name": "Bayesian information criterion"}),
-        }
-        return variables, {}
-
     @property
-    def _best(self) -> Array:
-        """The fit of the most probable K, (K, 3)."""
-        theta: Array = self.slots.result.fits[self.k_map].theta[0].numpy()
+    def amortized(self) -> Posterior:
+        """Refused: the classical estimator does not start from a network's answer."""
+        raise ValueError(
+            "the classical estimator's posterior did not come from a network's answer; ask the model for one: "
+            "model.infer(observation, refine=False)."
+        )
+
+    def known_fit(self, k: int) -> Array | None:
+        """The fit of order k, (k, P); None where it did not converge or has no draws."""
+        if not self.sampled(k):
+            return None
+        theta: Array = self.slots.result.fits[k].theta[0].numpy()
         return theta
+
+    def best_fit(self, k: int | None = None) -> Array:
+        """The fit of order k, (k, P).
+
+        Args:
+            k: Number of components; k_map if None. A K without draws is refused.
+        """
+        theta: Array = self.slots.result.fits[self._sampled(k)].theta[0].numpy()
+        return theta
+
+    def tables_by_k(self) -> Mapping[str, tuple[Array, str]]:
+        """The Bayesian information criterion, for files."""
+        return {"bic": (self.bic, "Bayesian information criterion")}
 
 
 def classical_posterior(observation: Observation, prior: Prior) -> LaplacePosterior:
     """The classical estimator's answer to one observation as a posterior."""
     return LaplacePosterior(classical(observation, prior), observation)
-
-
-def _drawable(slots: LaplaceDraws, k: int) -> bool:
-    """Whether order k has draws inside the prior."""
-    try:
-        slots.sample(1, k, 0)
-    except ValueError:
-        return False
-    return True

@@ -18,8 +18,6 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
@@ -32,75 +30,12 @@ from slotflow.core.progress import ProgressReporter
 from slotflow.core.progress import progress as progress_bar
 from slotflow.data.observation import Observation
 from slotflow.exact.importance import resample
-from slotflow.posterior.sampled import CONVERGED, Draws, SampledPosterior, Sampling
-from slotflow.posterior.verdict import Verdict
+from slotflow.posterior.sampled import Draws, SampledPosterior, Sampling
 from slotflow.signal.likelihood import Statistics
 from slotflow.signal.prior import Prior
 from slotflow.signal.target import Array, to_theta
 
-__all__ = ["Options", "SMCPosterior", "SMCSampling", "smc"]
-
-
-@dataclass(frozen=True)
-class SMCSampling(Sampling):
-    """How a run of tempered sampling went; steps are points of the path of the most probable K."""
-
-    temperatures: Mapping[int, int] = field(default_factory=dict)
-    """Points of the path of each K."""
-    evaluations: int = 0
-    """Likelihoods that were computed, of all K."""
-    given_up: int | None = None
-    """The K at which time ran out."""
-
-
-class SMCPosterior(SampledPosterior):
-    """The posterior as the particles of each K, with their evidences.
-
-    Args:
-        draws: Of each K.
-        k_probs: p(K | x), (K_max + 1,).
-        log_evidence: ln Z_K and its standard error, (K_max + 1, 2); −inf and inf where a K was not sampled.
-        observation: The data.
-        prior: The prior.
-        sampling: How the run went.
-    """
-
-    sampling: SMCSampling
-
-    def __init__(
-        self,
-        draws: Draws,
-        k_probs: Array,
-        log_evidence: Array,
-        observation: Observation,
-        prior: Prior,
-        sampling: SMCSampling,
-    ) -> None:
-        super().__init__(draws, k_probs, observation, prior, "smc", sampling)
-        self.log_evidence = log_evidence
-
-    def extra_variables(self, n: int, seed: int) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Evidences, and σ of each draw, for `to_dataset`."""
-        sigma = np.full(n, np.nan)
-        for k, rows, k_seed in self._plan(n, seed):
-            sigma[rows] = self.sample_sigma(rows.size, k, k_seed)
-        value, error = self.log_evidence.T
-        variables = {
-            "sigma": (("draw",), sigma, {"units": "data units", "long_name": "noise level"}),
-            "log_evidence": (("k_value",), value, {"long_name": "ln Z_K"}),
-            "log_evidence_error": (("k_value",), error, {"long_name": "standard error of ln Z_K"}),
-        }
-        return variables, {"ess": self.ess}
-
-    def _judge(self) -> Verdict:
-        verdict, s = super()._judge(), self.sampling
-        if s.given_up is not None:  # what is left of the data may be the next tone
-            reason = f"time ran out before K = {s.given_up} was sampled; allow more"
-            return Verdict("approximate", reason, verdict.checks)
-        if verdict.status != "misfit" and not s.r_hat < CONVERGED:
-            reason = f"the islands disagree (R-hat {s.r_hat:.2f}); take more particles or sweeps"
-            return Verdict("approximate", reason, verdict.checks)
-        return verdict
+__all__ = ["Options", "smc"]
 
 
 def smc(
@@ -110,7 +45,7 @@ def smc(
     *,
     seed: int = 0,
     progress: bool = False,
-) -> SMCPosterior:
+) -> SampledPosterior:
     """The posterior by tempered sequential Monte Carlo.
 
     Args:
@@ -198,7 +133,7 @@ def _posterior(
     seed: int,
     began: float,
     given_up: int | None,
-) -> SMCPosterior:
+) -> SampledPosterior:
     """Equally weighted draws of each K, σ given each one's RSS."""
     odds = _log_odds(found, prior)
     largest = max(odds.values())
@@ -220,7 +155,7 @@ def _posterior(
     result = found[best]
     effective = effective_draws(result)
     islands = result.log_likelihood.reshape(len(result.log_z), -1)
-    sampling = SMCSampling(
+    sampling = Sampling(
         effective=float(np.median(effective)),
         least_effective=float(effective.min()),
         k_error=_k_error(k_probs, evidence[:, 1]),
@@ -236,7 +171,7 @@ def _posterior(
         given_up=given_up,
     )
     draws = Draws(prior.k_max, theta, sigma)
-    return SMCPosterior(draws, k_probs, evidence, observation, prior, sampling)
+    return SampledPosterior(draws, k_probs, observation, prior, "smc", sampling, evidence)
 
 
 def effective_draws(result: Tempered) -> Array:

@@ -15,6 +15,7 @@ from rich.table import Table
 
 from slotflow.cli.terminal import complain, console
 from slotflow.posterior.posterior import PARAMETERS
+from slotflow.posterior.verdict import ess_words
 from slotflow.show.wording import (
     evidence_words,
     fill_warnings,
@@ -107,7 +108,7 @@ def posterior_record(post: Posterior, summary: pd.DataFrame, full: bool = True) 
         full: Whether to find the share of draws outside the prior too, which takes as long as the rest.
     """
     components = summary.drop(columns="verdict").reset_index().to_dict(orient="records")
-    evidence = getattr(post, "log_evidence", None)
+    evidence = post.log_evidence
     names = ("value", "error")
     return {
         "verdict": {
@@ -123,7 +124,7 @@ def posterior_record(post: Posterior, summary: pd.DataFrame, full: bool = True) 
             if evidence is None
             else [dict(zip(names, pair, strict=True)) for pair in evidence.tolist()]
         ),
-        "ess": getattr(post, "ess", None),
+        "ess": post.ess,
         "components": components,
         "upper_limit": summary.attrs.get("upper_limit"),
         "noise_std": post.noise_std,
@@ -159,9 +160,8 @@ def print_posterior(record: Record, truth: Record | None = None) -> None:
         console.print(f"  K = {k:<2d} {_bar(p):<24s} {p:6.3f}{ratio}{marks}".rstrip())
     if math.isfinite(best) and evidence is not None:
         words = evidence_words(best, evidence[record["k_map"]]["error"])
-        console.print(
-            f"Evidence of K = {record['k_map']}: ln Z = {words}, ESS per draw {record['ess']:.2f}"
-        )
+        ess = "" if record["ess"] is None else f", ESS per draw {ess_words(record['ess'])}"
+        console.print(f"Evidence of K = {record['k_map']}: ln Z = {words}{ess}")
     if record["components"] or (truth and truth["components"]):
         console.print(f"\nComponents, given K = {record['k_map']} (median ± sd)")
         console.print(_component_table(record, truth), soft_wrap=False)

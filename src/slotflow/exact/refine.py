@@ -23,7 +23,7 @@ from slotflow.exact.orders import NEGLIGIBLE, Orders
 from slotflow.exact.refined import JointDraws, RefinedPosterior, WeightedDraws
 from slotflow.exact.search import across_orders
 from slotflow.exact.tempering import Tempering
-from slotflow.posterior.posterior import CentredSlots, Posterior
+from slotflow.posterior.posterior import Posterior
 from slotflow.posterior.verdict import Verdict, check_residual, judge, unlikely_amplitude
 from slotflow.signal.likelihood import Statistics
 from slotflow.signal.prior import Prior
@@ -33,8 +33,6 @@ __all__ = ["JointDraws", "RefinedPosterior", "WeightedDraws", "check_budget", "r
 
 STARTS = 3
 """Numbers of components, the most probable first, whose components are starting points."""
-MEDIAN_DRAWS = 200
-"""Draws behind a starting point."""
 FEWEST_DRAWS = 100
 """Fewer weighted draws cannot be judged: the tail of their weights is unknown."""
 EFFECTIVE = 0.1
@@ -81,14 +79,14 @@ def refine(
     inside = np.arange(prior.k_min, prior.k_max + 1)
     ranked = inside[np.argsort(-post.k_probs[inside], kind="stable")]
     chosen = [int(k) for k in ranked[:STARTS] if k == ranked[0] or post.k_probs[k] > 1e-4]
-    starts = [_centres(post, k, seed) for k in chosen]
+    starts = [post.centres(k, seed) for k in chosen]
     if contradiction := _noise_outside(post, prior):
         return _unsampled(post, prior, statistics, starts[0], "misfit", contradiction)
 
     def extra() -> list[float]:
         if chosen[0] == prior.k_max:
             return []
-        return [float(f) for f in _centres(post, chosen[0] + 1, seed)[:, 2]]
+        return [float(f) for f in post.centres(chosen[0] + 1, seed)[:, 2]]
 
     try:
         orders = across_orders(
@@ -121,16 +119,6 @@ def check_budget(draws: int, max_seconds: float) -> None:
         raise ValueError(
             f"expected max_seconds >= 0, received {max_seconds}; refine=False skips the exact step."
         )
-
-
-def _centres(post: Posterior, k: int, seed: int) -> Array:
-    """(A, φ, f) where k components are, (k, 3): what the slots say or else medians, circular means of phases."""
-    if isinstance(post.slots, CentredSlots):
-        return post.slots.centres(k)
-    draws = post.sample(MEDIAN_DRAWS, k, seed)
-    middle: Array = np.median(draws, axis=0).reshape(k, 3)
-    middle[:, 1] = np.mod(np.angle(np.exp(1j * draws[..., 1]).mean(0)), 2 * np.pi)
-    return middle
 
 
 def _noise_outside(post: Posterior, prior: Prior) -> str:

@@ -10,35 +10,20 @@ nothing.
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from slotflow.exact.orders import Orders
-from slotflow.posterior.posterior import Posterior, Slots
-from slotflow.posterior.verdict import Verdict
+from slotflow.posterior.draws import WeightedDraws
+from slotflow.posterior.posterior import Posterior
+from slotflow.posterior.tuples import Slots
+from slotflow.posterior.verdict import Verdict, judge
 from slotflow.signal.likelihood import Statistics
 from slotflow.signal.prior import Prior
-from slotflow.signal.target import Array, Target, residuals, to_theta, to_z
+from slotflow.signal.target import Array, Target, to_theta, to_z
 
 __all__ = ["JointDraws", "RefinedPosterior", "WeightedDraws"]
-
-
-class WeightedDraws(NamedTuple):
-    """Draws of p(Θ, σ | x, K) with their weights."""
-
-    theta: Array
-    """(A, φ in [0, 2π), f), sorted by frequency, (n, K, 3)."""
-    sigma: Array
-    """Noise level, (n,)."""
-    log_weights: Array
-    """Logarithms of weights that sum to one, (n,)."""
-
-    @property
-    def weights(self) -> Array:
-        """The weights, (n,)."""
-        return np.exp(self.log_weights)
 
 
 class JointDraws:
@@ -66,6 +51,10 @@ class JointDraws:
         if not self.sampled(k):
             return self.amortized.sample(n, k, seed)
         return self.orders.sample(n, np.random.default_rng(seed), k)[0]
+
+    def sample_sigma(self, n: int, k: int, seed: int) -> NDArray[np.float64]:
+        """Noise levels of the draws that `sample` gives for the same arguments, (n,)."""
+        return self.orders.sample(n, np.random.default_rng(seed), k)[1]
 
     def log_prob(self, theta: NDArray[np.float64]) -> NDArray[np.float64]:
         """Not defined slot by slot: the draws are joint."""
@@ -112,16 +101,19 @@ class RefinedPosterior(Posterior):
     """
 
     slots: JointDraws
+    log_evidence: Array
+    ess: float
 
     def __init__(self, amortized: Posterior, slots: JointDraws, verdict: Verdict) -> None:
+        orders, ess = slots.orders, 0.0
         sigma, spread = amortized.noise_std, amortized.noise_std_error
-        if slots.sampled(slots.orders.k_map):
-            best = slots.orders.results[slots.orders.k_map]
-            weights, known = np.exp(best.log_weights), slots.prior.known_sigma
+        if slots.sampled(orders.k_map):
+            best = orders.results[orders.k_map]
+            ess, weights, known = best.ess, np.exp(best.log_weights), slots.prior.known_sigma
             sigma = float(np.sum(weights * best.sigma)) if known is None else known
             spread = math.sqrt(float(np.sum(weights * (best.sigma - sigma) ** 2)))
         super().__init__(
-            slots.orders.k_probs,
+            orders.k_probs,
             slots,
             amortized.observation,
             sigma,
@@ -129,8 +121,9 @@ class RefinedPosterior(Posterior):
             method=f"{amortized.method}+exact",
             prior=slots.prior,
         )
-        self.amortized = amortized
-        self._verdict = verdict
+        self.log_evidence = np.stack([orders.log_evidence, orders.log_evidence_error], -1)
+        self.ess = ess
+        self._amortized, self._verdict = amortized, verdict
 
     def __repr__(self) -> str:
         text = f"{self.method}, k_map={self.k_map}, p={self.k_probs[self.k_map]:.3f}"
@@ -147,18 +140,24 @@ class RefinedPosterior(Posterior):
         return self.slots.orders
 
     @property
-    def log_evidence(self) -> Array:
-        """Ln Z_K and its standard error, (K_max + 1, 2).
+    def amortized(self) -> Posterior:
+        """The network's answer that this one came from."""
+        return self._amortized
 
-        The error is inf where ln Z_K is a bound or an estimate that sufficed to exclude a K; ln Z_K is −inf where
-        not even that was needed.
-        """
-        return np.stack([self.orders.log_evidence, self.orders.log_evidence_error], -1)
-
-    @property
-    def ess(self) -> float:
-        """Effective share of the draws of the most probable K, 0 to 1."""
-        return self.orders.results[self.k_map].ess if self.slots.sampled(self.k_map) else 0.0
+    def verdict_at(self, false_alarm: float) -> Verdict:
+        """The verdict at another rate of false alarms; only a misfit of sampled draws is judged again."""
+        if self.verdict.status != "misfit" or not self.sampled(self.k_map):
+            return self.verdict
+        best = self.orders.results[self.k_map]
+        return judge(
+            self.verdict.checks,
+            refined=True,
+            ess=best.ess,
+            pareto_k=best.pareto_k,
+            k_error=self.orders.k_error,
+            at_k_max=float(self.k_probs[self.k_max]),
+            false_alarm=false_alarm,
+        )
 
     def weighted(self, k: int | None = None) -> WeightedDraws:
         """Draws as they were weighted: theta (n, k, 3), sigma (n,), log_weights (n,) and weights (n,).
@@ -169,15 +168,9 @@ class RefinedPosterior(Posterior):
         found = self.orders.results[self._sampled(k)]
         return WeightedDraws(found.theta, found.sigma, found.log_weights)
 
-    def sample_sigma(self, n: int, k: int | None = None, seed: int = 0) -> Array:
-        """Draws of the noise level, (n,); those of `sample` with the same seed belong to them.
-
-        Args:
-            n: Number of draws.
-            k: Number of components; k_map if None. A K that was not sampled is refused.
-            seed: The same seed gives the same draws.
-        """
-        return self.orders.sample(n, np.random.default_rng(seed), self._sampled(k))[1]
+    def known_fit(self, k: int) -> Array | None:
+        """The best fit of k components, where the search has fitted that order; None otherwise."""
+        return self.orders.fits.get(k)
 
     def best_fit(self, k: int | None = None) -> Array:
         """(A, φ, f) of the largest likelihood that was found for k tones, (k, 3).
@@ -193,43 +186,6 @@ class RefinedPosterior(Posterior):
         return (
             found[k] if k in found else _fitted(k, found, self.slots.statistics, self.slots.prior)
         )
-
-    def residual(self, k: int | None = None) -> list[Array]:
-        """Each stream's data minus the best fit, over the stream's noise ratio, (N_s,).
-
-        Args:
-            k: Number of components of the fit, as of `best_fit`; k_map if None.
-        """
-        statistics = self.slots.statistics
-        return residuals(statistics, to_z(self.best_fit(k), statistics.reference))
-
-    def extra_variables(self, n: int, seed: int) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Evidences, and σ of each draw (NaN for a draw of a K that was not sampled), for `to_dataset`."""
-        sigma = np.full(n, np.nan)
-        for k, rows, k_seed in self._plan(n, seed):
-            if self.slots.sampled(k):
-                sigma[rows] = self.sample_sigma(rows.size, k, k_seed)
-        value, error = self.log_evidence.T
-        variables = {
-            "sigma": (
-                ("draw",),
-                sigma,
-                {"units": self.unit or "data units", "long_name": "noise level"},
-            ),
-            "log_evidence": (("k_value",), value, {"long_name": "ln Z_K"}),
-            "log_evidence_error": (("k_value",), error, {"long_name": "standard error of ln Z_K"}),
-        }
-        return variables, {"ess": self.ess}
-
-    def _sampled(self, k: int | None) -> int:
-        k = self._k(k)
-        if not self.slots.sampled(k):
-            have = sorted(j for j in self.orders.results if self.slots.sampled(j))
-            raise ValueError(
-                f"expected a number of components that was sampled, one of {have}, received {k}; "
-                f"the verdict says why: {self.verdict}."
-            )
-        return k
 
 
 def _fitted(k: int, found: dict[int, Array], statistics: Statistics, prior: Prior) -> Array:

@@ -37,9 +37,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from slotflow.core.arrays import Array
+from slotflow.signal.waveforms import TONE, Waveform
+
 __all__ = ["Alignment", "Reference", "align", "existence", "match", "relabel"]
 
-Array = NDArray[np.float64]
 Labels = NDArray[np.int64]
 
 GATE = 5.0
@@ -70,7 +72,7 @@ class Alignment:
     """Joint draws whose columns are components, the same in all draws."""
 
     theta: Array
-    """(A, φ, f), (n, J, 3), NaN where a draw lacks the component."""
+    """Parameters, (n, J, P), NaN where a draw lacks the component."""
     existence: Array
     """p(component | x), (J,)."""
     labels: Labels
@@ -79,22 +81,26 @@ class Alignment:
     """Places and widths of the components, in the order of their frequencies."""
 
 
-def relabel(draws: Array, resolution: float) -> tuple[Array, Labels, Reference]:
+def relabel(
+    draws: Array, resolution: float, waveform: Waveform = TONE
+) -> tuple[Array, Labels, Reference]:
     """Draws of one K with their components in the same order, that of the reference's frequencies.
 
     Args:
-        draws: (A, φ, f), (n, k, 3), components in any order.
+        draws: Parameters of the components, (n, k, P), components in any order.
         resolution: 1/T in Hz; 0 if it is not known.
+        waveform: Says where a component is.
 
     Returns:
-        The draws, (n, k, 3); the column in which each component was, (n, k); the reference.
+        The draws, (n, k, P); the column in which each component was, (n, k); the reference.
     """
     n, k = draws.shape[:2]
     if n == 0 or k == 0:
         nothing = np.full(k, np.nan)
         return draws.copy(), np.tile(np.arange(k), (n, 1)), Reference(nothing, nothing)
-    order = np.argsort(draws[..., 2], axis=1, kind="stable")
-    f = np.take_along_axis(draws[..., 2], order, 1)  # (n, k)
+    places = waveform.place_of(draws)
+    order = np.argsort(places, axis=1, kind="stable")
+    f = np.take_along_axis(places, order, 1)  # (n, k)
     pull = PULL * _known(resolution, f)
     low, high = f.min(0), f.max(0)
     if (high - low <= GATE * pull).all() and (high[:-1] < low[1:]).all():  # nothing to decide
@@ -186,28 +192,31 @@ def align(
     k_probs: Array,
     resolution: float,
     reference: Reference | None = None,
+    waveform: Waveform = TONE,
 ) -> Alignment:
     """Names the components of joint draws over all K.
 
     Args:
-        theta: (A, φ, f), (n, K_max, 3), NaN where a draw has no such tone, in any order.
+        theta: Parameters of the components, (n, K_max, P), NaN where a draw has no such component, in any order.
         counts: K of each draw, (n,).
         k_probs: p(K | x), (K_max + 1,).
         resolution: 1/T in Hz; 0 if it is not known.
         reference: Components to start from; by default those of the most probable K among the draws.
+        waveform: Says where a component is.
     """
-    f = theta[..., 2]
+    f = waveform.place_of(theta)
     resolution = _known(resolution, f)
     if reference is None:
         seen = np.bincount(counts, minlength=len(k_probs)) > 0
         k_ref = int(np.where(seen, k_probs, -1.0).argmax())
         chosen = theta[counts == k_ref]
-        tones = np.isfinite(chosen[..., 2])
-        reference = relabel(chosen[tones].reshape(len(chosen), k_ref, 3), resolution)[2]
+        present = np.isfinite(waveform.place_of(chosen))
+        complete = chosen[present].reshape(len(chosen), k_ref, waveform.size)
+        reference = relabel(complete, resolution, waveform)[2]
     labels = match(f, reference)
     labels, reference = _further(f, labels, counts, k_probs, resolution, reference)
     size = len(reference.frequency)
-    aligned = np.full((len(theta), size, 3), np.nan)
+    aligned = np.full((len(theta), size, waveform.size), np.nan)
     rows, tones = np.nonzero(labels >= 0)
     aligned[rows, labels[rows, tones]] = theta[rows, tones]
     return Alignment(aligned, existence(labels, counts, k_probs, size), labels, reference)

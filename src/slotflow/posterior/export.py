@@ -5,88 +5,88 @@ Components have the labels of `alignment.py` everywhere but in Eryn's layout, wh
 
 from __future__ import annotations
 
+from itertools import combinations_with_replacement
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from slotflow.core.files import atomic_path
 from slotflow.core.packages import needed
-from slotflow.posterior.summaries import PARAMETERS, moments, unwrapped
+from slotflow.core.version import __version__
+from slotflow.posterior.alignment import align
+from slotflow.posterior.contract import Result
+from slotflow.posterior.facts import UNKNOWN_UNIT
+from slotflow.posterior.summaries import STATISTICS, moments, unwrapped
+from slotflow.signal.waveforms import Waveform
 
 if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
 
-    from slotflow.posterior.posterior import Posterior
-
 __all__ = ["to_arviz", "to_catalogue", "to_dataframe", "to_eryn"]
 
-Array = NDArray[np.float64]
-
-CATALOGUES = (".csv", ".parquet")
+CATALOGUE_ENDINGS = (".csv", ".parquet")
 
 
-def to_dataframe(post: Posterior, n: int, seed: int) -> pd.DataFrame:
-    """One row per draw and tone: draw, k, component (0: none of the named ones), existence, A, φ, f.
+def to_dataframe(post: Result, n: int, seed: int) -> pd.DataFrame:
+    """One row per draw and component: draw, k, component (0: none of the named ones), existence, parameters.
 
-    Draws without tones have no row.
+    Draws without components have no row.
     """
     import pandas as pd
 
-    from slotflow.posterior.alignment import align
-
     theta, counts = post.sample_joint(n, seed)
-    found = align(theta, counts, post.k_probs, post.resolution)
-    draw, tone = np.nonzero(np.isfinite(theta[..., 2]))
+    found = align(theta, counts, post.k_probs, post.resolution, waveform=post.waveform)
+    draw, tone = np.nonzero(np.isfinite(post.waveform.place_of(theta)))
     label = found.labels[draw, tone]
     columns: dict[str, Any] = {"draw": draw, "k": counts[draw], "component": label + 1}
     columns["existence"] = np.append(found.existence, np.nan)[label]
-    columns |= {name: theta[draw, tone, i] for i, name in enumerate(PARAMETERS)}
+    columns |= {name: theta[draw, tone, i] for i, name in enumerate(post.waveform.names)}
     frame = pd.DataFrame(columns)
-    return frame.sort_values(["draw", "component", "frequency"], ignore_index=True)
+    return frame.sort_values(["draw", "component", post.waveform.place], ignore_index=True)
 
 
-def to_catalogue(post: Posterior, path: str | Path | None, n: int, seed: int) -> pd.DataFrame:
+def to_catalogue(post: Result, path: str | Path | None, n: int, seed: int) -> pd.DataFrame:
     """One row per component over all K, in the order of their frequencies.
 
-    Existence; median, sd, 5 % and 95 % of each parameter; variances and covariances of the three, phases taken around
-    their circular mean; the verdict's word. Each is of the joint draws that have the component, whatever their K.
+    The columns are existence; median, sd, 5 % and 95 % of each parameter; variances and covariances of the parameters,
+    angles taken around their circular mean; and the verdict's word. They are computed from the joint draws that have
+    the component, whatever their K.
 
     Args:
         post: The posterior.
-        path: File to write, whole or not at all: .csv or .parquet; None: none.
+        path: File to write, whole or not at all: .csv or .parquet; no file if None.
         n: Joint draws.
         seed: Their seed.
     """
     import pandas as pd
 
     suffix = None if path is None else Path(path).suffix.lower()
-    if suffix is not None and suffix not in CATALOGUES:
+    if suffix is not None and suffix not in CATALOGUE_ENDINGS:
         raise ValueError(
-            f"{path}: expected a catalogue's name to end in one of {' '.join(CATALOGUES)}, received "
+            f"{path}: expected a catalogue's name to end in one of {' '.join(CATALOGUE_ENDINGS)}, received "
             f"{suffix or 'no ending'!r}; rename it."
         )
     if n < 1:
         raise ValueError(f"to_catalogue expects n >= 1 draws, received {n}.")
     if suffix == ".parquet":
         needed("pyarrow", "parquet", "or write a .csv file")
-    found = post.aligned(n, seed)
+    found, waveform = post.aligned(n, seed), post.waveform
+    present = np.isfinite(waveform.place_of(found.theta))  # (n, J)
     rows: list[dict[str, Any]] = []
     for j, exists in enumerate(found.existence):
-        draws = found.theta[np.isfinite(found.theta[:, j, 2]), j : j + 1]  # (m, 1, 3)
+        draws = found.theta[present[:, j], j : j + 1]  # (m, 1, P)
         row: dict[str, Any] = {"component": j + 1, "existence": float(exists)}
-        row |= {name: float(value[0]) for name, value in moments(draws).items()}
-        covariance = np.cov(unwrapped(draws)[0][:, 0].T, bias=True)  # (3, 3)
-        for a in range(3):
-            for b in range(a, 3):
-                row[f"cov_{PARAMETERS[a]}_{PARAMETERS[b]}"] = float(covariance[a, b])
+        row |= {name: float(value[0]) for name, value in moments(draws, waveform).items()}
+        covariance = np.cov(unwrapped(draws, waveform)[0][:, 0].T, bias=True)  # (P, P)
+        upper = covariance[np.triu_indices(waveform.size)].tolist()
+        row |= dict(zip(_covariance_names(waveform), upper, strict=True))
         rows.append(row | {"verdict": post.verdict.status})
-    frame = pd.DataFrame(rows, columns=None if rows else _columns()).set_index("component")
+    frame = pd.DataFrame(rows, columns=None if rows else _columns(waveform)).set_index("component")
     frame.attrs["verdict"] = str(post.verdict)
     if path is not None:
-        from slotflow.core.files import atomic_path
-
         with atomic_path(path) as temporary:
             if suffix == ".csv":
                 frame.to_csv(temporary)
@@ -95,12 +95,12 @@ def to_catalogue(post: Posterior, path: str | Path | None, n: int, seed: int) ->
     return frame
 
 
-def to_arviz(post: Posterior, n: int, seed: int) -> Any:
+def to_arviz(post: Result, n: int, seed: int) -> Any:
     """ArviZ's InferenceData, or the DataTree that ArviZ 1.0 and later work on.
 
-    Group `posterior`: amplitude, phase and frequency, (chain 1, draw n, component J), NaN where a draw lacks a
+    Group `posterior`: the waveform's parameters, (chain 1, draw n, component J), NaN where a draw lacks a
     component; k, (chain, draw); sigma where it is known. Group `constant_data`: existence of the components, (J,).
-    Group `observed_data`: the streams, where they are there.
+    Group `observed_data`: the streams, unless the posterior came from a file without them.
     Draws are equally weighted and independent of their order: diagnostics of chains mean nothing.
     """
     arviz = needed("arviz", "arviz", "or use to_dataframe")
@@ -112,8 +112,8 @@ def to_arviz(post: Posterior, n: int, seed: int) -> Any:
     return arviz.InferenceData(**groups)
 
 
-def to_eryn(post: Posterior, n: int, seed: int) -> dict[str, NDArray[Any]]:
-    """Joint draws in Eryn's layout: coords (n, K_max, 3), NaN for leaves that are off; inds; nleaves (n,)."""
+def to_eryn(post: Result, n: int, seed: int) -> dict[str, NDArray[Any]]:
+    """Joint draws in Eryn's layout: coords (n, K_max, P), NaN for leaves that are off; inds; nleaves (n,)."""
     theta, counts = post.sample_joint(n, seed)
     return {
         "coords": theta,
@@ -122,25 +122,22 @@ def to_eryn(post: Posterior, n: int, seed: int) -> dict[str, NDArray[Any]]:
     }
 
 
-def _groups(post: Posterior, n: int, seed: int) -> dict[str, xr.Dataset]:
+def _groups(post: Result, n: int, seed: int) -> dict[str, xr.Dataset]:
     """The groups of `to_arviz`."""
     import xarray as xr
 
-    from slotflow.core.version import __version__
-    from slotflow.posterior.alignment import align
-
     theta, counts = post.sample_joint(n, seed)
-    found = align(theta, counts, post.k_probs, post.resolution)
+    found = align(theta, counts, post.k_probs, post.resolution, waveform=post.waveform)
     dims = ("chain", "draw", "component")
-    units = (post.unit or "data units", "rad", "Hz")
+    unit = post.unit or UNKNOWN_UNIT
+    units = post.waveform.units(unit)
     variables: dict[str, Any] = {
         name: (dims, found.theta[None, ..., i], {"units": units[i]})
-        for i, name in enumerate(PARAMETERS)
+        for i, name in enumerate(post.waveform.names)
     }
     variables["k"] = (dims[:2], counts[None])
-    extra, _ = post.extra_variables(n, seed)
-    if "sigma" in extra:
-        variables["sigma"] = (dims[:2], np.asarray(extra["sigma"][1])[None], {"units": units[0]})
+    if post.has_sigma:
+        variables["sigma"] = (dims[:2], post.joint_sigma(n, seed)[None], {"units": unit})
     coordinates: dict[str, Any] = {
         "chain": [0],
         "draw": np.arange(n),
@@ -163,15 +160,20 @@ def _groups(post: Posterior, n: int, seed: int) -> dict[str, xr.Dataset]:
     if post.has_data:
         named = zip(("long", "short"), post.observation.channels, strict=False)
         data = {
-            name: xr.DataArray(s.values, {f"time_{name}": s.times}, attrs={"units": units[0]})
+            name: xr.DataArray(s.values, {f"time_{name}": s.times}, attrs={"units": unit})
             for name, s in named
         }
         groups["observed_data"] = xr.Dataset(data)
     return groups
 
 
-def _columns() -> list[str]:
+def _columns(waveform: Waveform) -> list[str]:
     """Columns of a catalogue without rows."""
-    stats = [f"{name}_{what}" for name in PARAMETERS for what in ("median", "sd", "q05", "q95")]
-    pairs = [f"cov_{PARAMETERS[a]}_{PARAMETERS[b]}" for a in range(3) for b in range(a, 3)]
-    return ["component", "existence", *stats, *pairs, "verdict"]
+    stats = [f"{name}_{what}" for name in waveform.names for what in STATISTICS]
+    return ["component", "existence", *stats, *_covariance_names(waveform), "verdict"]
+
+
+def _covariance_names(waveform: Waveform) -> list[str]:
+    """Columns of a catalogue that hold the upper triangle of the covariance matrix, row by row."""
+    pairs = combinations_with_replacement(waveform.names, 2)
+    return [f"cov_{a}_{b}" for a, b in pairs]

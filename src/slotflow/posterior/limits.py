@@ -34,7 +34,7 @@ from scipy import special
 
 if TYPE_CHECKING:
     from slotflow.data.observation import Observation
-    from slotflow.posterior.posterior import Posterior
+    from slotflow.signal.prior import Prior
 
 __all__ = ["LIKELY", "UpperLimit", "amplitude_limit", "matched_filter", "upper_limit"]
 
@@ -77,20 +77,27 @@ class UpperLimit:
 
 
 def upper_limit(
-    post: Posterior, frequency: ArrayLike | None = None, credibility: float = CREDIBILITY
+    observation: Observation,
+    prior: Prior | None,
+    noise_std: float,
+    k0_prob: float,
+    frequency: ArrayLike | None = None,
+    credibility: float = CREDIBILITY,
 ) -> UpperLimit | None:
-    """The limits of a posterior; None unless p(K = 0 | x) > 0.1 and the data are there and not all zero.
+    """The limits of a posterior; None unless p(K = 0 | x) > 0.1 and the data are not all zero.
 
     Args:
-        post: The posterior, with its data.
+        observation: The data.
+        prior: Of the posterior, where it is known.
+        noise_std: Estimate of σ; a level that the prior knows goes before it.
+        k0_prob: p(K = 0 | x).
         frequency: In Hz, (m,); by default four per bin over the prior's band, or over all frequencies.
         credibility: Above 0, below 1.
     """
     if not 0 < credibility < 1:
         raise ValueError(f"expected a credibility between 0 and 1, received {credibility}.")
-    if not (post.k_probs[0] > LIKELY and post.has_data):
+    if not k0_prob > LIKELY:
         return None
-    observation, prior = post.observation, post.prior
     stream = observation.long
     low, high = (2 / stream.duration, stream.nyquist) if prior is None else prior.frequency
     if frequency is None:
@@ -103,7 +110,7 @@ def upper_limit(
             f"from {np.min(f, initial=math.inf):g} to {np.max(f, initial=-math.inf):g}."
         )
     known = None if prior is None else prior.known_sigma
-    sigma = post.noise_std if known is None else known
+    sigma = noise_std if known is None else known
     if not (math.isfinite(sigma) and sigma > 0):  # of noise alone
         sigma = float(np.sqrt(np.mean(stream.values**2)))
     if sigma == 0:  # zeros alone: there is no noise to hide a tone in
@@ -111,7 +118,7 @@ def upper_limit(
     height, scale = matched_filter(observation, f, sigma)
     highest = math.inf if prior is None else prior.amplitude[1]
     limits = amplitude_limit(height, scale, highest, credibility)
-    return UpperLimit(f, limits, credibility, float(post.k_probs[0]))
+    return UpperLimit(f, limits, credibility, k0_prob)
 
 
 def matched_filter(observation: Observation, frequency: Array, sigma: float) -> tuple[Array, float]:

@@ -4,45 +4,49 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from slotflow.core.arrays import Array
 from slotflow.core.files import PathLike
 from slotflow.data.observation import Observation
-from slotflow.posterior.file import read_dataset, read_observation
+from slotflow.posterior.draws import Draws
+from slotflow.posterior.facts import WindowRow
 from slotflow.posterior.limits import CREDIBILITY, UpperLimit
 from slotflow.posterior.posterior import Posterior
-from slotflow.posterior.sampled import Draws
-from slotflow.posterior.summaries import PARAMETERS
+from slotflow.posterior.stored import read_dataset, read_observation, stored_waveform
 from slotflow.posterior.verdict import Check, Verdict
 from slotflow.signal.prior import Prior
 
 if TYPE_CHECKING:
     import xarray as xr
 
-
 __all__ = ["LoadedPosterior", "load"]
 
-Array = NDArray[np.float64]
+CONTRACT_TABLES = ("k_probs", "log_evidence", "log_evidence_error")
+"""Tables over K that are attributes of every posterior."""
 
 
 class LoadedPosterior(Posterior):
-    """The posterior of a file, whatever method it is of.
+    """The posterior of a file, whatever method wrote it.
 
     It answers from the file's draws: a K without any is refused, and densities are not known. `observation` is None
     where the file does not hold the data (`has_data` tells); set it to the data to plot or to refine.
 
     Args:
-        found: Content of the file, as `posterior_file.read_dataset` gives it.
+        found: Content of the file, as `stored.read_dataset` gives it.
     """
 
     slots: Draws
 
     def __init__(self, found: xr.Dataset) -> None:
         facts = found.attrs
-        self._theta: Array = np.stack([found[name].values for name in PARAMETERS], -1).astype(float)
+        self.waveform = stored_waveform(facts)
+        columns = [found[name].values for name in self.waveform.names]
+        self._theta: Array = np.stack(columns, -1).astype(float)
         self._counts = np.asarray(found["k"].values).astype(np.int64)
         self._sigma = np.full(len(self._counts), np.nan)
         if "sigma" in found:
@@ -64,17 +68,9 @@ class LoadedPosterior(Posterior):
             str(facts.get("method", "unknown")),
             _prior(str(facts.get("prior", ""))),
         )
-        self.attributes: dict[str, Any] = dict(facts)
-        """The file's attributes."""
-        self.log_evidence: Array | None = None
-        """Ln Z_K and its standard error, (K_max + 1, 2); None where the method has none."""
-        if "log_evidence" in found:
-            value = np.asarray(found["log_evidence"].values, dtype=np.float64)
-            errors = found.get("log_evidence_error")
-            spread = np.full_like(value, np.nan) if errors is None else np.asarray(errors.values)
-            self.log_evidence = np.stack([value, spread], -1)
-        self.ess: float | None = float(facts["ess"]) if "ess" in facts else None
-        """Effective share of the draws that were behind these; None where the method has none."""
+        self.attributes = dict(facts)
+        self.log_evidence = _log_evidence(found)
+        self.ess = float(facts["ess"]) if "ess" in facts else None
         self._limit = _limit(found)
         self.windows: dict[str, Array] = {
             str(name): np.asarray(value.values)
@@ -83,15 +79,20 @@ class LoadedPosterior(Posterior):
         }
         """Of a band that was analysed in W windows: core_low and core_high in Hz, core_k_map, (W,) each; else empty."""
         self._tables = {
-            str(name): (value.dims, np.asarray(value.values), dict(value.attrs))
+            str(name): (np.asarray(value.values), str(value.attrs.get("long_name", "")))
             for name, value in found.data_vars.items()
-            if value.dims in (("k_value",), ("window",)) and name != "k_probs"
+            if value.dims == ("k_value",) and name not in CONTRACT_TABLES
         }
 
     @property
     def has_data(self) -> bool:
         """Whether the file holds the data."""
         return self.observation is not None
+
+    @property
+    def has_sigma(self) -> bool:
+        """Whether the file holds draws of the noise level."""
+        return bool(np.isfinite(self._sigma).any())
 
     @property
     def verdict(self) -> Verdict:
@@ -120,59 +121,62 @@ class LoadedPosterior(Posterior):
 
     @property
     def filled_samples(self) -> int:
-        """How many samples of the data were no measurements."""
+        """How many samples of the data were filled in rather than measured."""
         return int(self.attributes.get("filled_samples", 0))
 
+    @property
+    def window_rows(self) -> tuple[WindowRow, ...]:
+        """The windows of a band, with their verdicts' words; the file does not keep their reasons."""
+        if not self.windows:
+            return ()
+        words = str(self.attributes.get("window_verdicts", "")).split(", ")
+        low, high, k = (self.windows[name] for name in ("core_low", "core_high", "core_k_map"))
+        return tuple(
+            WindowRow((float(a), float(b)), int(count), None, Verdict(status, ""))
+            for a, b, count, status in zip(low, high, k, words, strict=True)
+        )
+
+    @property
+    def amortized(self) -> Posterior:
+        """Refused: a file holds one answer."""
+        raise ValueError(
+            "a file holds one answer only, not the network's that it came from; save post.amortized as well."
+        )
+
+    def tables_by_k(self) -> Mapping[str, tuple[Array, str]]:
+        """What the file holds for each K beside the evidence."""
+        return self._tables
+
     def sample_joint(self, n: int, seed: int = 0) -> tuple[Array, NDArray[np.int64]]:
-        """Draws (K, Θ) of the file: (A, φ, f), (n, K_max, 3), NaN where there is none, and K, (n,)."""
+        """Draws (K, Θ) of the file: Θ, (n, K_max, P), NaN where there is no component, and K, (n,)."""
         rows = self._rows(n, seed)
         return self._theta[rows], self._counts[rows]
 
-    def sample_sigma(self, n: int, k: int | None = None, seed: int = 0) -> Array:
-        """Draws of the noise level, (n,), NaN if the method has none; they belong to `sample` with the same seed."""
-        chosen = self._k(k)
-        return self.slots.sigma[chosen][self.slots.rows(n, chosen, seed)]
+    def joint_sigma(self, n: int, seed: int = 0) -> Array:
+        """Noise levels of the draws that `sample_joint` gives for the same seed, (n,); NaN if the file has none."""
+        return self._sigma[self._rows(n, seed)]
 
     def upper_limit(
         self, frequency: ArrayLike | None = None, credibility: float = CREDIBILITY
     ) -> UpperLimit | None:
-        """As of any posterior; of a file without data, the limits that it holds."""
+        """As for any posterior; from a file without data, the limits that it holds."""
         if self.has_data:
             return super().upper_limit(frequency, credibility)
         if self._limit is None or (frequency is None and credibility == self._limit.credibility):
             return self._limit
         raise ValueError(
-            "expected a posterior that holds its data, received one of a file without them: its limits are known at "
+            "expected a posterior that holds its data, received one from a file without them: its limits are known at "
             f"its own frequencies with the credibility {self._limit.credibility:g} only; ask for neither."
         )
 
     def refine(self, **options: Any) -> Posterior:
-        """As of any posterior, where the data are there and were analysed as one."""
+        """As for any posterior, where the data are there and were analysed as one."""
         if self.windows:
             raise ValueError(
                 "expected a posterior of one window, received one of several: the exact step runs window by window; "
                 "call infer_band with refine=True."
             )
-        if not self.has_data:
-            raise ValueError(
-                "expected a posterior that holds its data, received one of a file without them; read the data and set "
-                "post.observation."
-            )
         return super().refine(**options)
-
-    def extra_variables(self, n: int, seed: int) -> tuple[dict[str, Any], dict[str, Any]]:
-        """What the file held beside draws and p(K | x), for `to_dataset`."""
-        facts: dict[str, Any] = {} if self.ess is None else {"ess": self.ess}
-        sigma = self._sigma[self._rows(n, seed)]
-        unit = self.unit or "data units"
-        variables: dict[str, Any] = {}
-        if np.isfinite(self._sigma).any():
-            words = {"units": unit, "long_name": "noise level"}
-            variables["sigma"] = (("draw",), sigma, words)
-        variables |= self._tables
-        if "window_verdicts" in self.attributes:
-            facts["window_verdicts"] = self.attributes["window_verdicts"]
-        return variables, facts
 
     def _rows(self, n: int, seed: int) -> NDArray[np.int64]:
         """Which draws of the file to hand out, (n,): all in their order if as many are asked for."""
@@ -220,3 +224,13 @@ def _limit(found: xr.Dataset) -> UpperLimit | None:
         float(facts["credibility"]),
         float(facts["k0_prob"]),
     )
+
+
+def _log_evidence(found: xr.Dataset) -> Array | None:
+    """Ln Z_K and its standard error, (K_max + 1, 2), where a file holds evidences; NaN for errors that it lacks."""
+    if "log_evidence" not in found:
+        return None
+    value = np.asarray(found["log_evidence"].values, dtype=np.float64)
+    errors = found.get("log_evidence_error")
+    spread = np.full_like(value, np.nan) if errors is None else np.asarray(errors.values)
+    return np.stack([value, spread], -1)

@@ -5,73 +5,79 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from slotflow.core.arrays import Array
 from slotflow.posterior.alignment import Labels, existence, match, relabel
+from slotflow.posterior.contract import Result
+from slotflow.signal.waveforms import TONE, Waveform
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from slotflow.posterior.posterior import Posterior
-
 __all__ = ["PARAMETERS", "components", "correlation", "moments", "summary", "unwrapped"]
 
-Array = NDArray[np.float64]
-
-PARAMETERS = ("amplitude", "phase", "frequency")
-JOINT = 500
+PARAMETERS = TONE.names
+EXISTENCE_DRAWS = 500
 """Joint draws behind the existence probabilities of a summary, at most."""
-NEGLIGIBLE = 1e-3
+NEGLIGIBLE_ELSEWHERE = 1e-3
 """Probability of all other K together below which they are not asked whether a component exists."""
+STATISTICS = ("median", "sd", "q05", "q95")
+"""What a table says of each parameter."""
 
 
-def unwrapped(draws: Array) -> tuple[Array, Array]:
-    """Draws with phases as distances in [−π, π) from their circular mean, (n, k, 3), and that mean, (k,)."""
-    centre: Array = np.angle(np.exp(1j * draws[..., 1]).mean(axis=0))
-    shifted = draws.copy()
-    shifted[..., 1] = np.mod(draws[..., 1] - centre + np.pi, 2 * np.pi) - np.pi
+def unwrapped(draws: Array, waveform: Waveform = TONE) -> tuple[Array, Array]:
+    """Draws with angles as distances in [−π, π) from their circular means, (n, k, P), and those means, (k, P).
+
+    The means of parameters that are no angles are zero.
+    """
+    centre, shifted = np.zeros(draws.shape[1:]), draws.copy()
+    for i, parameter in enumerate(waveform.parameters):
+        if parameter.circular:
+            centre[:, i] = np.angle(np.exp(1j * draws[..., i]).mean(axis=0))
+            shifted[..., i] = np.mod(draws[..., i] - centre[:, i] + np.pi, 2 * np.pi) - np.pi
     return shifted, centre
 
 
-def moments(draws: Array) -> dict[str, Array]:
+def moments(draws: Array, waveform: Waveform = TONE) -> dict[str, Array]:
     """Median, sd, 5 % and 95 % of each parameter of each component, (k,) each.
 
     Args:
-        draws: (A, φ, f), (n, k, 3), n >= 1.
+        draws: Parameters of the components, (n, k, P), n >= 1.
+        waveform: Names the parameters.
     """
-    shifted, centre = unwrapped(draws)
+    shifted, centre = unwrapped(draws, waveform)
     columns: dict[str, Array] = {}
-    for i, name in enumerate(PARAMETERS):
+    for i, parameter in enumerate(waveform.parameters):
         x = shifted[..., i]
         q05, q50, q95 = np.quantile(x, [0.05, 0.5, 0.95], axis=0)
-        if name == "phase":
-            q05, q50, q95 = (np.mod(q + centre, 2 * np.pi) for q in (q05, q50, q95))
-        columns |= {f"{name}_median": q50, f"{name}_sd": x.std(axis=0)}
-        columns |= {f"{name}_q05": q05, f"{name}_q95": q95}
+        if parameter.circular:
+            q05, q50, q95 = (np.mod(q + centre[:, i], 2 * np.pi) for q in (q05, q50, q95))
+        found = zip(STATISTICS, (q50, x.std(axis=0), q05, q95), strict=True)
+        columns |= {f"{parameter.name}_{what}": values for what, values in found}
     return columns
 
 
-def components(post: Posterior, k: int, n: int, seed: int) -> tuple[Array, Labels, Array]:
+def components(post: Result, k: int, n: int, seed: int) -> tuple[Array, Labels, Array]:
     """Components given K in the order of their frequencies, with the same labels in all draws.
 
     Returns:
-        Draws (A, φ, f), (n, k, 3); the column of `Posterior.sample` in which each was, (n, k); existence, (k,).
+        Draws, (n, k, P); the column of `Posterior.sample` in which each was, (n, k); existence, (k,).
     """
-    draws, source, reference = relabel(post.sample(n, k, seed), post.resolution)
+    draws, source, reference = relabel(post.sample(n, k, seed), post.resolution, post.waveform)
     theta, counts = draws, np.full(n, k)
-    if k > 0 and 1 - post.k_probs[k] > NEGLIGIBLE:
-        theta, counts = post.sample_joint(min(n, JOINT), seed)
-    labels = match(theta[..., 2], reference)
+    if k > 0 and 1 - post.k_probs[k] > NEGLIGIBLE_ELSEWHERE:
+        theta, counts = post.sample_joint(min(n, EXISTENCE_DRAWS), seed)
+    labels = match(post.waveform.place_of(theta), reference)
     return draws, source, existence(labels, counts, post.k_probs, k)
 
 
-def summary(post: Posterior, k: int, n: int, seed: int) -> pd.DataFrame:
+def summary(post: Result, k: int, n: int, seed: int) -> pd.DataFrame:
     """The table of `Posterior.summary`; `slot` is where `Posterior.sample` had a component most often."""
     import pandas as pd
 
     draws, source, exists = components(post, k, n, seed)
     slots = np.array([np.bincount(column).argmax() for column in source.T], dtype=np.int64)
-    columns: dict[str, Any] = {"slot": slots, "existence": exists} | moments(draws)
+    columns: dict[str, Any] = {"slot": slots, "existence": exists} | moments(draws, post.waveform)
     frame = pd.DataFrame(columns)
     frame.index = pd.RangeIndex(1, k + 1, name="component")
     verdict = post.verdict
@@ -83,20 +89,22 @@ def summary(post: Posterior, k: int, n: int, seed: int) -> pd.DataFrame:
     return frame
 
 
-def correlation(draws: Array, resolution: float = 0.0) -> Array:
-    """Correlations of (A₁, φ₁, f₁, A₂, …), components in the order of their frequencies.
+def correlation(draws: Array, resolution: float = 0.0, waveform: Waveform = TONE) -> Array:
+    """Correlations of all parameters, components in the order of their places; of tones (A₁, φ₁, f₁, A₂, …).
 
     Args:
-        draws: (A, φ, f), (n, k, 3), n >= 2, components in any order.
+        draws: Parameters of the components, (n, k, P), n >= 2, components in any order.
         resolution: 1/T in Hz; 0 if it is not known.
+        waveform: Says what the parameters are.
 
     Returns:
-        (3k, 3k); 0 between parameters of which one does not vary.
+        (P k, P k); 0 between parameters of which one does not vary.
     """
-    n, k = draws.shape[:2]
+    n, k, size = draws.shape
     if k == 0:
         return np.zeros((0, 0))
-    aligned = unwrapped(relabel(draws, resolution)[0])[0].reshape(n, 3 * k)
+    named = relabel(draws, resolution, waveform)[0]
+    aligned = unwrapped(named, waveform)[0].reshape(n, size * k)
     centred = aligned - aligned.mean(0)
     scale = np.sqrt((centred**2).sum(0))
     unit = centred / np.where(scale > 0, scale, 1.0)

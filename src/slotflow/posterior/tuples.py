@@ -18,7 +18,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["CentredSlots", "JointSlots", "Slots", "log_permanent"]
+__all__ = ["CentredSlots", "JointSlots", "SampledSlots", "Slots", "log_permanent"]
 
 
 class Slots(Protocol):
@@ -27,10 +27,10 @@ class Slots(Protocol):
     k_max: int
 
     def sample(self, n: int, k: int, seed: int) -> NDArray[np.float64]:
-        """Draws, (n, k, 3)."""
+        """Draws, (n, k, P)."""
 
     def log_prob(self, theta: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Log density of component j under slot i, (n, k, 3) to (n, k, k), index (draw, i, j)."""
+        """Log density of component j under slot i, (n, k, P) to (n, k, k), index (draw, i, j)."""
 
     def constrained_fraction(self, k: int) -> float:
         """Share of raw draws outside the constraints."""
@@ -41,7 +41,7 @@ class CentredSlots(Slots, Protocol):
     """Densities that know their components' places without a draw."""
 
     def centres(self, k: int) -> NDArray[np.float64]:
-        """Best estimate of k components, (k, 3)."""
+        """Best estimate of k components, (k, P)."""
 
 
 @runtime_checkable
@@ -49,7 +49,18 @@ class JointSlots(Slots, Protocol):
     """Densities of components that are not independent of each other."""
 
     def joint_log_prob(self, theta: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Log density of labelled tuples given K, (n, k, 3) to (n,)."""
+        """Log density of labelled tuples given K, (n, k, P) to (n,)."""
+
+
+@runtime_checkable
+class SampledSlots(Slots, Protocol):
+    """Draws of some numbers of components, each with a noise level that belongs to it."""
+
+    def sampled(self, k: int) -> bool:
+        """Whether there are draws of k components from the posterior itself."""
+
+    def sample_sigma(self, n: int, k: int, seed: int) -> NDArray[np.float64]:
+        """Noise levels of the draws that `sample` gives for the same arguments, (n,)."""
 
 
 def log_permanent(log_matrix: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -21,6 +21,7 @@ __all__ = [
     "Check",
     "Verdict",
     "check_residual",
+    "ess_words",
     "judge",
     "peak_probability",
     "unlikely_amplitude",
@@ -94,24 +95,38 @@ def judge(
     if any(c.name == "rounding" for c in checks):
         return Verdict(
             "approximate",
-            f"{checks[0].words}: σ sits at its floor, which widths and evidence depend on; ESS per draw {ess:.3f}"
+            f"{checks[0].words}: σ sits at its floor, which widths and evidence depend on; ESS per draw "
+            + ess_words(ess)
             + note,
             checks,
         )
     if not (pareto_k < 0.7):
         return Verdict(
             "approximate",
-            f"the weights have a heavy tail (Pareto k = {pareto_k:.2f}), ESS per draw {ess:.3f}"
+            f"the weights have a heavy tail (Pareto k = {pareto_k:.2f}), ESS per draw {ess_words(ess)}"
             + note,
             checks,
         )
     if ess < smallest_ess:
         return Verdict(
-            "approximate", f"the ESS per draw is {ess:.3f}, below {smallest_ess:g}" + note, checks
+            "approximate",
+            f"the ESS per draw is {ess_words(ess)}, below {smallest_ess:g}" + note,
+            checks,
         )
     if k_error > 0.05:
         return Verdict("approximate", f"p(K | x) is uncertain by {k_error:.2f}" + note, checks)
-    return Verdict("exact", f"ESS per draw {ess:.2f}, the residual is white noise" + note, checks)
+    return Verdict(
+        "exact", f"ESS per draw {ess_words(ess)}, the residual is white noise" + note, checks
+    )
+
+
+def ess_words(ess: float) -> str:
+    """An effective share of draws, with more digits where two decimals would read as zero: 0.97, 0.020, 0.0004."""
+    if ess <= 0:
+        return "0 (no draw has any weight)"
+    if ess >= 0.1:
+        return f"{ess:.2f}"
+    return f"{ess:.3f}" if ess >= 1e-3 else f"{ess:.1g}"
 
 
 def unlikely_amplitude(observation: Observation, prior: Prior) -> str:

@@ -88,7 +88,7 @@ def ratio_words(value: float, best: float, error: float) -> str:
     """Ln Z less that of the most probable K; ≲ where it is a limit, empty where one of the two is not known."""
     if not (math.isfinite(value) and math.isfinite(best)):
         return ""
-    sign = "" if math.isfinite(error) else "≲ "
+    sign = "≲ " if math.isinf(error) else ""
     return sign + f"{value - best:+.1f}".replace("-", "−")
 
 

@@ -75,7 +75,7 @@ def verdict_badge(status: str) -> Badge:
 def counts(post: Posterior) -> Table:
     """p(K | x), with the evidence of each K where there is one."""
     columns = {"k": "K", "p": "probability"}
-    known = _log_evidence(post)
+    known = post.log_evidence
     if known is not None:
         columns["evidence"] = "Δ ln Z"
     rows = []
@@ -89,13 +89,9 @@ def counts(post: Posterior) -> Table:
     return Table(columns, rows)
 
 
-def _log_evidence(post: Posterior) -> Any:
-    return getattr(post, "log_evidence", None)
-
-
 def evidence(post: Posterior) -> str:
     """Ln Z of the most probable K in words; empty if it is not known."""
-    known = _log_evidence(post)
+    known = post.log_evidence
     if known is None:
         return ""
     value, error = (float(x) for x in known[post.k_map])
@@ -111,43 +107,29 @@ def limit(post: Posterior) -> Limit | None:
 
 
 def windows(post: Posterior) -> Table | None:
-    """The windows of a wide band with their verdicts; None if the band was analysed in one piece."""
-    if isinstance(post, BandPosterior):
-        return _windows_of_band(post)
-    return _windows_of_file(post)
+    """The windows of a wide band with their verdicts; None if the band was analysed in one piece.
 
-
-def _windows_of_band(post: BandPosterior) -> Table:
-    """The windows of a band that was analysed just now."""
+    A file keeps neither the probabilities of the counts nor the reasons, so that the columns for them are left out.
+    """
+    if not post.window_rows:
+        return None
     columns = {"band": "", "k": "K", "verdict": "verdict", "p": "smallest p-value", "note": "why"}
     rows = []
-    found = zip(post.windows, post.slots.counts, post.window_verdicts, strict=True)
-    for window, probabilities, verdict in found:
+    for core, k, probability, verdict in post.window_rows:
+        if probability is None:
+            rows.append([_core(*core), f"{k}", verdict_badge(verdict.status)])
+            continue
         tests = [check.p_value for check in verdict.checks]
         rows.append(
             [
-                _core(*window.core),
-                f"{probabilities.argmax()} (probability {chance(float(probabilities.max()))})",
+                _core(*core),
+                f"{k} (probability {chance(probability)})",
                 verdict_badge(verdict.status),
                 f"{min(tests):.3g} of {len(tests)} tests" if tests else "",
                 verdict.reason,
             ]
         )
-    return Table(columns, rows)
-
-
-def _windows_of_file(post: Posterior) -> Table | None:
-    """The windows that a file tells of."""
-    stored: dict[str, Any] = getattr(post, "windows", {})
-    if not stored:
-        return None
-    verdicts = str(getattr(post, "attributes", {}).get("window_verdicts", "")).split(", ")
-    names = ("core_low", "core_high", "core_k_map")
-    rows = [
-        [_core(low, high), f"{int(k)}", verdict_badge(status)]
-        for low, high, k, status in zip(*(stored[name] for name in names), verdicts, strict=True)
-    ]
-    return Table({"band": "", "k": "K", "verdict": "verdict"}, rows)
+    return Table(dict(list(columns.items())[: len(rows[0])]), rows)
 
 
 def _core(low: float, high: float) -> str:
@@ -203,7 +185,7 @@ def settings(post: Posterior, stated: Mapping[str, object], seed: int) -> dict[s
         stated: What the caller says of it.
         seed: Of the draws behind the tables.
     """
-    stored: dict[str, Any] = getattr(post, "attributes", {})
+    stored = post.attributes
     facts: dict[str, object] = {"method": post.method}
     law_of_k = post.windows[0].posterior.prior if isinstance(post, BandPosterior) else post.prior
     if post.prior is None or law_of_k is None:
@@ -211,9 +193,8 @@ def settings(post: Posterior, stated: Mapping[str, object], seed: int) -> dict[s
     else:
         facts |= _prior_facts(post, post.prior, law_of_k)
     facts |= {name: str(value) for name, value in stated.items()}
-    ess = getattr(post, "ess", None)
-    if ess is not None:
-        facts["effective share of the draws"] = f"{ess:.3f}"
+    if post.ess is not None:
+        facts["effective share of the draws"] = f"{post.ess:.3f}"
     if "seed" in stored:
         facts["seed of the file's draws"] = stored["seed"]
     facts.setdefault("seed", seed)

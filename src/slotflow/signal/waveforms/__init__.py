@@ -10,4 +10,14 @@ package knows how many parameters a component has or in which column one stands:
 from slotflow.signal.waveforms.base import Parameter, Waveform
 from slotflow.signal.waveforms.tone import TONE, Tone
 
-__all__ = ["TONE", "Parameter", "Tone", "Waveform"]
+__all__ = ["TONE", "WAVEFORMS", "Parameter", "Tone", "Waveform", "waveform_named"]
+
+WAVEFORMS: dict[str, Waveform] = {waveform.name: waveform for waveform in (TONE,)}
+"""Every waveform by the name that files give it."""
+
+
+def waveform_named(name: str) -> Waveform:
+    """The waveform that files call by a name."""
+    if name not in WAVEFORMS:
+        raise ValueError(f"expected a waveform, one of {sorted(WAVEFORMS)}, received {name!r}.")
+    return WAVEFORMS[name]

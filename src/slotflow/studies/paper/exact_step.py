@@ -122,7 +122,7 @@ def _solve(
     own = suite_seed(number, i, seed)
     sample = torch.from_numpy(post.sample(draws, k, i))[None]
     found = summarise(sample, truth, mask, own)
-    sampled = post.slots.sampled(k)
+    sampled = post.sampled(k)
     return {
         "k": k,
         "k_probs": post.k_probs.tolist(),

@@ -101,7 +101,7 @@ def _run(bench: Bench) -> Data:
             "k_probs": {name: post.k_probs.tolist() for name, post in posteriors.items()},
             "exact_ess": exact.ess,
         } | _chain(chain)
-        if exact.slots.sampled(K) and K in chain.slots.theta:
+        if exact.sampled(K) and K in chain.slots.theta:
             draws = _draws(posteriors, truth, n, s.seed + i)
             entry |= _distances(draws)
             if i == shown:

@@ -166,6 +166,7 @@ def _exact(model: SlotFlow) -> Method:
         )
         post.sample(WANTED, seed=seed)
         seconds = time.perf_counter() - began
+        assert post.ess is not None
         return Answer(seconds / post.ess, WANTED * post.ess, post)
 
     return answer

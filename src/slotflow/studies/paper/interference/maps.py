@@ -119,7 +119,7 @@ def _summaries(model: SlotFlow, sim: Simulation, truth: Array, bench: Bench) -> 
         seed = bench.settings.seed + j
         exact = exact_of(wide.refine(draws=WEIGHTED, seed=seed, max_seconds=SECONDS))
         pair = exact
-        if not exact.slots.sampled(2):  # the data exclude K = 2, which is asked for all the same
+        if not exact.sampled(2):  # the data exclude K = 2, which is asked for all the same
             only = replace(WIDE, k_min=2, k_max=2)
             pair = exact_of(wide.refine(prior=only, draws=WEIGHTED, seed=seed, max_seconds=SECONDS))
         summary: Data = {"verdict": exact.verdict.status}

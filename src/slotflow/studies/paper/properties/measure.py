@@ -33,9 +33,9 @@ from slotflow.baselines.moves import StatePrior
 from slotflow.baselines.tabulated import Tabulated
 from slotflow.data.observation import Observation
 from slotflow.exact.classical import classical
-from slotflow.exact.refined import RefinedPosterior
 from slotflow.network.model import SlotFlow
-from slotflow.posterior.sampled import Draws
+from slotflow.posterior.draws import Draws
+from slotflow.posterior.posterior import Posterior
 from slotflow.signal.evidence import log_evidence
 from slotflow.signal.fit import Laplace
 from slotflow.signal.likelihood import Statistics
@@ -154,7 +154,7 @@ def _doubt(
     model: SlotFlow, untrained: SlotFlow, samplers: dict[str, Method], methods: Data, seed: int
 ) -> Data:
     """p(K | x) of every method, and its distance from the exact one."""
-    best: tuple[Observation, int, RefinedPosterior] | None = None
+    best: tuple[Observation, int, Posterior] | None = None
     for i in range(CANDIDATES):
         number = suite_seed(NUMBER, 1 + i, seed)
         sim = simulate(DOUBT, 1, *GRIDS, mode="physical", seed=number)

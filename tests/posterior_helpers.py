@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+import torch
 from numpy.typing import ArrayLike, NDArray
+from tone_helpers import model
 
-from slotflow import Observation, Posterior, Prior, Stream
-from slotflow.show.plots.panels import signal
+from slotflow import Grid, Observation, Posterior, Prior, Stream
 
 __all__ = ["PRIOR", "TONES", "WIDTHS", "GaussianSlots", "gaussian_posterior", "shuffled"]
 
@@ -62,7 +63,9 @@ def gaussian_posterior(
     rng = np.random.default_rng(0)
     grids = ((512, 0.1), (128, 1 / 128)) if short else ((512, 0.1),)
     streams = [
-        Stream(signal(shown[None], dt * np.arange(n))[0] + sigma * rng.standard_normal(n), dt)
+        Stream(
+            model(torch.from_numpy(shown), Grid(n, dt)).numpy() + sigma * rng.standard_normal(n), dt
+        )
         for n, dt in grids
     ]
     return Posterior(k_probs, slots, Observation(*streams), sigma, 0.01, method, prior)

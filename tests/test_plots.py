@@ -10,15 +10,18 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from posterior_helpers import PRIOR, TONES, gaussian_posterior, shuffled
+from tone_helpers import model
 
-from slotflow import Observation, Posterior, Stream
+from slotflow import Grid, Observation, Posterior, Stream
 from slotflow.posterior.sampled import Draws
 from slotflow.show.plots import plot_corner, plot_posterior, plot_training, save_figure
+from slotflow.show.plots.colours import COLOURS, GROUND, colour_of, contrast, text_colour
 from slotflow.show.plots.components import draw_components
 from slotflow.show.plots.family import KINDS
-from slotflow.show.plots.panels import signal
 from slotflow.show.plots.units import clock, quantity, scale, texts, with_unit
+from slotflow.show.plots.view import View
 
 TRUTH = TONES
 
@@ -49,7 +52,7 @@ def test_posterior(tmp_path: Path, k: int, with_truth: bool, prior: bool) -> Non
     figure = plot_posterior(post, TRUTH if with_truth else None)
     assert len(figure.axes) == 6
     text = words(figure)
-    assert f"{k} component{'' if k == 1 else 's'} (probability 1.00)" in text
+    assert f"{k} component{'' if k == 1 else 's'} (probability > 0.99)" in text
     assert ("true K" in text) == with_truth
     assert ("noise σ = 0.3" in text) == with_truth
     assert ("no component to show" in text) == (k == 0)
@@ -169,7 +172,7 @@ def test_small_numbers_have_one_unit_on_each_axis() -> None:
     tones = TONES * (1e-21, 1.0, 1e-5)
     post = gaussian_posterior([0.0, 0.0, 0.0, 1.0], tones=tones, widths=[1e-23, 0.1, 1e-9])
     post.prior, post.noise_std = None, 1e-21
-    values = signal(tones[None], 1e4 * np.arange(512.0))[0]
+    values = model(torch.from_numpy(tones), Grid(512, 1e4)).numpy()
     post.observation = Observation(Stream(values, 1e4, unit="strain", t_ref=1e9))
     figure = post.plot()
     data, spectrum, _, amplitude, phase, _ = figure.axes
@@ -195,7 +198,7 @@ def test_components_of_a_small_unit(seed: int) -> None:
     draws = truth + (4e-23, 0.05, 4e-10) * rng.standard_normal((4000, 2, 3))
     figure = Figure()
     axes = list(figure.subplots(1, 3))
-    draw_components(axes, draws, truth)
+    draw_components(axes, View(gaussian(2), draws, np.ones(2), truth, (3e-3, 3.002e-3)))
     assert "[$10^{-24}$]" in axes[0].get_title() and "[pHz]" in axes[2].get_title()
     assert [t.get_text() for t in axes[0].get_yticklabels()] == [
         "1   3.000400 mHz",
@@ -274,6 +277,82 @@ def test_upper_limit_in_the_spectrum() -> None:
     assert limit is not None
     np.testing.assert_array_equal(lines[name].get_ydata(), limit.amplitude)
     assert "upper limit" not in words(gaussian(1).plot("spectrum"))
+
+
+def overlap(one: Any, other: Any) -> bool:
+    """Whether two rectangles on the canvas share a point."""
+    return bool(one.x0 < other.x1 and other.x0 < one.x1 and one.y0 < other.y1 and other.y0 < one.y1)
+
+
+@pytest.mark.parametrize(
+    "f",
+    [(2.60, 2.6024, 2.85), (2.60, 2.603, 2.606, 2.74, 2.86, 2.863), np.linspace(2.70, 2.72, 10)],
+    ids=["pair", "triplet and pair", "ten in a heap"],
+)
+def test_names_of_components_do_not_collide(f: Any) -> None:
+    """On the canvas, the numbers above the peaks touch neither one another nor any mark."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.text import Text
+
+    k = len(f)
+    tones = np.stack([np.linspace(0.9, 0.5, k), np.zeros(k), f], -1)
+    post = gaussian_posterior(
+        np.eye(k + 1)[k].tolist(), tones=tones, present=0, widths=[0.01, 0.1, 1e-5], prior=None
+    )
+    ax = post.plot("spectrum", truth=tones, band=(2.5, 3.0)).axes[0]
+    canvas = FigureCanvasAgg(ax.figure)
+    canvas.draw()
+    names = [text for text in ax.texts if text.get_text()]
+    assert [text.get_text() for text in names] == [str(j + 1) for j in range(k)]
+    # Without the line to the peak, which Annotation.get_window_extent would count as well.
+    boxes = [Text.get_window_extent(text, canvas.get_renderer()) for text in names]
+    for i, box in enumerate(boxes):
+        assert not any(overlap(box, other) for other in boxes[:i]), i
+        assert box.y1 <= ax.bbox.y1 and box.y0 >= ax.bbox.y0
+        for amplitude, _, frequency in tones:
+            x, y = ax.transData.transform((frequency, amplitude))
+            assert not (box.x0 < x < box.x1 and box.y0 < y < box.y1)
+
+
+def test_no_two_components_share_a_colour() -> None:
+    colours = [colour_of(j) for j in range(200)]
+    assert len(set(colours)) == 200 and tuple(colours[:6]) == COLOURS
+    shown = [
+        label.get_color() for label in gaussian(3).plot("components").axes[0].get_yticklabels()
+    ]
+    assert len(set(shown)) == 3
+
+
+def test_coloured_text_can_be_read() -> None:
+    """Numbers in a component's colour have the contrast that the guidelines ask of small text; the colours have not."""
+    assert (
+        contrast("#000000", "#ffffff") == pytest.approx(21) and contrast("#777777", "#777777") == 1
+    )
+    assert contrast("#767676", "#ffffff") == pytest.approx(
+        4.54, abs=0.01
+    )  # the guidelines' own example
+    assert min(contrast(text_colour(colour_of(j)), GROUND) for j in range(200)) >= 4.5
+    assert min(contrast(colour, GROUND) for colour in COLOURS) < 2.5
+    assert text_colour("#332288") == "#332288"  # dark enough already
+
+
+@pytest.mark.parametrize(
+    ("t_ref", "note", "label"),
+    [
+        (2459000.5 * 86400, "", "time since t = 2459000.5 d [d]"),
+        (1e9, "", "time since t = 1000000000 s [d]"),
+        (1e9, "2001-09-09T01:46:40 UTC", "time since 2001-09-09 01:46:40 UTC [d]"),
+        (0.0, "", "time [d]"),
+    ],
+)
+def test_the_axis_of_time_names_its_origin(t_ref: float, note: str, label: str) -> None:
+    """As a date where the reader found dates, otherwise in the unit that needs fewer digits."""
+    post = gaussian_posterior([1.0, 0.0, 0.0, 0.0], prior=None, short=False)
+    notes = (f"phases refer to t_ref = {t_ref!r} s ({note})",) if note else ()
+    post.observation = Observation(
+        Stream(post.observation.long.values, 2e3, t_ref=t_ref, notes=notes)
+    )
+    assert post.plot("data", band=(1e-5, 1e-4)).axes[0].get_xlabel() == label
 
 
 def test_existence_is_told_where_it_is_in_doubt() -> None:
@@ -424,6 +503,32 @@ def test_training(tmp_path: Path) -> None:
     assert len(terms.get_lines()) == 3
     assert len(accuracy.get_lines()) == 1
     save_figure(figure, tmp_path / "training.png", dpi=40)
+
+
+def test_training_has_plain_numbers_and_shows_the_errors(tmp_path: Path) -> None:
+    """A loss that falls by a factor of 30 has ticks like 0.5 and 10; the share of wrong counts is on decades."""
+    path = tmp_path / "metrics.jsonl"
+    records = [
+        {"step": i, "split": "val", "loss": 30 * 0.7**i, "k_accuracy": 1 - 0.5**i}
+        for i in range(11)
+    ]
+    path.write_text(
+        "".join(json.dumps(r) + "\n" for r in records)
+        + '{"step": 11, "split": "val", "k_accuracy": 1.0}\n'
+    )
+    figure = plot_training(path)
+    save_figure(figure, tmp_path / "training.png", dpi=40)
+    loss, _, errors = figure.axes[:3]
+    for ax in (loss, errors):
+        assert ax.get_yscale() == "log"
+        low, high = ax.get_ylim()
+        ticks = zip(ax.get_yticks(), ax.get_yticklabels(), strict=True)
+        labels = [text.get_text() for tick, text in ticks if low <= tick <= high]
+        assert len(labels) >= 3 and not any("10^" in label or "times" in label for label in labels)
+        assert all(np.isclose(float(label), float(f"{float(label):g}")) for label in labels)
+        assert not any(text.get_text() for text in ax.get_yticklabels(minor=True))
+    assert errors.get_title(loc="left") == "Share of signals with a wrong K"
+    np.testing.assert_allclose(errors.get_lines()[0].get_ydata()[:11], 0.5 ** np.arange(11))
 
 
 def test_training_without_some_terms_or_with_a_cut_last_line(tmp_path: Path) -> None:

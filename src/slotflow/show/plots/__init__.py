@@ -1,8 +1,12 @@
 """Pictures: one colour-blind-safe style, figures that need no window, files that appear whole.
 
-Every function builds a :class:`matplotlib.figure.Figure` of its own. ``pyplot`` is never imported (but by the package
-``corner``, for corner plots), so neither the user's backend nor their style is touched, and nothing has to be closed.
-`Posterior.plot` draws each picture of a posterior by its name (`family.py`).
+Every function builds a :class:`matplotlib.figure.Figure` of its own. ``pyplot`` is never imported (only the package
+``corner`` does so, for corner plots), so neither the user's backend nor their style is touched, and nothing has to be
+closed. `Posterior.plot` draws each picture of a posterior by its name (`family`).
+
+- Whole pictures: `posterior` (the overview and its panels alone), `corner`, `correlation`, `residual`, `training`.
+- Panels: `data`, `spectrum`, `counts`, `components`; they draw a `view` of a posterior.
+- Parts: `axes` (names that do not collide), `units`, `colours`, `style`.
 """
 
 from slotflow.show.plots.corner import plot_corner

@@ -4,22 +4,29 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from slotflow.show.plots.panels import draw_nothing
-from slotflow.show.plots.style import INK, style
+from slotflow.show.plots.axes import draw_nothing
+from slotflow.show.plots.colours import INK
+from slotflow.show.plots.style import style
+from slotflow.show.plots.units import symbol_of
+from slotflow.show.plots.view import Float
+from slotflow.signal.waveforms import TONE
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
     from slotflow.posterior.posterior import Posterior
 
 __all__ = ["plot_correlation"]
 
-FEW = 12
+MOST_WITH_NUMBERS = 12
 """Parameters up to which numbers stand in the cells."""
+STRONG = 0.6
+"""Correlation whose cell is so dark that its number is written in white."""
 
 
 def plot_correlation(post: Posterior, k: int | None = None) -> Figure:
-    """Draws the correlations of amplitude, phase and frequency of all components given K.
+    """Draws the correlations of all parameters of all components given K.
 
     Args:
         post: The posterior.
@@ -27,9 +34,10 @@ def plot_correlation(post: Posterior, k: int | None = None) -> Figure:
     """
     from matplotlib.figure import Figure
 
-    matrix = post.correlation(k)
-    size = len(matrix)
-    side = min(2.2 + 0.42 * size if size <= FEW else 2.5 + 0.22 * size, 14.0)
+    matrix, waveform = post.correlation(k), TONE
+    size, count = len(matrix), len(matrix) // waveform.size
+    small = size <= MOST_WITH_NUMBERS
+    side = min(2.2 + 0.42 * size if small else 2.5 + 0.22 * size, 14.0)
     with style():
         figure = Figure(figsize=(side + 0.9, side), layout="constrained")
         ax = figure.subplots()
@@ -37,21 +45,26 @@ def plot_correlation(post: Posterior, k: int | None = None) -> Figure:
             draw_nothing(ax, "no component to show")
             return figure
         image = ax.imshow(matrix, cmap="RdBu_r", vmin=-1, vmax=1)
-        names = [f"${s}_{{{j + 1}}}$" for j in range(size // 3) for s in ("A", r"\phi", "f")]
+        names = [symbol_of(p, j) for j in range(count) for p in waveform.parameters]
         ax.set_xticks(range(size), names)
         ax.set_yticks(range(size), names)
-        ax.tick_params(length=0, labelsize=9 if size <= FEW else 7)
+        ax.tick_params(length=0, labelsize=9 if small else 7)
         ax.grid(False)
-        for edge in range(3, size, 3):  # between components
+        for edge in range(waveform.size, size, waveform.size):  # between components
             ax.axhline(edge - 0.5, color="white", lw=1.5)
             ax.axvline(edge - 0.5, color="white", lw=1.5)
-        if size <= FEW:
-            for i in range(size):
-                for j in range(size):
-                    shade = "white" if abs(matrix[i, j]) > 0.6 else INK
-                    text = f"{matrix[i, j]:+.2f}".replace("-", "−") if i != j else "1"
-                    text = "0.00" if text[1:] == "0.00" else text
-                    ax.text(j, i, text, ha="center", va="center", size=7, color=shade)
-        ax.set_title(f"Correlations given K = {size // 3}")
+        if small:
+            _write_numbers(ax, matrix)
+        ax.set_title(f"Correlations given K = {count}")
         figure.colorbar(image, ax=ax, shrink=0.8)
     return figure
+
+
+def _write_numbers(ax: Axes, matrix: Float) -> None:
+    """Writes each correlation into its cell."""
+    for i, row in enumerate(matrix):
+        for j, value in enumerate(row):
+            text = f"{value:+.2f}".replace("-", "−") if i != j else "1"
+            text = "0.00" if text[1:] == "0.00" else text
+            colour = "white" if abs(value) > STRONG else INK
+            ax.text(j, i, text, ha="center", va="center", size=7, color=colour)

@@ -1,4 +1,4 @@
-"""All pictures of a posterior by name, behind `Posterior.plot`."""
+"""All pictures of a posterior by their names, as `Posterior.plot` draws them."""
 
 from __future__ import annotations
 

@@ -1,34 +1,32 @@
-"""What the best fit leaves of the data, over time and over frequency, beside what white noise would."""
+"""What the best fit leaves of the data, over time and over frequency, beside what white noise would leave."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
-from slotflow.show.plots.panels import band_of, label_frequency, label_time
-from slotflow.show.plots.style import COLOURS, GREY, INK, LEGEND, colour_of, style
+from slotflow.show.plots.axes import channel_names, hang_names, label_frequency, label_time
+from slotflow.show.plots.colours import COLOURS, GREY, INK, colour_of
+from slotflow.show.plots.style import LEGEND, style
+from slotflow.show.plots.view import Band, Float, View
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from slotflow.data.sampling import Grid
     from slotflow.posterior.posterior import Posterior
 
 __all__ = ["plot_residual"]
 
-Float = NDArray[np.float64]
-
-POINTS = 4000
-"""Samples up to which each is a point; of more, the range of each of many pieces is drawn."""
+MOST_POINTS = 4000
+"""Samples up to which each is a point; of a longer series, the range of each of many pieces is drawn."""
 PIECES = 1500
 RARE = 0.01
 """Chance that the highest peak of white noise in the band exceeds the dashed line."""
 
 
-def plot_residual(post: Posterior, *, band: tuple[float, float] | None = None) -> Figure:
+def plot_residual(post: Posterior, *, band: Band | None = None) -> Figure:
     """Draws the residual of each stream over time, and the spectrum of the long one's in the band.
 
     Args:
@@ -38,39 +36,35 @@ def plot_residual(post: Posterior, *, band: tuple[float, float] | None = None) -
     from matplotlib.figure import Figure
 
     rests = post.residual()
-    draws = post.sample(200)
-    band = band_of(post, draws, None, band)
+    view = View.of(post, band=band)
     sigma = post.noise_std
     if not (np.isfinite(sigma) and sigma > 0):
         sigma = float(np.sqrt(np.mean(rests[0] ** 2))) or 1.0
-    streams = post.observation.channels
+    channels, names = post.observation.channels, channel_names(post.observation)
     with style():
         figure = Figure(figsize=(9, 2.0 * len(rests) + 3.2), layout="constrained")
         heights = [*[2.0] * len(rests), 2.8]
         axes = figure.subplots(len(rests) + 1, 1, height_ratios=heights)
-        for ax, name, rest, stream in zip(axes, ("long", "short"), rests, streams, strict=False):
-            _draw_time(ax, rest / sigma, stream.grid, name)
-            label_time(ax, post, stream.duration)
-        _draw_spectrum(axes[-1], rests[0] / sigma, streams[0].grid.dt, band)
-        last, level = -np.inf, 0
-        for j, f in enumerate(np.sort(np.median(draws[..., 2], axis=0))):
-            close = f - last < 0.018 * (band[1] - band[0])
-            last, level = f, level + 1 if close else 0  # names of close ones in steps
-            axes[-1].axvline(f, color=colour_of(j), lw=1, alpha=0.7, zorder=0)
-            axes[-1].annotate(
-                str(j + 1), (f, 1.0), (0, -9 - 10 * level), xycoords=("data", "axes fraction"), ha="center",
-                textcoords="offset points", color=colour_of(j), fontweight="bold", size=8,
-                bbox={"fc": "white", "ec": "none", "pad": 0.6},
-            )  # fmt: skip
+        for ax, name, rest, channel in zip(axes, names, rests, channels, strict=False):
+            _draw_time(ax, rest / sigma, channel.times, name)
+            label_time(ax, post, channel.duration)
+        _draw_spectrum(axes[-1], view, rests[0] / sigma)
+        axes[-1].set_title(f"Spectrum of the {names[0]}'s residual")
     return figure
 
 
-def _draw_time(ax: Axes, rest: Float, grid: Grid, name: str) -> None:
-    """The residual over time, in units of σ, on the band that holds 95 % of white noise."""
-    times = grid.times
+def _draw_time(ax: Axes, rest: Float, times: Float, name: str) -> None:
+    """Draws a residual over time on the band that holds 95 % of white noise.
+
+    Args:
+        ax: The panel.
+        rest: The residual in units of σ, (n,).
+        times: In seconds, (n,).
+        name: Of the channel.
+    """
     ax.axhspan(-1.96, 1.96, color=COLOURS[0], alpha=0.12, lw=0, label="95 % of white noise")
     ax.axhline(0, color=COLOURS[0], lw=0.8)
-    if rest.size <= POINTS:
+    if rest.size <= MOST_POINTS:
         ax.plot(times, rest, ".", color=INK, ms=2, mew=0)
     else:
         edges = np.linspace(0, rest.size, PIECES + 1).astype(int)[:-1]
@@ -79,35 +73,42 @@ def _draw_time(ax: Axes, rest: Float, grid: Grid, name: str) -> None:
     reach = max(4.5, 1.1 * float(np.abs(rest).max()))
     rms = float(np.sqrt(np.mean(rest**2)))
     ax.set(ylabel="residual / σ", ylim=(-reach, reach), xlim=(times[0], times[-1]))
-    ax.set_title(f"Residual of the {name} stream, rms {rms:.3f} σ")
+    ax.set_title(f"Residual of the {name}, rms {rms:.3f} σ")
     ax.legend(**LEGEND)
 
 
-def _draw_spectrum(ax: Axes, rest: Float, dt: float, band: tuple[float, float]) -> None:
-    """The periodogram of a residual in units of σ, white noise being 1 on average."""
-    low, high = band
-    margin = 0.05 * (high - low)
-    n = rest.size
+def _draw_spectrum(ax: Axes, view: View, rest: Float) -> None:
+    """Draws the periodogram of the long stream's residual in units of σ, in which white noise is 1 on average.
+
+    Args:
+        ax: The panel.
+        view: What the picture shows.
+        rest: The residual in units of σ, (n,).
+    """
+    (low, high), n, dt = view.band, rest.size, view.post.observation.long.dt
     f = np.fft.rfftfreq(4 * n, dt)
     power = np.abs(np.fft.rfft(rest, 4 * n)) ** 2 / n
-    shown = (f >= low - margin) & (f <= high + margin)
+    shown = (f >= low - view.margin) & (f <= high + view.margin)
     inner, outer = np.log(1 / 0.95), np.log(1 / 0.05)  # quantiles of an exponential
     name = "90 % of white noise"
     ax.axhspan(inner, outer, color=COLOURS[0], alpha=0.12, lw=0, label=name)
     ax.plot(f[shown], power[shown], color=INK, lw=0.9, label="residual")
     peak = _highest(max((high - low) * n * dt, 1.0))
-    name = f"highest peak of noise, exceeded in {100 * RARE:g} %"
+    name = f"highest peak of noise, {100 * RARE:g} % level"
     ax.axhline(peak, color=COLOURS[1], lw=1.1, ls="--", label=name)
     ax.axvspan(low, high, color=GREY, alpha=0.06, lw=0, zorder=0)
-    top = 1.25 * max(peak, float(power[shown].max(initial=0)))
-    ax.set(ylabel="power / σ²", xlim=(low - margin, high + margin), ylim=(0, top))
+    ax.set(ylabel="power / σ²", xlim=(low - view.margin, high + view.margin))
+    places = np.median(view.waveform.place_of(view.draws), axis=0)
+    for j, place in enumerate(places):
+        ax.axvline(place, color=colour_of(j), lw=1, alpha=0.7, zorder=0)
+    rows = hang_names(ax, places, view.band)
+    ax.set_ylim(0, (1.2 + 0.08 * rows) * max(peak, float(power[shown].max(initial=0))))
     label_frequency(ax, high)
-    ax.set_title("Spectrum of the long stream's residual")
     ax.legend(ncols=3, **LEGEND)
 
 
 def _highest(bins: float) -> float:
-    """Height that the largest peak of a noise periodogram over so many bins exceeds with a chance of 1 %."""
+    """Height that the largest peak of a noise periodogram over some bins exceeds with a chance of 1 %."""
     from scipy.optimize import brentq
 
     from slotflow.posterior.whiteness import peak_probability

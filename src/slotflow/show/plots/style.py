@@ -8,16 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from slotflow.core.files import atomic_path
+from slotflow.show.plots.colours import COLOURS, GREY, INK
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["COLOURS", "GREY", "INK", "LEGEND", "colour_of", "save_figure", "style"]
-
-INK = "#222222"
-GREY = "#8c8c8c"
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
-"""Okabe and Ito's colours, without black (data, truth) and yellow (too pale on white)."""
+__all__ = ["COLOURS", "GREY", "INK", "LEGEND", "save_figure", "style"]
 
 STYLE: Any = {
     "axes.axisbelow": True,
@@ -60,15 +56,10 @@ def style() -> AbstractContextManager[None]:
     return rc_context(STYLE)
 
 
-def colour_of(j: int) -> str:
-    """Colour of component j, counted from 0; numbers tell components apart where colours repeat."""
-    return COLOURS[j % len(COLOURS)]
-
-
 def save_figure(figure: Figure, path: str | os.PathLike[str], dpi: int = 160) -> None:
     """Writes a figure as PNG, SVG or PDF, whole or not at all.
 
-    The same figure gives the same bytes, but for the names of clip paths in SVG: dates are left out.
+    The same figure gives the same bytes, except for the names of clip paths in SVG: dates are left out.
 
     Args:
         figure: The figure.

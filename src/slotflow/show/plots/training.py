@@ -1,4 +1,4 @@
-"""The picture of a training run: loss, accuracy of K, learning rate and throughput."""
+"""The picture of a training run: loss and its terms, share of wrong counts, learning rate and throughput."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from slotflow.show.plots.style import GREY, LEGEND, colour_of, style
+from slotflow.show.plots.colours import INK, colour_of, text_colour
+from slotflow.show.plots.style import LEGEND, style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -20,6 +21,8 @@ __all__ = ["plot_training"]
 
 TERMS = ("ce", "count", "first_count", "heat", "offset", "rounds", "flow", "noise")
 """Terms of the losses that the presets use."""
+WIDE_RANGE = 300.0
+"""Ratio of the largest to the smallest value from which on only powers of ten are marked on an axis."""
 
 
 def plot_training(metrics_path: str | os.PathLike[str]) -> Figure:
@@ -31,27 +34,30 @@ def plot_training(metrics_path: str | os.PathLike[str]) -> Figure:
             ``lr`` and ``signals_per_second``.
 
     Returns:
-        A figure with the loss, its terms, the accuracy of K, and learning rate with throughput.
+        A figure with the loss, its terms, the share of signals whose K is wrong (1 − ``k_accuracy``), and learning rate
+        with throughput.
     """
     from matplotlib.figure import Figure
 
     records = _read_metrics(Path(metrics_path))
     with style():
         figure = Figure(figsize=(10, 6.4), layout="constrained")
-        axes = figure.subplots(2, 2)
-        _draw_curves(axes[0, 0], records, ("loss",), "Loss")
-        _draw_curves(axes[0, 1], records, TERMS, "Terms of the loss")
-        for ax in axes[0]:
+        (loss, terms), (errors, rate) = figure.subplots(2, 2)
+        _draw_curves(loss, records, ("loss",), "Loss")
+        _draw_curves(terms, records, TERMS, "Terms of the loss")
+        wrong = [
+            r | {"wrong": 1 - r["k_accuracy"]} for r in records if r.get("k_accuracy") is not None
+        ]
+        _draw_curves(errors, wrong, ("wrong",), "Share of signals with a wrong K")
+        for ax in (loss, terms, errors):
             _use_decades(ax)
-        _draw_curves(axes[1, 0], records, ("k_accuracy",), "Share of signals with the right K")
-        axes[1, 0].set_ylim(0, 1.03)
-        _draw_curves(axes[1, 1], records, ("lr",), "Learning rate and throughput")
-        _draw_throughput(axes[1, 1], records)
+        _draw_curves(rate, records, ("lr",), "Learning rate and throughput")
+        _draw_throughput(rate, records)
     return figure
 
 
 def _read_metrics(path: Path) -> list[dict[str, Any]]:
-    """Reads JSON lines; a last line that was cut short by a kill is left out."""
+    """Reads JSON lines; a last line that was cut short when the run was killed is left out."""
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except FileNotFoundError:
@@ -103,26 +109,35 @@ def _draw_curves(
         above = LEGEND if drawn == 1 else {"loc": "upper right"}
         ax.legend(ncols=3, **above)
     else:
-        ax.text(0.5, 0.5, "not recorded", transform=ax.transAxes, ha="center", color=GREY)
+        ax.text(0.5, 0.5, "not recorded", transform=ax.transAxes, ha="center", color=INK)
 
 
 def _use_decades(ax: Axes) -> None:
-    """A logarithmic axis where all values are positive and span more than a decade."""
-    values = [float(y) for line in ax.get_lines() for y in np.asarray(line.get_ydata())]
-    if values and 0 < 10 * min(values) < max(values):
-        ax.set_yscale("log")
+    """A logarithmic axis with plain numbers, where the values span more than a decade; zeros are left out then."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    lines = [np.asarray(line.get_ydata(), dtype=float) for line in ax.get_lines()]
+    values = np.concatenate([*lines, np.zeros(0)])
+    positive = values[values > 0]
+    if (values < 0).any() or not 10 * positive.min(initial=np.inf) < positive.max(initial=0):
+        return
+    ax.set_yscale("log", nonpositive="mask")
+    wide = positive.max() > WIDE_RANGE * positive.min()
+    ax.yaxis.set_major_locator(LogLocator(subs=(1.0,) if wide else (1.0, 2.0, 5.0)))
+    ax.yaxis.set_major_formatter(FuncFormatter(lambda y, _: f"{y:g}"))
+    ax.yaxis.set_minor_formatter(NullFormatter())
 
 
 def _draw_throughput(ax: Axes, records: list[dict[str, Any]]) -> None:
     """Signals per second on a second axis of the learning rate's panel."""
-    ax.set_ylabel("learning rate", color=colour_of(0))
+    ax.set_ylabel("learning rate", color=text_colour(colour_of(0)))
     ax.set_ylim(bottom=0)
     step, rate = _points(records, "signals_per_second", "train")
     if not step.size:
         return
     right = ax.twinx()
     right.plot(step, rate, color=colour_of(1), lw=1.0)
-    right.set_ylabel("signals per second", color=colour_of(1))
+    right.set_ylabel("signals per second", color=text_colour(colour_of(1)))
     right.set_ylim(bottom=0)
     right.grid(visible=False)
     if legend := ax.get_legend():

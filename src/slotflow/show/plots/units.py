@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,13 +10,17 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     from matplotlib.axis import Axis
 
+    from slotflow.signal.waveforms import Parameter
+
 __all__ = [
     "clock",
     "figures",
+    "near",
     "quantity",
     "readable",
     "rounded",
     "scale",
+    "symbol_of",
     "texts",
     "tick_in",
     "with_unit",
@@ -26,13 +30,14 @@ Float = NDArray[np.float64]
 
 PREFIXES = dict(zip(range(-8, 9), (*"yzafpnµm", "", *"kMGTPEZY"), strict=True))
 """Names of the powers of 1,000."""
-PLAIN = (0.01, 1e5)
-"""Range of the largest of several values within which they need no prefix."""
-DECIMALS = 6
-"""With more decimals than these a standard deviation stands in brackets, in units of the value's last digit."""
-RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
-CLOCK = ((86_400.0, "d"), (3600.0, "h"))
+PLAIN_RANGE = (0.01, 1e5)
+"""If the largest of several values lies in this range, they need no prefix."""
+MOST_DECIMALS = 6
+"""With more decimals, a standard deviation stands in brackets, in units of the value's last digit."""
+SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+LONG_UNITS = ((86_400.0, "d"), (3600.0, "h"))
 """Units of time for stretches of at least three of them and of more than 10,000 s."""
+TURN = 2 * np.pi
 
 
 def scale(width: float, unit: str) -> tuple[float, str]:
@@ -47,8 +52,8 @@ def scale(width: float, unit: str) -> tuple[float, str]:
 
 
 def readable(largest: float, unit: str) -> tuple[float, str]:
-    """A factor and a unit for values up to a largest one: as they are if they can be read, else as of `scale`."""
-    return (1.0, unit) if PLAIN[0] <= largest < PLAIN[1] else scale(largest / 2, unit)
+    """A factor and a unit for values up to a largest one: the unit itself if they can be read in it, or `scale`."""
+    return (1.0, unit) if PLAIN_RANGE[0] <= largest < PLAIN_RANGE[1] else scale(largest / 2, unit)
 
 
 def quantity(value: float, unit: str) -> str:
@@ -61,24 +66,36 @@ def quantity(value: float, unit: str) -> str:
 def figures(value: float) -> str:
     """A value with three significant figures, an exponent written as a power of ten."""
     text, _, power = f"{value:#.3g}".partition("e")
-    return f"{text} × 10{str(int(power)).translate(RAISED)}" if power else text.rstrip(".")
+    return f"{text} × 10{str(int(power)).translate(SUPERSCRIPTS)}" if power else text.rstrip(".")
 
 
 def clock(seconds: float) -> tuple[float, str]:
-    """A factor and a unit for a stretch of time: seconds up to 10,000 s, then hours and days, else µs and the like."""
+    """A factor and a unit for a stretch of time: µs, ms or s up to 10,000 s, hours or days beyond."""
     if seconds > 1e4:
-        return next(((1 / size, name) for size, name in CLOCK if seconds >= 3 * size), (1.0, "s"))
+        return next(
+            ((1 / size, name) for size, name in LONG_UNITS if seconds >= 3 * size), (1.0, "s")
+        )
     return readable(seconds, "s")
 
 
+def near(angle: Any, centre: Any) -> Any:
+    """Angles within half a turn of a centre; same shape as the angles."""
+    return (angle - centre + np.pi) % TURN - np.pi + centre
+
+
+def symbol_of(parameter: Parameter, j: int) -> str:
+    """The symbol of a parameter of component j, counted from 0, as mathtext writes it."""
+    return f"${parameter.symbol}_{{{j + 1}}}$".replace("φ", r"\phi")
+
+
 def with_unit(name: str, *units: str) -> str:
-    """A name with what stands in brackets behind it, nothing if there is nothing: x(t) [10⁻³ mV]."""
+    """A name with its unit in brackets, such as x(t) [10⁻³ mV]; the name alone if there is no unit."""
     known = " ".join(unit for unit in units if unit)
     return f"{name} [{known}]" if known else name
 
 
 def tick_in(axis: Axis, factor: float) -> None:
-    """Ticks of an axis whose ends are settled at round numbers of another unit, its values times the factor."""
+    """Puts the ticks of an axis at round numbers of a unit in which its values are larger by a factor."""
     if factor == 1.0:
         return
     from matplotlib.ticker import MaxNLocator
@@ -100,7 +117,7 @@ def texts(values: Float, sds: Float, unit: str, *, prefixed: bool = True) -> lis
         values: (K,).
         sds: (K,).
         unit: Empty if there is none.
-        prefixed: Whether the unit takes prefixes; a power of ten stands before one that does not.
+        prefixed: Whether the unit takes prefixes; otherwise a power of ten stands before it.
     """
     factor, prefix = readable(float(np.abs(values).max()), unit if prefixed else "")
     found = [rounded(factor * x, factor * sd) for x, sd in zip(values, sds, strict=True)]
@@ -111,10 +128,10 @@ def texts(values: Float, sds: Float, unit: str, *, prefixed: bool = True) -> lis
 
 
 def rounded(value: float, sd: float) -> str:
-    """A value and its standard deviation, with two digits of the latter: 0.701 ± 0.010, or 3.00046183(36)."""
+    """A value with two digits of its standard deviation: 0.701 ± 0.010, or 3.00046183(36)."""
     if not sd > 0:
         return f"{value:.6g}"
     place = int(np.clip(1 - np.floor(np.log10(sd)), 0, 15))
-    if place > DECIMALS:
+    if place > MOST_DECIMALS:
         return f"{value:.{place}f}({10.0**place * sd:.0f})"
     return f"{value:.{place}f} ± {sd:.{place}f}"

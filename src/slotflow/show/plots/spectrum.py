@@ -1,0 +1,117 @@
+"""The panel of the spectrum, with the components on it and upper limits where there may be none."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from slotflow.show.plots.axes import (
+    channel_names,
+    hang_names,
+    label_frequency,
+    label_values,
+    name_peaks,
+)
+from slotflow.show.plots.colours import COLOURS, GREY, INK, colour_of
+from slotflow.show.plots.style import LEGEND
+from slotflow.show.plots.units import quantity
+from slotflow.show.plots.view import Float, View
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["draw_spectrum"]
+
+MOST_NAMED_AT_PEAKS = 10
+"""Components whose names stand above their peaks; the names of more hang from the top of the panel."""
+NEAR = 0.01
+"""Share of the band around a component in which its name must stay above the spectrum."""
+LONGEST_TRANSFORM = 2**22
+"""Samples, padded with zeros, of a transform that is still quick."""
+
+
+def draw_spectrum(ax: Axes, view: View) -> None:
+    """Draws the band's amplitude spectrum with the components on it, and upper limits where K = 0 is likely."""
+    post, (low, high) = view.post, view.band
+    ax.set_xlim(low - view.margin, high + view.margin)
+    f, spectrum = _amplitudes(view)
+    if f.size:
+        ax.fill_between(f, spectrum, color=GREY, alpha=0.25, lw=0)
+        ax.plot(f, spectrum, color=GREY, lw=1, label=channel_names(post.observation)[0])
+        if np.isfinite(post.noise_std):
+            floor = post.noise_std * np.sqrt(np.pi / post.observation.long.n)
+            ax.axhline(floor, color=INK, lw=0.9, ls=":", label="noise, mean")
+    _draw_limit(ax, view)
+    peaks = _draw_components(ax, view, f, spectrum)
+    marks = np.zeros((0, 2))
+    if view.truth is not None and len(view.truth):
+        marks = _places(view, view.truth)
+        ax.plot(*marks.T, "x", color=INK, ms=5, mew=1.1, zorder=4, label="truth")
+    ax.axvspan(low, high, color=GREY, alpha=0.06, lw=0, zorder=0)
+    if view.count > MOST_NAMED_AT_PEAKS:
+        rows = hang_names(ax, np.median(view.waveform.place_of(view.draws), axis=0), view.band)
+        ax.set_ylim(0, (1.15 + 0.08 * rows) * ax.get_ylim()[1])
+    else:
+        ax.set_ylim(0, 1.1 * ax.get_ylim()[1])
+        name_peaks(ax, np.median(_places(view, view.draws), axis=0), peaks, marks)
+    bin_width = f"; one bin, 1/T, is {quantity(post.resolution, 'Hz')}" if post.resolution else ""
+    label_frequency(ax, high, bin_width)
+    label_values(ax, "amplitude", post.unit)
+    ax.set_title("Spectrum of the band" if post.has_data else "Components (no data in the file)")
+    if ax.get_legend_handles_labels()[0]:
+        ax.legend(ncols=4, **LEGEND)
+
+
+def _amplitudes(view: View) -> tuple[Float, Float]:
+    """Frequencies of the band and the long stream's amplitudes at them, (m,) each; m = 0 without data."""
+    if not view.post.has_data:
+        return np.zeros(0), np.zeros(0)
+    channel = view.post.observation.long
+    n = channel.n * int(np.clip(LONGEST_TRANSFORM // channel.n, 4, 32))  # zeros make a smooth line
+    f = np.asarray(np.fft.rfftfreq(n, channel.dt), dtype=np.float64)
+    amplitude = 2 * np.abs(np.fft.rfft(channel.values, n)) / channel.n
+    shown = (f >= view.band[0] - view.margin) & (f <= view.band[1] + view.margin)
+    return f[shown], amplitude[shown]
+
+
+def _draw_limit(ax: Axes, view: View) -> None:
+    """The upper limits on the amplitude, where the posterior has them."""
+    post, limit = view.post, view.post.upper_limit()
+    if limit is None:
+        return
+    both = ", both streams" if post.has_data and post.observation.short is not None else ""
+    name = f"{100 * limit.credibility:g} % upper limit of a tone{both}"
+    ax.plot(limit.frequency, limit.amplitude, color=COLOURS[1], lw=1.2, label=name)
+
+
+def _draw_components(ax: Axes, view: View, f: Float, spectrum: Float) -> Float:
+    """Median and interval of each component.
+
+    Args:
+        ax: The panel.
+        view: What it shows.
+        f: Frequencies of the spectrum, (m,).
+        spectrum: Amplitudes at them, (m,).
+
+    Returns:
+        The height that the name of each component must stay above, (K,).
+    """
+    places = _places(view, view.draws)  # (n, K, 2)
+    peaks = np.zeros(view.count)
+    for j in range(view.count):
+        low, middle, high = np.quantile(places[:, j], (0.05, 0.5, 0.95), axis=0)
+        below, above = middle - low, high - middle
+        ax.errorbar(
+            middle[0], middle[1], xerr=[[below[0]], [above[0]]], yerr=[[below[1]], [above[1]]], fmt="o",
+            color=colour_of(j), ms=6, lw=1.4, zorder=3, label=None if j else "median, 5–95 %",
+        )  # fmt: skip
+        near = np.abs(f - middle[0]) <= NEAR * (view.band[1] - view.band[0])
+        peaks[j] = max(high[1], spectrum[near].max(initial=0))
+    return peaks
+
+
+def _places(view: View, theta: Float) -> Float:
+    """Where components stand on the panel: frequency and amplitude, (..., 2)."""
+    waveform = view.waveform
+    return np.stack([waveform.of(theta, "frequency"), waveform.of(theta, "amplitude")], -1)

@@ -1,0 +1,114 @@
+"""What the panels of one picture show: a posterior, draws of its most probable K, the truth and the band."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from slotflow.posterior.summaries import components
+from slotflow.signal.waveforms import TONE, Waveform
+
+if TYPE_CHECKING:
+    from slotflow.posterior.posterior import Posterior
+
+__all__ = ["Band", "Float", "View", "match_truth", "true_components"]
+
+Float = NDArray[np.float64]
+Band = tuple[float, float]
+
+DRAWS = 2000
+BINS_AROUND = 20
+"""Bins on either side of the components that a spectrum shows if no band is known."""
+
+
+@dataclass(frozen=True)
+class View:
+    """What the panels of a picture show."""
+
+    post: Posterior
+    draws: Float
+    """Components of the most probable K in the order of their places, (n, K, P)."""
+    existence: Float
+    """Probability of each component, (K,)."""
+    truth: Float | None
+    """True components, (L, P), where they are known."""
+    band: Band
+    """Frequencies in Hz."""
+
+    @classmethod
+    def of(cls, post: Posterior, truth: ArrayLike | None = None, band: Band | None = None) -> View:
+        """The view of a posterior.
+
+        Args:
+            post: The posterior.
+            truth: True components, (L, P), where they are known.
+            band: Frequencies in Hz; by default the prior's, or those around the components.
+        """
+        draws, _, existence = components(post, post.k_map, DRAWS, 0)
+        known = true_components(post, truth)
+        return cls(post, draws, existence, known, _band(post, draws, known, band))
+
+    @property
+    def waveform(self) -> Waveform:
+        """What the components are."""
+        return TONE
+
+    @property
+    def count(self) -> int:
+        """Number of components K."""
+        return int(self.draws.shape[1])
+
+    @property
+    def margin(self) -> float:
+        """What is shown beyond either end of the band, in Hz."""
+        return 0.05 * (self.band[1] - self.band[0])
+
+
+def true_components(post: Posterior, truth: ArrayLike | None) -> Float | None:
+    """True components as an array, (L, P); None stays None."""
+    if truth is None:
+        return None
+    return np.asarray(truth, dtype=np.float64).reshape(-1, TONE.size)
+
+
+def match_truth(waveform: Waveform, draws: Float, truth: Float | None) -> Float:
+    """The true component that lies nearest to each inferred one, each of them used once.
+
+    Args:
+        waveform: What the components are.
+        draws: (n, K, P).
+        truth: (L, P), or None.
+
+    Returns:
+        (K, P); rows of NaN where there is none.
+    """
+    from scipy.optimize import linear_sum_assignment
+
+    matched = np.full(draws.shape[1:], np.nan)
+    if truth is not None:
+        places = np.median(waveform.place_of(draws), axis=0)
+        cost = np.abs(places[:, None] - waveform.place_of(truth)[None, :])
+        rows, columns = linear_sum_assignment(cost)
+        matched[rows] = truth[columns]
+    return matched
+
+
+def _band(post: Posterior, draws: Float, truth: Float | None, band: Band | None) -> Band:
+    """The stated band or the prior's, widened to hold all components; without one, their surroundings."""
+    waveform = TONE
+    f = waveform.of(draws, "frequency").ravel()
+    if truth is not None:
+        f = np.concatenate([f, waveform.of(truth, "frequency")])
+    if band is None and post.prior is not None:
+        band = post.prior.frequency
+    if band is not None:
+        low, high = band
+        return float(f.min(initial=low)), float(f.max(initial=high))
+    highest = post.observation.long.nyquist if post.has_data else np.inf
+    if not f.size:
+        return 0.0, highest if np.isfinite(highest) else 1.0
+    margin = BINS_AROUND * post.resolution or 0.1 * float(np.ptp(f)) or 0.01 * float(f[0])
+    return max(0.0, float(f.min()) - margin), min(highest, float(f.max()) + margin)

@@ -18,7 +18,8 @@ import numpy as np
 
 from slotflow import Observation, Posterior, SlotFlow, Stream
 from slotflow.show.plots import save_figure
-from slotflow.show.plots.panels import signal
+from slotflow.show.plots.data import signals
+from slotflow.signal.waveforms import TONE
 
 __all__ = ["main", "noise", "photograph", "tones", "walk"]
 
@@ -37,7 +38,7 @@ def answer(theta: np.ndarray, smallest: float) -> Posterior:
     rng = np.random.default_rng(SEED)
     grids = [grid for grid in (model.config.long, model.config.short) if grid is not None]
     streams = [
-        Stream(signal(theta[None], g.times)[0] + SIGMA * rng.standard_normal(g.n), g.dt, g.t0)
+        Stream(signals(TONE, theta[None], g.times)[0] + SIGMA * rng.standard_normal(g.n), g.dt, g.t0)
         for g in grids
     ]
     return model.infer(Observation(*streams), prior=prior, max_seconds=120)

@@ -16,7 +16,7 @@ from slotflow.show.plots.colours import COLOURS, INK
 from slotflow.show.plots.style import style
 from slotflow.show.plots.units import TURN, near, readable, scale, symbol_of, with_unit
 from slotflow.show.plots.view import Float, match_truth, true_components
-from slotflow.signal.waveforms import TONE, Parameter, Waveform
+from slotflow.signal.waveforms import Parameter, Waveform
 from slotflow.signal.waveforms.base import DATA_UNIT
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def plot_corner(
     """
     from matplotlib.figure import Figure
 
-    waveform = TONE
+    waveform = post.waveform
     k = post.k_map if k is None else k
     names = _parameters(waveform, parameters, k if component is None else 1)
     if component is not None and component not in range(1, k + 1):
@@ -110,7 +110,7 @@ def _aligned(waveform: Waveform, posteriors: Sequence[Posterior], k: int) -> lis
     """Draws of each posterior, (n, k, P), components in the order of the first one's."""
     from scipy.optimize import linear_sum_assignment
 
-    several = [relabel(post.sample(DRAWS, k), post.resolution)[0] for post in posteriors]
+    several = [relabel(post.sample(DRAWS, k), post.resolution, waveform)[0] for post in posteriors]
     places = [np.median(waveform.place_of(draws), axis=0) for draws in several]
     for i in range(1, len(several)):
         _, order = linear_sum_assignment(np.abs(places[0][:, None] - places[i]))

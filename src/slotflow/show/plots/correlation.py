@@ -9,7 +9,6 @@ from slotflow.show.plots.colours import INK
 from slotflow.show.plots.style import style
 from slotflow.show.plots.units import symbol_of
 from slotflow.show.plots.view import Float
-from slotflow.signal.waveforms import TONE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -34,7 +33,7 @@ def plot_correlation(post: Posterior, k: int | None = None) -> Figure:
     """
     from matplotlib.figure import Figure
 
-    matrix, waveform = post.correlation(k), TONE
+    matrix, waveform = post.correlation(k), post.waveform
     size, count = len(matrix), len(matrix) // waveform.size
     small = size <= MOST_WITH_NUMBERS
     side = min(2.2 + 0.42 * size if small else 2.5 + 0.22 * size, 14.0)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from slotflow.posterior.summaries import components
-from slotflow.signal.waveforms import TONE, Waveform
+from slotflow.signal.waveforms import Waveform
 
 if TYPE_CHECKING:
     from slotflow.posterior.posterior import Posterior
@@ -54,7 +54,7 @@ class View:
     @property
     def waveform(self) -> Waveform:
         """What the components are."""
-        return TONE
+        return self.post.waveform
 
     @property
     def count(self) -> int:
@@ -71,7 +71,7 @@ def true_components(post: Posterior, truth: ArrayLike | None) -> Float | None:
     """True components as an array, (L, P); None stays None."""
     if truth is None:
         return None
-    return np.asarray(truth, dtype=np.float64).reshape(-1, TONE.size)
+    return np.asarray(truth, dtype=np.float64).reshape(-1, post.waveform.size)
 
 
 def match_truth(waveform: Waveform, draws: Float, truth: Float | None) -> Float:
@@ -98,7 +98,7 @@ def match_truth(waveform: Waveform, draws: Float, truth: Float | None) -> Float:
 
 def _band(post: Posterior, draws: Float, truth: Float | None, band: Band | None) -> Band:
     """The stated band or the prior's, widened to hold all components; without one, their surroundings."""
-    waveform = TONE
+    waveform = post.waveform
     f = waveform.of(draws, "frequency").ravel()
     if truth is not None:
         f = np.concatenate([f, waveform.of(truth, "frequency")])

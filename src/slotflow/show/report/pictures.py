@@ -6,7 +6,6 @@ from io import BytesIO
 from typing import TYPE_CHECKING
 
 from slotflow.show.report.page import Missing, Picture
-from slotflow.signal.waveforms import TONE
 
 if TYPE_CHECKING:
     from slotflow.posterior.posterior import Posterior
@@ -73,7 +72,7 @@ def _words(post: Posterior, name: str) -> tuple[str, str]:
     """Title and caption of a picture of this posterior."""
     title, caption = PICTURES[name]
     if name == "correlation":
-        *others, last = (f"{p.name} {p.symbol}" for p in TONE.parameters)
+        *others, last = (f"{p.name} {p.symbol}" for p in post.waveform.parameters)
         caption = caption.format(parameters=f"{', '.join(others)} and {last}")
     if name != "spectrum":
         return title, caption

@@ -21,7 +21,6 @@ from slotflow.show.wording import (
     number,
     ratio_words,
 )
-from slotflow.signal.waveforms import TONE
 
 if TYPE_CHECKING:
     from slotflow.data.channel import Channel
@@ -143,7 +142,7 @@ def components(post: Posterior, seed: int) -> Table | Missing:
         rows = post.summary(n=DRAWS, seed=seed).reset_index().to_dict(orient="records")
     except ValueError as error:  # a file without draws
         return Missing("Components", str(error))
-    waveform = TONE
+    waveform = post.waveform
     units = dict(zip(waveform.names, waveform.units(post.unit), strict=True))
     order = sorted(waveform.names, key=lambda name: name != waveform.place)  # its place first
     columns = {"name": "", "existence": "exists"}

@@ -21,7 +21,7 @@ from typer.testing import CliRunner, Result
 from slotflow import SlotFlow
 from slotflow.cli import Commands, reproduce
 from slotflow.network.config import Config
-from slotflow.studies.paper import RESULTS, Bench, Settings, choose
+from slotflow.studies.paper import RESULTS, Bench, Settings, choose, pooled
 from slotflow.studies.paper.bench import QUICK
 from slotflow.studies.paper.latent.contexts import contexts
 from slotflow.studies.paper.pooled import PooledAnalyser
@@ -197,6 +197,47 @@ def paper_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("paper") / "model.safetensors"
     SlotFlow(small).save(path)
     return path
+
+
+def test_memory_of_the_papers_network_does_not_grow_with_signals_or_draws(
+    paper_model: Path, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Encoder and flow are given so much at once and no more; all of it together grows in proportion.
+
+    Untrained, most draws are outside of the bounds, so that nearly all rounds of redrawing are needed.
+    """
+    network: Any = SlotFlow.from_pretrained(paper_model)
+    budget = {
+        "cpu": 64 * 2 * 16 * 4,
+        "cuda": 0,
+    }  # 64 rows of two layers of 16 numbers of four bytes
+    monkeypatch.setattr(pooled, "FLOW_BYTES", budget)
+    monkeypatch.setattr(pooled, "REDRAWS", 3)
+    signals: list[int] = []
+    rows: list[int] = []
+    encode, draw = network.encode, network.flow.draw
+
+    def encoding(long: torch.Tensor, short: torch.Tensor) -> Any:
+        signals.append(len(long))
+        return encode(long, short)
+
+    def drawing(projected: torch.Tensor, n: int, generator: torch.Generator) -> torch.Tensor:
+        rows.append(n * len(projected))
+        return draw(projected, n, generator)
+
+    monkeypatch.setattr(network, "encode", encoding)
+    monkeypatch.setattr(network.flow, "draw", drawing)
+    totals = []
+    for size in (5, 20):
+        (sim,) = simulated(SignalSet(94, NOMINAL, k=2), size, seed)
+        slots = PooledAnalyser(network).analyse(sim, NOMINAL).slots(sim.k)
+        for draws in (50, 200):
+            rows.clear()
+            slots.sample(draws, seed)
+            assert max(rows) <= 64
+            totals.append(sum(rows) / (size * draws))
+    assert sum(signals) == 25 and max(signals) == pooled.ENCODED_TOGETHER["cpu"]
+    np.testing.assert_allclose(totals, totals[-1], rtol=0.2)  # two slots and up to three redraws
 
 
 def test_batches_through_the_papers_network_are_its_answers(paper_model: Path, seed: int) -> None:

@@ -1,7 +1,7 @@
 """The paper's network on batches of simulated signals, as the results ask for it.
 
 It knows one sampling and one prior over the components, those of its training; `knows` says which priors it can answer
-under. Draws with A <= 0 or outside the band are drawn again, as in `slots/densities.py`.
+under. Draws with A <= 0 or outside the band are drawn again, as in `network/paper/densities.py`.
 """
 
 from __future__ import annotations
@@ -18,12 +18,17 @@ from slotflow.network.paper.model import PooledSlotFlow
 from slotflow.network.paper.onehot import slot_contexts, slot_index
 from slotflow.signal.prior import Prior
 from slotflow.signal.simulation import Simulation
+from slotflow.signal.waveforms import TONE
 from slotflow.studies.suites.sets import GRIDS
 
 __all__ = ["PooledAnalyser", "PooledSlots"]
 
-ROWS = 32_768
-"""Draws that go through the flow together, which bounds the memory."""
+ENCODED_TOGETHER = {"cpu": 16, "cuda": 512}
+"""Signals that go through the encoder together, by device. Their attention weights take 30 MB each in preset `paper`:
+a batch of a hundred took 3 GB."""
+FLOW_BYTES = {"cpu": 2**27, "cuda": 2**30}
+"""Bytes of the context terms of the draws that go through the flow together, by device. Of preset `paper` they take
+24 kB for each draw that is drawn again: 32,768 at once took 2 GB."""
 REDRAWS = 200
 """Rounds of redrawing; what is outside after them is moved to the edge."""
 
@@ -63,12 +68,18 @@ class PooledAnalyser:
         known = self.network._start(prior, self.network.config.long, refine=False)
         assert simulation.short is not None  # the test sets have both streams
         kind = (self.network.device, self.network.dtype)
-        encoding, logits = self.network.encode(
-            simulation.long.to(*kind), simulation.short.to(*kind)
-        )
+        together = ENCODED_TOGETHER["cuda" if self.network.device.type == "cuda" else "cpu"]
+        parts = [
+            self.network.encode(long.to(*kind), short.to(*kind))
+            for long, short in zip(
+                simulation.long.split(together), simulation.short.split(together), strict=True
+            )
+        ]
+        context = torch.cat([encoding.context for encoding, _ in parts])
+        logits = torch.cat([logits for _, logits in parts])
         chosen = np.pad(known.k_probs_full, (0, self.network.k_max - known.k_max))
         probs = k_posterior(logits, self.network.config.prior, chosen)
-        return PooledAnalysis(self.network, encoding.context, probs)
+        return PooledAnalysis(self.network, context, probs)
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,29 +123,39 @@ class PooledSlots:
     @torch.inference_mode()
     def sample(self, n: int, seed: int) -> Tensor:
         """Draws of (A, φ, f), (B, n, k_max, 3), float64; zeros where there is no slot."""
-        flow, target = self.network.flow, self.network.target
+        flow = self.network.flow
         projected = flow.project(self.contexts())  # (S, L, H)
-        device = projected.device
-        generator = torch.Generator(device=device).manual_seed(spread_seed(seed))
-        together = max(1, ROWS // max(1, len(projected)))
+        generator = torch.Generator(device=projected.device).manual_seed(spread_seed(seed))
+        together = max(1, self._rows(projected) // max(1, len(projected)))
         parts = [
-            target.decode(flow.draw(projected, min(together, n - first), generator))
+            self.network.target.decode(flow.draw(projected, min(together, n - first), generator))
             for first in range(0, n, together)
         ]
-        theta = torch.cat(parts)  # (n, S, 3)
+        theta = torch.cat(parts)  # (n, S, P)
+        self._draw_again(theta, projected, generator)
+        found = theta.new_zeros(len(self.k), self.network.k_max, n, theta.shape[-1])
+        signal, slot = (index.to(theta.device) for index in slot_index(self.k))
+        found[signal, slot] = theta.transpose(0, 1)
+        return found.transpose(1, 2)
+
+    def _draw_again(self, theta: Tensor, projected: Tensor, generator: torch.Generator) -> None:
+        """Replaces draws with A <= 0 or outside the band, (n, S, P), in place."""
+        flow, target, together = self.network.flow, self.network.target, self._rows(projected)
         low, high = self.network.config.prior.frequency
+        a, f = TONE.of(theta, "amplitude"), TONE.place_of(theta)
         for _ in range(REDRAWS):
-            a, f = theta[..., 0], theta[..., 2]
             draw, row = torch.nonzero((a <= 0) | (f < low) | (f > high), as_tuple=True)
             if draw.numel() == 0:
                 break
-            for some in range(0, len(row), ROWS):
-                part = slice(some, some + ROWS)
+            for first in range(0, len(row), together):
+                part = slice(first, first + together)
                 fresh = flow.draw(projected[row[part]], 1, generator)[0]
                 theta[draw[part], row[part]] = target.decode(fresh)
-        theta[..., 0].clamp_(min=1e-9)
-        theta[..., 2].clamp_(low, high)
-        found = theta.new_zeros(len(self.k), self.network.k_max, n, 3)
-        signal, slot = (index.to(device) for index in slot_index(self.k))
-        found[signal, slot] = theta.transpose(0, 1)
-        return found.transpose(1, 2)
+        a.clamp_(min=1e-9)
+        f.clamp_(low, high)
+
+    @staticmethod
+    def _rows(projected: Tensor) -> int:
+        """Draws that go through the flow together, so that their context terms, (L, H) each, keep to the budget."""
+        each = projected[0].numel() * projected.element_size() if len(projected) else 1
+        return max(1, FLOW_BYTES["cuda" if projected.is_cuda else "cpu"] // each)

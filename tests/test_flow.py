@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -294,3 +296,27 @@ def test_float32_stays_float32_and_close(seed: int) -> None:
     single = flow.float()(contexts.float()).log_prob(y.float())
     assert single.dtype == torch.float32
     torch.testing.assert_close(single.double(), exact, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("kinds", [("spline", "affine"), ("marginal",)])
+def test_draws_leave_nothing_in_memory(kinds: tuple[str, ...], seed: int) -> None:
+    """All tensors of a draw go when it ends, without Python's collector; an inverse of torch's is the control."""
+    config = replace(FLOW, kinds=kinds)
+    flow = ConditionalFlow(4, 8, config).eval()
+    generator = torch.Generator().manual_seed(seed)
+    gc.collect()
+    gc.disable()
+    try:
+        with torch.inference_mode():
+            projected = flow.project(torch.randn(5, 8, generator=generator))
+            draws = flow.draw(projected, 3, generator)
+            assert gc.collect() == 0
+            density = flow.distribution(projected)
+            torch.testing.assert_close(
+                density.transform(draws),
+                density.transform(density.transform.inv(density.transform(draws))),
+            )
+            del density
+            assert gc.collect() > 0
+    finally:
+        gc.enable()

@@ -128,8 +128,9 @@ class ConditionalFlow(nn.Module):
         z = torch.randn(
             shape, generator=generator, device=projected.device, dtype=flow.base.mean.dtype
         )
-        y: Tensor = flow.transform.inv(z)
-        return y
+        for transform in reversed(flow.transform.transforms):
+            z = _undo(transform, z)
+        return z
 
 
 class CouplingLayer(nn.Module):
@@ -201,9 +202,25 @@ class HalfCoupling(CouplingTransform):  # type: ignore[misc]
         """The kept and the moved half of x (..., dim)."""
         return x[..., : self.kept], x[..., self.kept :]
 
+    def _inverse(self, y: Tensor) -> Tensor:
+        """The x that the coupling takes to y, (..., dim) each."""
+        kept, moved = self.split(y)
+        return self.merge(kept, _undo(self.meta(kept), moved), y.shape)
+
     def merge(self, x_a: Tensor, x_b: Tensor, shape: torch.Size) -> Tensor:
         """The inverse of `split`."""
         return torch.cat([x_a, x_b], dim=-1)
+
+
+def _undo(transform: Transform, y: Tensor) -> Tensor:
+    """The x that a transform takes to y, same shape.
+
+    `transform.inv` ties a transform and its inverse to each other. Their tensors then stay in memory until Python's
+    collector of cycles runs, which counts objects and not bytes: gigabytes, where every draw makes a new transform.
+    """
+    base = transform.base if isinstance(transform, DependentTransform) else transform
+    x: Tensor = base._inverse(y)
+    return x
 
 
 def balanced_permutations(dim: int, kept: int, layers: int) -> NDArray[np.int64]:

@@ -27,8 +27,8 @@ ENCODED_TOGETHER = {"cpu": 16, "cuda": 512}
 """Signals that go through the encoder together, by device. Their attention weights take 30 MB each in preset `paper`:
 a batch of a hundred took 3 GB."""
 FLOW_BYTES = {"cpu": 2**27, "cuda": 2**30}
-"""Bytes of the context terms of the draws that go through the flow together, by device. Of preset `paper` they take
-24 kB for each draw that is drawn again: 32,768 at once took 2 GB."""
+"""Bytes of the context terms of the draws that go through the flow together, by device. In preset `paper` those of one
+draw take 24 kB."""
 REDRAWS = 200
 """Rounds of redrawing; what is outside after them is moved to the edge."""
 
@@ -69,12 +69,11 @@ class PooledAnalyser:
         assert simulation.short is not None  # the test sets have both streams
         kind = (self.network.device, self.network.dtype)
         together = ENCODED_TOGETHER["cuda" if self.network.device.type == "cuda" else "cpu"]
-        parts = [
-            self.network.encode(long.to(*kind), short.to(*kind))
-            for long, short in zip(
-                simulation.long.split(together), simulation.short.split(together), strict=True
-            )
-        ]
+        parts = []
+        for first in range(0, len(simulation.long), together):
+            some = slice(first, first + together)
+            long, short = simulation.long[some], simulation.short[some]
+            parts.append(self.network.encode(long.to(*kind), short.to(*kind)))
         context = torch.cat([encoding.context for encoding, _ in parts])
         logits = torch.cat([logits for _, logits in parts])
         chosen = np.pad(known.k_probs_full, (0, self.network.k_max - known.k_max))

@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 from posterior_helpers import gaussian_posterior, shuffled
 from statistics_helpers import assert_within
 
-from slotflow.posterior.alignment import GATE, Reference, align, existence, match, relabel
-from slotflow.posterior.sampled import Draws
+from slotflow.posterior.alignment import align, existence, relabel
+from slotflow.posterior.draws import Draws
+from slotflow.posterior.matching import GATE, Reference, match
 
 Array = NDArray[np.float64]
 
@@ -118,7 +119,7 @@ def test_match_in_pieces_equals_whole(monkeypatch: pytest.MonkeyPatch, seed: int
     theta = draws_around([2.70, 2.72, 2.9], [0.02, 1e-4, 1e-4], 200, seed)
     reference = relabel(theta, BIN)[2]
     whole = match(theta[..., 2], reference)
-    monkeypatch.setattr("slotflow.posterior.alignment.CELLS", 50)
+    monkeypatch.setattr("slotflow.posterior.matching.DISTANCES_AT_ONCE", 50)
     np.testing.assert_array_equal(match(theta[..., 2], reference), whole)
 
 

@@ -29,7 +29,7 @@ from slotflow.exact.orders import Orders
 from slotflow.exact.refined import RefinedPosterior
 from slotflow.exact.search import across_orders
 from slotflow.posterior.sampled import SampledPosterior
-from slotflow.posterior.verdict import check_residual, judge
+from slotflow.posterior.verdict import DrawQuality, check_residual, judge
 from slotflow.show.advice import KINDS, kind_of, remedies
 from slotflow.show.report.sections import settings
 from slotflow.signal.fit import fit
@@ -362,7 +362,7 @@ def test_nothing_but_rounding_left(seed: int) -> None:
     statistics = Statistics.from_observation(observed(seed, sigma=1e-12, short=1e-12))
     checks = check_residual(statistics, TONE, PRIOR.frequency, SIGMA)
     assert [c.name for c in checks] == ["stated level (long)", "stated level (short)"]
-    assert judge(checks, refined=True, ess=1.0, pareto_k=0.0).status == "misfit"
+    assert judge(checks, DrawQuality(1.0, 0.0)).status == "misfit"
     (rounding,) = check_residual(statistics, TONE, PRIOR.frequency)
     assert rounding.name == "rounding"
 

@@ -16,9 +16,11 @@ from posterior_helpers import gaussian_posterior
 
 from slotflow import Observation, Posterior, Prior, SlotFlow, Stream, simulate
 from slotflow.baselines.laplace_posterior import classical_posterior
+from slotflow.posterior.draws import Draws
 from slotflow.posterior.file import SEAL, VERSION
-from slotflow.posterior.sampled import Draws, SampledPosterior, Sampling
+from slotflow.posterior.sampled import SampledPosterior, Sampling
 from slotflow.posterior.verdict import Check, Verdict
+from slotflow.signal.waveforms import TONE
 
 DATA = Path(__file__).parent / "data"
 N = 300
@@ -200,6 +202,37 @@ def test_every_method(answers: dict[str, Posterior], name: str, tmp_path: Path) 
     read.plot()
 
 
+@pytest.mark.parametrize("name", ["network", "exact", "rjmcmc", "smc", "classical"])
+def test_one_contract(answers: dict[str, Posterior], name: str) -> None:
+    """Every method answers every question, or says with a ValueError where to get the answer."""
+    post = answers[name]
+    k, size = post.k_map, post.waveform.size
+    assert post.sampled(k) and post.has_sigma == (name != "network")
+    assert (post.ess is not None) == (name in ("exact", "rjmcmc", "smc"))
+    assert (post.log_evidence is not None) == (name in ("exact", "smc", "classical"))
+    if post.log_evidence is not None:
+        assert post.log_evidence.shape == (post.k_max + 1, 2)
+    assert post.best_fit().shape == post.best_fit(k).shape == post.centres().shape == (k, size)
+    assert [len(rest) for rest in post.residual(k)] == [s.n for s in post.observation.channels]
+    assert (post.known_fit(k) is not None) == (name in ("exact", "classical"))
+    assert post.verdict_at(1e-3).status == post.verdict.status and post.window_rows == ()
+    sigma = post.joint_sigma(50, seed=1)
+    assert np.isfinite(sigma).all() == post.has_sigma and len(sigma) == 50
+    if name == "network":
+        assert post.amortized is post
+        with pytest.raises(ValueError, match=r"no draws of it; refine it first"):
+            post.sample_sigma(3)
+    elif name == "exact":
+        assert post.amortized.method + "+exact" == post.method
+        assert len(post.weighted().weights) > 0
+    else:
+        with pytest.raises(ValueError, match=r"did not come from a network's answer"):
+            _ = post.amortized
+    if name != "exact":
+        with pytest.raises(ValueError, match=r"has no weighted draws; sample"):
+            post.weighted()
+
+
 def test_verdicts_keep_their_checks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     post = stated()
     verdict = Verdict("misfit", "because; of ‘this’", (Check("peak", 1e-9, "a peak"),))
@@ -227,6 +260,39 @@ def test_files_of_version_1(name: str, status: str, tmp_path: Path) -> None:
     read.plot(path=tmp_path / "a.png")
     read.save(tmp_path / "b.nc")
     assert Posterior.load(tmp_path / "b.nc").k_map == 3
+
+
+def test_a_file_of_version_2_before_waveforms() -> None:
+    """Written by slotflow 0.1.0, whose files did not say what a component is: everything in them comes back."""
+    read = Posterior.load(DATA / "posterior-0.1.0-version-2.nc")
+    assert "waveform" not in read.attributes and read.waveform is TONE
+    assert (read.k_map, read.k_max, read.unit, read.t_ref) == (1, 10, "mV", 1.5e9)
+    np.testing.assert_allclose(read.k_probs[:3], [0.10245, 0.81739, 0.07461], atol=1e-5)
+    assert read.verdict.status == "exact" and len(read.verdict.checks) > 3
+    assert read.prior == Prior(
+        k_min=0,
+        k_max=3,
+        frequency=(1.0, 1.2),
+        amplitude=(0.02, 2.0),
+        sigma=(0.1, 2.0),
+        min_separation=0.0,
+    )
+    assert read.ess == pytest.approx(0.88285, abs=1e-5) and read.noise_std_error is not None
+    assert read.log_evidence is not None
+    np.testing.assert_allclose(read.log_evidence[1], [-377.25419, 0.00772], atol=1e-5)
+    assert read.has_data and read.observation.long.notes == ("from a table",)
+    limit = read.upper_limit()
+    assert limit is not None and limit.k0_prob == pytest.approx(0.10245, abs=1e-5)
+    frame = read.summary()
+    found = frame[["existence", "amplitude_median", "phase_median", "frequency_median"]]
+    np.testing.assert_allclose(found, [[0.897551, 0.148261, 1.190667, 1.109562]], atol=1e-6)
+    assert np.isfinite(read.joint_sigma(80)).all() and len(read.residual()[0]) == 500
+
+
+def test_an_unknown_waveform_is_refused(tmp_path: Path) -> None:
+    rewritten(tmp_path, attrs={"waveform": "warble"})
+    with pytest.raises(ValueError, match=r"expected a waveform, .*'warble'.* update slotflow"):
+        Posterior.load(tmp_path / "a.nc")
 
 
 def test_a_later_version_is_refused(tmp_path: Path) -> None:

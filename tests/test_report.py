@@ -22,7 +22,7 @@ from slotflow.bands.posterior import BandPosterior
 from slotflow.cli import app
 from slotflow.posterior.loaded import LoadedPosterior
 from slotflow.posterior.stored import read_dataset
-from slotflow.posterior.verdict import AMORTIZED, Check, Verdict, check_residual, judge
+from slotflow.posterior.verdict import AMORTIZED, Check, DrawQuality, Verdict, check_residual, judge
 from slotflow.show.advice import FALSE_ALARM, KINDS, MEANING, kind_of, remedies
 from slotflow.show.report.page import render
 from slotflow.show.report.report import render_report, write_report
@@ -199,14 +199,14 @@ def test_verdicts_and_tests_in_words(no_pictures: None) -> None:
         Check("colour", 0.5, "the noise is not white (cumulative spectrum off by 0.010)"),
     )
     base = gaussian_posterior([0.0, 0.0, 0.9, 0.1])
-    verdict = judge(checks, refined=True, ess=1.0, pareto_k=0.0)
+    verdict = judge(checks, DrawQuality(1.0, 0.0))
     page = " ".join(Reader(render_report(Judged(base, verdict))).text)
     assert "Verdict:  misfit" in page and "Do not use the numbers" in page
     assert "--detrend 1" in page and MEANING["misfit"] in page
     assert "fails" in page and "passes" in page and "1e-09" in page
     assert "the noise is not white" not in page  # it passed: its complaint would mislead
     assert "--no-refine" in remedies(base)[0]
-    exact = Judged(base, judge(checks[1:], refined=True, ess=1.0, pareto_k=0.0))
+    exact = Judged(base, judge(checks[1:], DrawQuality(1.0, 0.0)))
     assert "not certain" in remedies(exact)[0]
     exact.k_probs = np.array([0.0, 0.0, 1.0, 0.0])
     assert remedies(exact) == ["Use it."]

@@ -14,7 +14,7 @@ from slotflow import Prior
 from slotflow.exact.search import across_orders
 from slotflow.exact.tempering import Tempering
 from slotflow.posterior import whiteness
-from slotflow.posterior.verdict import Check, check_residual, judge, peak_probability
+from slotflow.posterior.verdict import Check, DrawQuality, check_residual, judge, peak_probability
 from slotflow.signal.fit import fit
 from slotflow.signal.likelihood import Statistics
 from slotflow.signal.simulation import simulate
@@ -97,7 +97,7 @@ def test_laws_are_those_of_scipy(n: int, seed: int) -> None:
 
 def test_what_the_model_explains_is_no_misfit(seed: int) -> None:
     done = checks(built(seed))
-    verdict = judge(done, refined=True, ess=0.97, pareto_k=0.2)
+    verdict = judge(done, DrawQuality(0.97, 0.2))
     assert verdict.status == "exact"
     assert "0.97" in str(verdict)
     assert len({c.name for c in done}) == len(done) > 10
@@ -152,7 +152,7 @@ def test_misfits_are_caught(spoil, word: str, seed: int) -> None:
     for i in range(8):
         series = built(seed + i)
         spoil(series, 20 * 0.5 * math.sqrt(2 / LONG.n))  # a matched filter would see an SNR of 20
-        verdict = judge(checks(series), refined=True, ess=0.99, pareto_k=0.1, false_alarm=1e-3)
+        verdict = judge(checks(series), DrawQuality(0.99, 0.1), false_alarm=1e-3)
         assert verdict.status == "misfit"
         assert word in verdict.reason
 
@@ -171,13 +171,13 @@ def test_a_chirp_that_the_prior_cannot_follow(seed: int) -> None:
     )
     tones = orders.fits[orders.largest]
     assert np.diff(np.sort(tones[:, 2])).min() > 0.009
-    assert judge(check_residual(statistics, tones, BAND), refined=True).status == "misfit"
+    assert judge(check_residual(statistics, tones, BAND), DrawQuality(1.0)).status == "misfit"
 
 
 def test_a_gap_is_caught_without_equal_samples(seed: int) -> None:
     series = built(seed, 0.3)
     series[0][1000:1150] = 1e-3 * np.random.default_rng(seed).standard_normal(150)
-    verdict = judge(checks(series), refined=True, ess=0.99, pareto_k=0.1)
+    verdict = judge(checks(series), DrawQuality(0.99, 0.1))
     assert verdict.status == "misfit"
     assert "power in part" in verdict.reason
 
@@ -185,7 +185,7 @@ def test_a_gap_is_caught_without_equal_samples(seed: int) -> None:
 def test_streams_of_different_noise(seed: int) -> None:
     series = built(seed)
     series[1] += 0.2 * np.random.default_rng(seed + 1).standard_normal(SHORT.n)
-    verdict = judge(checks(series), refined=True, ess=0.99, pareto_k=0.1)
+    verdict = judge(checks(series), DrawQuality(0.99, 0.1))
     assert verdict.status == "misfit"
     assert "short stream's noise" in verdict.reason
 
@@ -193,18 +193,19 @@ def test_streams_of_different_noise(seed: int) -> None:
 def test_words_of_the_verdict() -> None:
     fine = [Check("level", 0.4, "x")]
     peak = [Check("peak in the band", 1e-9, "a peak in the band at 2.7 Hz"), *fine]
-    assert judge(fine, refined=True, ess=0.9, pareto_k=0.3).status == "exact"
-    assert "amortized" in judge(fine, refined=False).reason
-    heavy = judge(fine, refined=True, ess=0.9, pareto_k=0.9)
+    assert judge(fine, DrawQuality(0.9, 0.3)).status == "exact"
+    assert "amortized" in judge(fine).reason
+    heavy = judge(fine, DrawQuality(0.9, 0.9))
     assert (heavy.status, "0.90" in heavy.reason) == ("approximate", True)
-    few = judge(fine, refined=True, ess=0.02, pareto_k=0.3)
+    few = judge(fine, DrawQuality(0.02, 0.3))
     assert (few.status, "0.020" in few.reason) == ("approximate", True)
-    open_k = judge(fine, refined=True, ess=0.9, pareto_k=0.3, k_error=0.2)
+    open_k = judge(fine, DrawQuality(0.9, 0.3, 0.2))
     assert (open_k.status, "uncertain" in open_k.reason) == ("approximate", True)
-    full = judge(peak, refined=True, ess=0.9, pareto_k=0.3, at_k_max=0.99, budget="2.0 s spent")
+    tiny, none = (judge(fine, DrawQuality(ess, 0.3)).reason for ess in (4e-4, 0.0))
+    assert "0.0004" in tiny and "no draw has any weight" in none
+    full = judge(peak, DrawQuality(0.9, 0.3), at_k_max=0.99)
     assert full.status == "misfit"
     assert "K_max" in full.reason
-    assert full.reason.endswith("2.0 s spent")
 
 
 def test_data_without_noise_or_signal() -> None:

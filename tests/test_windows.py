@@ -16,7 +16,7 @@ from slotflow.bands.windows import LAYOUTS, SHIFT, _at_gaps, infer_band, is_wide
 from slotflow.data.observation import Observation
 from slotflow.network.zoom.model import ZoomSlotFlow
 from slotflow.posterior.posterior import Posterior
-from slotflow.posterior.verdict import Check, Verdict, judge
+from slotflow.posterior.verdict import Check, DrawQuality, Verdict, judge
 from slotflow.show.report import sections as report_sections
 from slotflow.signal.prior import Prior
 
@@ -279,12 +279,10 @@ class Refined(Judged):
     @property
     def verdict(self) -> Verdict:
         checks = (Check("colour", self.p_value, "not white"),)
-        return judge(checks, refined=True, ess=0.9, pareto_k=0.1)
+        return judge(checks, DrawQuality(0.9, 0.1))
 
     def verdict_at(self, false_alarm: float) -> Verdict:
-        return judge(
-            self.verdict.checks, refined=True, ess=0.9, pareto_k=0.1, false_alarm=false_alarm
-        )
+        return judge(self.verdict.checks, DrawQuality(0.9, 0.1), false_alarm=false_alarm)
 
 
 @pytest.mark.parametrize(("p_value", "status"), [(6e-4, "exact"), (4e-4, "misfit")])
@@ -366,7 +364,7 @@ def test_best_fit_and_residual_of_a_band() -> None:
     np.testing.assert_array_equal(post.best_fit(2), fit)
     rest = without(post.observation, fit).long.values
     np.testing.assert_allclose(post.residual()[0], rest, rtol=0, atol=1e-11)
-    np.testing.assert_array_equal(post.residual(k=2)[0], rest)
+    np.testing.assert_array_equal(post.residual(k=2)[0], post.residual()[0])
     for ask in (post.best_fit, post.residual):
         with pytest.raises(
             ValueError, match=r"k_map = 2 or None, received k = 1: .* window by window"

@@ -135,7 +135,7 @@ class LaplacePosterior(Posterior):
             if self.left_out > LEFT_OUT:
                 reason += f"; orders of the probability {self.left_out:.2f} have no Gaussian"
             at_k_max = float(self.k_probs[self.prior.k_max])
-            self._verdict = judge(checks, refined=False, at_k_max=at_k_max, unsampled=reason)
+            self._verdict = judge(checks, at_k_max=at_k_max, unsampled=reason)
         return self._verdict
 
     @property

@@ -24,7 +24,13 @@ from slotflow.exact.refined import JointDraws, RefinedPosterior, WeightedDraws
 from slotflow.exact.search import across_orders
 from slotflow.exact.tempering import Tempering
 from slotflow.posterior.posterior import Posterior
-from slotflow.posterior.verdict import Verdict, check_residual, judge, unlikely_amplitude
+from slotflow.posterior.verdict import (
+    DrawQuality,
+    Verdict,
+    check_residual,
+    judge,
+    unlikely_amplitude,
+)
 from slotflow.signal.likelihood import Statistics
 from slotflow.signal.prior import Prior
 from slotflow.signal.target import FLOOR, Array
@@ -163,7 +169,7 @@ def _unsampled(
     nothing = np.full(post.k_max + 1, -np.inf)
     orders = Orders(nothing, -nothing, probs / probs.sum(), {}, {len(fit): fit}, 0.0)
     checks = check_residual(statistics, fit, prior.frequency, prior.known_sigma)
-    found = judge(checks, refined=False, unsampled=UNCHECKED)
+    found = judge(checks, unsampled=UNCHECKED)
     status = "misfit" if found.status == "misfit" else status
     verdict = Verdict(status, f"{reason}; {found.reason}", found.checks)
     slots = JointDraws(orders, statistics, prior, post.slots)
@@ -192,15 +198,13 @@ def _verdict(
     """Judges the result by its draws and by the residual of the largest K that is plausible."""
     fit = orders.fits.get(orders.largest, np.zeros((0, 3)))
     best = orders.results.get(orders.k_map)
-    taken = len(best.log_weights) if best is not None else 0
-    weighted = taken > 0
+    quality = None
+    if best is not None and (taken := len(best.log_weights)):
+        enough = EFFECTIVE * min(draws / taken, 1.0)
+        quality = DrawQuality(best.ess, best.pareto_k, orders.k_error, enough)
     verdict = judge(
         check_residual(statistics, fit, prior.frequency, prior.known_sigma),
-        refined=weighted,
-        ess=best.ess if best is not None and weighted else 0.0,
-        smallest_ess=EFFECTIVE * min(draws / max(taken, 1), 1.0),
-        pareto_k=best.pareto_k if best is not None and weighted else math.inf,
-        k_error=orders.k_error,
+        quality,
         at_k_max=float(orders.k_probs[prior.k_max]),
         unsampled=f"no draw of K = {orders.k_map} has any weight: the prior (amplitude, band, separation) excludes "
         f"what fits the data; {UNCHECKED}",

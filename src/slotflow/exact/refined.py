@@ -18,7 +18,7 @@ from slotflow.exact.orders import Orders
 from slotflow.posterior.draws import WeightedDraws
 from slotflow.posterior.posterior import Posterior
 from slotflow.posterior.tuples import Slots
-from slotflow.posterior.verdict import Verdict, judge
+from slotflow.posterior.verdict import DrawQuality, Verdict, judge
 from slotflow.signal.likelihood import Statistics
 from slotflow.signal.prior import Prior
 from slotflow.signal.target import Array, Target, to_theta, to_z
@@ -151,10 +151,7 @@ class RefinedPosterior(Posterior):
         best = self.orders.results[self.k_map]
         return judge(
             self.verdict.checks,
-            refined=True,
-            ess=best.ess,
-            pareto_k=best.pareto_k,
-            k_error=self.orders.k_error,
+            DrawQuality(best.ess, best.pareto_k, self.orders.k_error),
             at_k_max=float(self.k_probs[self.k_max]),
             false_alarm=false_alarm,
         )

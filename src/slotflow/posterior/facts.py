@@ -127,7 +127,7 @@ class Facts:
         """How far the result can be trusted: an amortized one is "approximate"."""
         from slotflow.posterior.verdict import judge
 
-        return judge((), refined=False)
+        return judge(())
 
     def verdict_at(self, false_alarm: float) -> Verdict:
         """The verdict at another rate of false alarms of the residual's tests, where the method can judge again."""

@@ -87,7 +87,8 @@ class Posterior(Result):
 
         if self.prior is None:
             raise ValueError(f"the posterior by {self.method!r} does not know its prior; give one.")
-        return BirthProposal(self.sample(n, k, seed), self.prior, seed=seed)
+        draws = self.sample(n, k, seed)
+        return BirthProposal(draws, self.prior, seed=seed, waveform=self.waveform)
 
     @staticmethod
     def load(path: str | Path) -> Posterior:

@@ -15,7 +15,7 @@ from slotflow.core.arrays import Array
 from slotflow.data.observation import Observation
 from slotflow.posterior.draws import Draws
 from slotflow.posterior.posterior import Posterior
-from slotflow.posterior.verdict import Verdict, check_residual, judge
+from slotflow.posterior.verdict import DrawQuality, Verdict, check_residual, judge
 from slotflow.signal.likelihood import Statistics
 from slotflow.signal.prior import Prior
 
@@ -133,10 +133,7 @@ class SampledPosterior(Posterior):
             check_residual(
                 statistics, self.best_fit(), self.prior.frequency, self.prior.known_sigma
             ),
-            refined=True,
-            ess=1.0,
-            pareto_k=0.0,
-            k_error=self.sampling.k_error,
+            DrawQuality(ess=1.0, k_error=self.sampling.k_error),
             at_k_max=float(self.k_probs[self.prior.k_max]),
         )
         return self.sampling.revised(verdict)

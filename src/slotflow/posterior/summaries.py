@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from slotflow.core.arrays import Array
-from slotflow.posterior.alignment import Labels, existence, match, relabel
+from slotflow.posterior.alignment import existence, relabel
 from slotflow.posterior.contract import Result
+from slotflow.posterior.matching import Labels, match
 from slotflow.signal.waveforms import TONE, Waveform
 
 if TYPE_CHECKING:

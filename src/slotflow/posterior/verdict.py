@@ -2,7 +2,7 @@
 
 The data are called a misfit if the smallest p-value of the m tests of the residual (`whiteness.py`) is below
 false_alarm/m, which bounds the rate of false alarms of all tests together. Draws are called exact if their weights can
-be trusted, enough of them are effective and p(K | x) is known; anything else is approximate.
+be trusted, enough of them are effective and p(K | x) is known well; anything else is approximate.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from slotflow.signal.prior import Prior
 
 __all__ = [
     "Check",
+    "DrawQuality",
     "Verdict",
     "check_residual",
     "ess_words",
@@ -32,6 +33,12 @@ FALSE_ALARM = 1e-3
 """Rate of misfits among data that the model describes."""
 AMORTIZED = "amortized only, not checked against the likelihood"
 """Why the network's answer alone is approximate."""
+HEAVY_TAIL = 0.7
+"""Pareto k from which on importance weights cannot be trusted."""
+UNCERTAIN_K = 0.05
+"""Standard error of p(K | x) above which the number of components is called uncertain."""
+NAMED_TESTS = 3
+"""Failed tests that a verdict names."""
 
 
 @dataclass(frozen=True)
@@ -49,75 +56,79 @@ class Verdict:
         return f"{self.status}: {self.reason}"
 
 
+@dataclass(frozen=True)
+class DrawQuality:
+    """How good the draws of the most probable K are."""
+
+    ess: float
+    """Their effective share, 0 to 1."""
+    pareto_k: float = 0.0
+    """Shape of their weights' tail; 0 for draws without weights and for tempered ones."""
+    k_error: float = 0.0
+    """Standard error of the largest p(K | x)."""
+    smallest_ess: float = 0.1
+    """Effective share below which draws are called approximate."""
+
+
 def judge(
     checks: Sequence[Check],
+    draws: DrawQuality | None = None,
     *,
-    refined: bool,
-    ess: float = 0.0,
-    pareto_k: float = math.inf,
-    k_error: float = 0.0,
     at_k_max: float = 0.0,
-    smallest_ess: float = 0.1,
     false_alarm: float = FALSE_ALARM,
-    budget: str = "",
     unsampled: str = AMORTIZED,
 ) -> Verdict:
     """The verdict on a result.
 
     Args:
-        checks: Of `check_residual`.
-        refined: Whether the likelihood was sampled at all.
-        ess: Effective share of the draws of the most probable K.
-        pareto_k: Shape of their weights' tail; 0 for tempered draws that kept their budget.
-        k_error: Standard error of the largest p(K | x).
+        checks: The tests of the residual, from `check_residual`.
+        draws: How good the draws are; None if the likelihood was not sampled at all.
         at_k_max: p(K = K_max | x).
-        smallest_ess: Share below which draws are called approximate.
         false_alarm: Rate of misfits among data that the model describes.
-        budget: What the result says about its time, added to the reason if not empty.
         unsampled: The reason if the likelihood was not sampled.
     """
-    limit = false_alarm / max(len(checks), 1)
-    broken = [c for c in checks if c.p_value < limit]
     checks = tuple(checks)
-    note = f"; {budget}" if budget else ""
+    limit = false_alarm / max(len(checks), 1)
+    broken = [check for check in checks if check.p_value < limit]
     if broken:
-        reason = "the tones do not explain the data: " + "; ".join(c.words for c in broken[:3])
-        if {"peak in the band", "level"} & {c.name for c in broken}:
-            if at_k_max > 0.5:
-                reason += f"; there may be more tones than K_max (p(K = K_max) = {at_k_max:.2f})"
-            elif refined:
-                reason += "; no further tone that the prior allows (amplitude, separation) would"
-        if not refined and unsampled:
+        reason = _misfit(broken, at_k_max, sampled=draws is not None)
+        if draws is None and unsampled:
             reason += f"; {unsampled}"
-        return Verdict("misfit", reason + note, checks)
-    if not refined:
-        return Verdict("approximate", unsampled + note, checks)
-    if any(c.name == "rounding" for c in checks):
-        return Verdict(
-            "approximate",
-            f"{checks[0].words}: σ sits at its floor, which widths and evidence depend on; ESS per draw "
-            + ess_words(ess)
-            + note,
-            checks,
-        )
-    if not (pareto_k < 0.7):
-        return Verdict(
-            "approximate",
-            f"the weights have a heavy tail (Pareto k = {pareto_k:.2f}), ESS per draw {ess_words(ess)}"
-            + note,
-            checks,
-        )
-    if ess < smallest_ess:
-        return Verdict(
-            "approximate",
-            f"the ESS per draw is {ess_words(ess)}, below {smallest_ess:g}" + note,
-            checks,
-        )
-    if k_error > 0.05:
-        return Verdict("approximate", f"p(K | x) is uncertain by {k_error:.2f}" + note, checks)
-    return Verdict(
-        "exact", f"ESS per draw {ess_words(ess)}, the residual is white noise" + note, checks
-    )
+        return Verdict("misfit", reason, checks)
+    if draws is None:
+        return Verdict("approximate", unsampled, checks)
+    if doubt := _doubt(checks, draws):
+        return Verdict("approximate", doubt, checks)
+    reason = f"ESS per draw {ess_words(draws.ess)}, the residual is white noise"
+    return Verdict("exact", reason, checks)
+
+
+def _misfit(broken: Sequence[Check], at_k_max: float, sampled: bool) -> str:
+    """Why the data are a misfit: the first tests that failed, and what another tone could do about it."""
+    found = "; ".join(check.words for check in broken[:NAMED_TESTS])
+    reason = f"the tones do not explain the data: {found}"
+    if not {"peak in the band", "level"} & {check.name for check in broken}:
+        return reason
+    if at_k_max > 0.5:
+        return f"{reason}; there may be more tones than K_max (p(K = K_max) = {at_k_max:.2f})"
+    if sampled:
+        return f"{reason}; no further tone that the prior allows (amplitude, separation) would"
+    return reason
+
+
+def _doubt(checks: Sequence[Check], draws: DrawQuality) -> str:
+    """Why draws of a model that explains the data are not exact; empty if they are."""
+    ess = ess_words(draws.ess)
+    if any(check.name == "rounding" for check in checks):
+        return f"{checks[0].words}: σ sits at its floor, which widths and evidence depend on; ESS per draw {ess}"
+    if not draws.pareto_k < HEAVY_TAIL:
+        tail = f"Pareto k = {draws.pareto_k:.2f}"
+        return f"the weights have a heavy tail ({tail}), ESS per draw {ess}"
+    if draws.ess < draws.smallest_ess:
+        return f"the ESS per draw is {ess}, below {draws.smallest_ess:g}"
+    if draws.k_error > UNCERTAIN_K:
+        return f"p(K | x) is uncertain by {draws.k_error:.2f}"
+    return ""
 
 
 def ess_words(ess: float) -> str:

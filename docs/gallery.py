@@ -26,7 +26,7 @@ __all__ = ["main", "noise", "photograph", "tones", "walk"]
 ROOT = Path(__file__).resolve().parents[1]
 IMAGES = ROOT / "docs" / "images"
 DPI = 70
-SIGMA, SEED = 0.5, 3
+SIGMA, SEED = 0.5, 8
 TONES = np.array([[0.9, 1.0, 2.6000], [0.7, 2.5, 2.6024], [0.042, 4.0, 2.8500]])
 """(A, φ, f): a pair 0.72 bins apart, and a tone at the edge of what can be seen."""
 
@@ -38,7 +38,9 @@ def answer(theta: np.ndarray, smallest: float) -> Posterior:
     rng = np.random.default_rng(SEED)
     grids = [grid for grid in (model.config.long, model.config.short) if grid is not None]
     streams = [
-        Stream(signals(TONE, theta[None], g.times)[0] + SIGMA * rng.standard_normal(g.n), g.dt, g.t0)
+        Stream(
+            signals(TONE, theta[None], g.times)[0] + SIGMA * rng.standard_normal(g.n), g.dt, g.t0
+        )
         for g in grids
     ]
     return model.infer(Observation(*streams), prior=prior, max_seconds=120)

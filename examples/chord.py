@@ -2,21 +2,21 @@
 
 A power chord (E2, B2, E3) on a guitar that is not quite in tune, recorded in a noisy room. The recording is made up:
 every string has eight partials, a little sharp of the harmonic series because strings are stiff, and every partial
-decays, the higher ones faster. Where partials of two strings nearly meet they beat: the second of E2 with E3, the
-third of E2 with the second of B2, each pair about 2.5 Hz apart. In the spectrum of half a second, whose bins are 2 Hz
-wide, the peaks of a pair run into each other.
+decays, the higher ones faster. Where partials of two strings nearly meet, they beat: the second of E2 with the first
+of E3, and the third of E2 with the second of B2, each pair about 2.5 Hz apart. In the spectrum of half a second, whose
+bins are 2 Hz wide, the peaks of a pair run into each other.
 
 **Decay is not in the model.** SlotFlow looks for steady tones in white noise, and a plucked string is neither steady
-nor alone. The script shows what comes of it:
+nor alone. The script shows the consequences:
 
-1. The first half second, with the attack: high partials lie outside the band and everything decays. The verdict is
+1. The first half second contains the attack: high partials lie outside the band and everything decays. The verdict is
    "misfit", with the reason. Do not use such a table.
-2. Half a second, two and a half seconds later: the high partials are gone, and what the others lose within the
-   stretch is not seen in the noise. The verdict is "exact", and amplitudes are those half-way through the stretch.
+2. Half a second, taken two and a half seconds later: the high partials are gone, and what the others lose within the
+   stretch is hidden by the noise. The verdict is "exact", and the amplitudes are those half-way through the stretch.
 3. The prior's minimum separation, 2 Hz, is there for a reason: two steady tones at nearly one frequency and in
-   opposition imitate a tone that decays. With no minimum separation a longer or less noisy stretch may be described
-   by such pairs, without a misfit and with a count that means nothing for the strings. "Exact" is a word about the
-   model.
+   opposition imitate a tone that decays. Without a minimum separation, a longer or less noisy stretch may be described
+   by such pairs, without a misfit and with a count that means nothing for the strings. "Exact" is a statement about
+   the model.
 
     python examples/chord.py --out chord.png
 """
@@ -31,7 +31,7 @@ import numpy as np
 from scipy.io import wavfile
 
 from slotflow import Observation, Posterior, Prior, SlotFlow, Stream
-from slotflow.show.plots import plot_posterior, save_figure
+from slotflow.plots import save_figure
 
 RATE = 4000  # samples per second
 SECONDS, STRETCH = 4.0, 0.5
@@ -103,7 +103,7 @@ def main(arguments: list[str] | None = None) -> tuple[Posterior, Posterior, np.n
             f"{row['amplitude_median']:.4f} ± {row['amplitude_sd']:.4f}    {f:7.2f}       {amplitude:.4f}"
         )
     loud = truth[truth[:, 0] > 0.01]
-    save_figure(plot_posterior(steady, loud), options.out, dpi=100)
+    save_figure(steady.plot(truth=loud), options.out, dpi=100)
     print(f"\nWritten: {options.out}")
     return attack, steady, truth
 

@@ -9,9 +9,9 @@ Three things to take from it:
 * **Units.** The table has a column "BJD [d]". `Observation.read` knows the unit and counts in seconds, so that bands
   and results are in hertz; one cycle per day is 11.574 µHz. Phases refer to the first exposure, `t_ref` on the data's
   clock.
-* **Offset.** A magnitude is not zero on average. `detrend` removes it; nothing is removed unasked.
-* **Prior.** The closest pair decides the prior's minimum separation: none. With the default of three bins the triplet
-  could not be told from one mode, and the verdict would say that something is left.
+* **Offset.** A magnitude is not zero on average. `detrend` removes the offset; here it is removed explicitly.
+* **Prior.** Modes may be as close as they like: the prior has no minimum separation. If modes had to be three bins
+  apart, the triplet could not be told from one mode, and the verdict would say that something is left.
 
     python examples/lightcurve.py --out lightcurve.png
 """
@@ -25,8 +25,8 @@ from tempfile import TemporaryDirectory
 import numpy as np
 
 from slotflow import Observation, Posterior, Prior, SlotFlow
-from slotflow.data.preprocess import detrend
-from slotflow.show.plots import plot_posterior, save_figure
+from slotflow.plots import save_figure
+from slotflow.preprocess import detrend
 
 DAY = 86_400.0
 STEP = 0.5 / 24  # half an hour, in days
@@ -96,7 +96,7 @@ def main(arguments: list[str] | None = None) -> Posterior:
         print(
             f"{mode:>4}   {f:.4f} ± {f_sd:.4f}      {a:.2f} ± {a_sd:.2f}        {row['existence']:.3f}"
         )
-    save_figure(plot_posterior(post, TRUTH), options.out, dpi=100)
+    save_figure(post.plot(truth=TRUTH), options.out, dpi=100)
     print(f"\nWritten: {options.out}")
     return post
 

@@ -7,14 +7,14 @@ that: no tone can be seen in the series itself, all of them stand out of a year.
 Three things to take from it:
 
 * **Units.** The network is dimensionless and the likelihood works in units of the data, so that neither 10⁻²¹ nor
-  10⁻⁸ Hz is too small. The prior must be in those units: the default amplitudes, 0.5 to 1.5, would find nothing here.
-  Run with `--scale 1e21` for the same data in units of 10⁻²¹: the answer is the same.
-* **Separation.** The prior keeps binaries one bin apart. With none, any tone may be two that cannot be told apart,
-  which is a fair question but takes the exact step many times longer.
+  10⁻⁸ Hz is too small. The prior must be in the same units: amplitudes from 0.5 to 1.5, which suit the paper's data,
+  would find nothing here. With `--scale 1e21` the same data are counted in units of 10⁻²¹, and the answer is the same.
+* **Separation.** The prior keeps binaries at least one bin apart. Without a minimum separation, any tone may be two
+  that cannot be told apart; that is a fair question, but it takes the exact step many times longer.
 * **The model.** Tones of constant frequency and amplitude in white noise. A real binary's tone is modulated by the
-  detector's yearly motion, drifts at the higher frequencies, and the noise is not white over a wide band. What is
-  shown is the counting problem of a crowded band, not an analysis of LISA's data: for that, take the modulations out
-  first (for one place in the sky) or use a sampler with the full waveform.
+  detector's yearly motion and drifts at the higher frequencies, and the noise is not white over a wide band. The
+  example shows the counting problem of a crowded band, not an analysis of LISA's data: for that, take the modulations
+  out first (for one place in the sky) or use a sampler with the full waveform.
 
     python examples/lisa.py --out lisa.png
 """
@@ -27,7 +27,7 @@ from pathlib import Path
 import numpy as np
 
 from slotflow import Observation, Posterior, Prior, SlotFlow
-from slotflow.show.plots import save_figure
+from slotflow.plots import save_figure
 
 YEAR = 365.25 * 86_400.0
 STEP = 150.0  # seconds

@@ -32,7 +32,7 @@ from slotflow.network.model import SlotFlow
 from slotflow.network.zoom.analysis import Analysis
 from slotflow.network.zoom.bound import Context
 from slotflow.network.zoom.model import ZoomSlotFlow
-from slotflow.network.zoom.slots import Round
+from slotflow.network.zoom.rounds import Round
 from slotflow.signal.prior import Prior
 from slotflow.signal.simulation import Simulation
 from slotflow.studies.suites.model import quick_report

@@ -26,7 +26,7 @@ from slotflow import Observation, Prior, SlotFlow, simulate
 from slotflow.exact import refine, search
 from slotflow.exact.modes import Modes
 from slotflow.exact.proposals.assembly import Proposer
-from slotflow.network.paper.densities import FlowSlots
+from slotflow.network.paper.densities import PaperSlotDensities
 
 DRAWS = 2000
 PARTS: dict[str, tuple[object, str]] = {
@@ -132,7 +132,7 @@ def networks_alone(preset: str, ks: list[int], draws: int, repeats: int) -> None
     )
     print(f"infer: {one:.1f} ms alone, {many:.1f} ms each in a batch of 64")
     slots = model.infer(observations[0], refine=False).slots
-    if not isinstance(slots, FlowSlots):
+    if not isinstance(slots, PaperSlotDensities):
         return
     for k in ks:
 

@@ -32,7 +32,7 @@ from slotflow import Observation, SlotFlow, simulate
 from slotflow.baselines import classical
 from slotflow.network.cardinality import CardinalityHead
 from slotflow.network.config import Config, EncoderConfig, ModelConfig
-from slotflow.network.paper.encoder import PooledEncoder
+from slotflow.network.paper.encoder import DualStreamEncoder
 from slotflow.network.paper.onehot import slot_contexts, slot_index
 
 PARTS = ("published", "classical", "throughput")
@@ -66,7 +66,7 @@ class Published(nn.Module):
         super().__init__()
         encoder = EncoderConfig(context=CONTEXT)
         self.k_max = config.prior.k_max
-        self.encoder = PooledEncoder(encoder)
+        self.encoder = DualStreamEncoder(encoder)
         self.cardinality = CardinalityHead(encoder, config.prior)
         d = encoder.channels[
             -1

@@ -16,7 +16,7 @@ import torch
 from slotflow.network.config import Config
 from slotflow.network.model import SlotFlow
 from slotflow.train.batches import draw_batch
-from slotflow.train.loop import build_objective
+from slotflow.train.objectives import build_objective
 
 VARIANTS = {
     "plain": {"low_precision": False, "compile": False},

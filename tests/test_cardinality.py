@@ -9,8 +9,9 @@ import pytest
 import torch
 
 from slotflow import Prior
-from slotflow.network.cardinality import CardinalityHead, k_posterior
+from slotflow.network.cardinality import k_posterior
 from slotflow.network.config import EncoderConfig
+from slotflow.network.paper.counter import CardinalityHead
 
 ENCODER = EncoderConfig(channels=(4, 8), kernels=(4, 4), strides=(2, 1), heads=2, context=6)
 

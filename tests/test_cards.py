@@ -19,22 +19,21 @@ from safetensors.torch import save_file
 from torch import Tensor
 from training_helpers import same_tensors
 
+import slotflow.network.build
 import slotflow.network.cards
 from slotflow import SlotFlow, __version__
+from slotflow.network.build import load_embedded, load_verified
 from slotflow.network.cards import (
     CARD_FORMAT,
     Card,
     card_path,
     content_hash,
     embedded_card,
-    load_embedded,
-    load_verified,
-    main,
-    read_evaluation,
-    write_card,
+    read_verified,
 )
-from slotflow.network.checkpoint import CheckpointError, read_model, save_model
+from slotflow.network.checkpoint import CheckpointError, read_model
 from slotflow.network.model import pretrained_names
+from slotflow.network.write_card import main, read_evaluation, write_card
 
 TENSORS = {
     "b": torch.arange(6.0).reshape(2, 3),
@@ -58,7 +57,7 @@ def model() -> SlotFlow:
 @pytest.fixture
 def weights(model: SlotFlow, tmp_path: Path) -> Path:
     """Its file, with facts of a training that never was."""
-    save_model(tmp_path / "model.safetensors", model, FACTS)
+    model.save(tmp_path / "model.safetensors", FACTS)
     return tmp_path / "model.safetensors"
 
 
@@ -118,21 +117,19 @@ def test_hash_survives_saving_again(weights: Path, tmp_path: Path) -> None:
     card = write_card(weights)
     again = tmp_path / "again.safetensors"
     load_verified(weights).save(again, {"note": "second"})
-    card.verify(again)
+    read_verified(again, card)
     assert again.read_bytes() != weights.read_bytes()
 
 
 def test_hash_of_half_precision_survives_saving_again(model: SlotFlow, tmp_path: Path) -> None:
     a, b = tmp_path / "a.safetensors", tmp_path / "b.safetensors"
-    save_model(a, model, {}, half=("encoder",))
+    model.save(a, {}, half=("encoder",))
     card = write_card(a)
-    save_model(b, load_verified(a), {}, half=("encoder",))
-    card.verify(b)
-    save_model(
-        b, load_verified(a), {}
-    )  # the control: the same numbers, stored in full, are another content
+    load_verified(a).save(b, {}, half=("encoder",))
+    read_verified(b, card)
+    load_verified(a).save(b)  # the control: the same numbers, stored in full, are another content
     with pytest.raises(CheckpointError, match="content hash"):
-        card.verify(b)
+        read_verified(b, card)
 
 
 def test_hash_is_fast() -> None:
@@ -179,7 +176,7 @@ def test_card_takes_facts_from_the_caller(weights: Path) -> None:
 
 
 def test_training_on_the_cpu_takes_no_gpu_minutes(model: SlotFlow, weights: Path) -> None:
-    save_model(weights, model, FACTS | {"device": "cpu"})
+    model.save(weights, FACTS | {"device": "cpu"})
     assert write_card(weights).gpu_minutes == 0
 
 
@@ -243,7 +240,7 @@ def test_weights_of_a_user_need_no_card(weights: Path, model: SlotFlow) -> None:
 def test_changed_weights_are_refused(weights: Path) -> None:
     card = write_card(weights)
     change_one_bit(weights)
-    for refuse in (card.verify, load_verified):
+    for refuse in (lambda path: read_verified(path, card), load_verified):
         with pytest.raises(CheckpointError, match=f"content hash {card.hash}, received") as caught:
             refuse(weights)
         tensors, header = read_model(weights)
@@ -276,7 +273,8 @@ def test_embedded_weights_match_their_card(name: str) -> None:
 def test_embedded_weights_are_refused_without_a_match(
     weights: Path, model: SlotFlow, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(slotflow.network.cards, "_embedded", lambda file: weights.parent / file)
+    for module in (slotflow.network.build, slotflow.network.cards):
+        monkeypatch.setattr(module, "embedded", lambda file: weights.parent / file)
     with pytest.raises(
         CheckpointError, match="expected a model card, found nothing there; install"
     ):
@@ -298,7 +296,8 @@ def test_from_pretrained_checks_the_card(weights: Path, monkeypatch: pytest.Monk
         with pytest.raises(CheckpointError, match="expected the weights that its card describes"):
             SlotFlow.from_pretrained(source)
     shutil.copy(weights, weights.with_name("debug.safetensors"))
-    monkeypatch.setattr(slotflow.network.cards, "_embedded", lambda file: weights.parent / file)
+    for module in (slotflow.network.build, slotflow.network.cards):
+        monkeypatch.setattr(module, "embedded", lambda file: weights.parent / file)
     with pytest.raises(CheckpointError, match="expected a model card, found nothing there"):
         SlotFlow.from_pretrained("debug")
     shutil.copy(card_path(weights), weights.with_name("debug.json"))

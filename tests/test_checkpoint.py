@@ -19,15 +19,14 @@ from training_helpers import python, same_tensors, tiny, write_config
 
 import slotflow.network.checkpoint
 from slotflow import SlotFlow, __version__
+from slotflow.network.build import load_model
 from slotflow.network.checkpoint import (
     FORMAT,
     CheckpointError,
     describe,
     flatten_optimizer,
-    load_model,
     load_training,
     restore_optimizer,
-    save_model,
     save_training,
 )
 from slotflow.network.config import Config
@@ -52,7 +51,7 @@ def model() -> SlotFlow:
 @pytest.fixture
 def model_file(model: SlotFlow, tmp_path: Path) -> Path:
     """Its file."""
-    save_model(tmp_path / "model.safetensors", model, {"steps": 5})
+    model.save(tmp_path / "model.safetensors", {"steps": 5})
     return tmp_path / "model.safetensors"
 
 
@@ -146,7 +145,7 @@ def stored(path: Path) -> dict[str, Tensor]:
 def test_half_precision_on_file(model: SlotFlow, tmp_path: Path) -> None:
     """The named modules take half the bytes and come back as float32, rounded; all else is the same in every bit."""
     path, full = tmp_path / "half.safetensors", model.state_dict()
-    save_model(path, model, {}, half=("encoder.frequency", "cardinality"))
+    model.save(path, {}, half=("encoder.frequency", "cardinality"))
     loaded = load_model(path).state_dict()
     assert {t.dtype for n, t in loaded.items() if full[n].is_floating_point()} == {torch.float32}
     assert {n: t.dtype for n, t in loaded.items()} == {n: t.dtype for n, t in full.items()}
@@ -161,11 +160,9 @@ def test_half_precision_on_file(model: SlotFlow, tmp_path: Path) -> None:
         else:
             assert loaded[name].equal(tensor)
     assert any(not loaded[name].equal(full[name]) for name in halved), "nothing was rounded"
-    save_model(
-        tmp_path / "again.safetensors", load_model(path), {}, ("encoder.frequency", "cardinality")
-    )
+    load_model(path).save(tmp_path / "again.safetensors", {}, ("encoder.frequency", "cardinality"))
     assert same_tensors(stored(tmp_path / "again.safetensors"), stored(path))
-    save_model(tmp_path / "full.safetensors", model, {})
+    model.save(tmp_path / "full.safetensors", {})
     saved = (tmp_path / "full.safetensors").stat().st_size - path.stat().st_size
     assert saved == pytest.approx(2 * sum(full[n].numel() for n in halved), abs=1000)
 
@@ -189,16 +186,16 @@ def test_half_precision_refusals(model: SlotFlow, tmp_path: Path) -> None:
         with pytest.raises(
             ValueError, match=rf"half: expected a module .* received '{name}'.*'flow'"
         ):
-            save_model(path, model, {}, half=(name,))
+            model.save(path, {}, half=(name,))
     loud = SlotFlow(model.config)
     with torch.no_grad():
         next(loud.encoder.parameters()).view(-1)[0] = 7e4
     with pytest.raises(
         ValueError, match=r"half: expected numbers up to 65504, received 70000 in 'encoder\."
     ):
-        save_model(path, loud, {}, half=("encoder",))
+        loud.save(path, {}, half=("encoder",))
     assert not path.exists()
-    save_model(path, loud, {})
+    loud.save(path, {})
 
 
 # --- Refusals -----------------------------------------------------------------------------------
@@ -307,7 +304,7 @@ def test_weights_that_do_not_fit(model: SlotFlow, model_file: Path) -> None:
     with pytest.raises(CheckpointError, match="do not fit the model of the config") as caught:
         load_model(model_file)
     assert name in str(caught.value)
-    save_model(model_file, model, {})
+    model.save(model_file, {})
     rewrite(model_file, widen)
     with pytest.raises(CheckpointError, match="do not fit the model of the config"):
         load_model(model_file)
@@ -352,7 +349,7 @@ def test_failed_write_leaves_the_former_file(
 
     monkeypatch.setattr(slotflow.network.checkpoint, "save_file", half)
     with pytest.raises(type(error)):
-        save_model(model_file, model, {"steps": 6})
+        model.save(model_file, {"steps": 6})
     assert model_file.read_bytes() == before
     assert [p.name for p in model_file.parent.iterdir()] == [model_file.name]
 

@@ -22,8 +22,9 @@ from typer.testing import CliRunner
 from slotflow import SlotFlow, __version__
 from slotflow.cli import app
 from slotflow.core.progress import format_fields, progress
-from slotflow.network.cards import embedded_card, write_card
+from slotflow.network.cards import embedded_card
 from slotflow.network.checkpoint import describe
+from slotflow.network.write_card import write_card
 from slotflow.signal.simulation import Simulation, simulate
 from slotflow.signal.simulation_file import write_simulation
 

@@ -19,10 +19,11 @@ from torch import Tensor
 from training_helpers import ENVIRONMENT, PATIENCE, metrics, same_tensors, tiny, write_config
 
 import slotflow.train.loop as training
-from slotflow.network.checkpoint import load_model, load_training
+from slotflow.network.build import load_model
+from slotflow.network.checkpoint import load_training
 from slotflow.network.config import Config
 from slotflow.network.model import SlotFlow
-from slotflow.network.paper.loss import SlotFlowLoss
+from slotflow.network.paper.loss import PaperLoss
 from slotflow.signal.simulation import Simulation, simulate
 from slotflow.train.batches import batch_seed
 from slotflow.train.loop import train
@@ -134,7 +135,7 @@ def test_two_processes_are_one(debug_config: Config, tmp_path: Path) -> None:
         for rank in (0, 1)
     ]
     assert not batches[0].long.equal(batches[1].long)
-    SlotFlowLoss(model, config.loss)(together(*batches))["loss"].backward()
+    PaperLoss(model, config.loss)(together(*batches))["loss"].backward()
     shared = read_notes(notes, 0, 0, "gradient")
     for (name, p), gradient in zip(model.named_parameters(), shared, strict=True):
         assert p.grad is not None

@@ -11,9 +11,9 @@ from torch import nn
 
 from slotflow.network.config import Config, EncoderConfig
 from slotflow.network.paper.encoder import (
+    DualStreamEncoder,
     HybridPool,
     Pathway,
-    PooledEncoder,
     mlp,
     positional_encoding,
 )
@@ -21,10 +21,10 @@ from slotflow.network.paper.encoder import (
 TINY = EncoderConfig(channels=(4, 6, 8), heads=2, context=10)
 
 
-def small_encoder(seed: int, noise: bool = False) -> PooledEncoder:
+def small_encoder(seed: int, noise: bool = False) -> DualStreamEncoder:
     torch.manual_seed(seed)
     config = EncoderConfig(channels=(4, 6, 8), heads=2, context=10, noise=noise)
-    return PooledEncoder(config).double().eval()
+    return DualStreamEncoder(config).double().eval()
 
 
 def small_streams(seed: int, batch: int = 3) -> tuple[torch.Tensor, torch.Tensor]:
@@ -39,7 +39,7 @@ def small_streams(seed: int, batch: int = 3) -> tuple[torch.Tensor, torch.Tensor
 
 def test_paper_token_counts() -> None:
     model = Config.from_preset("paper").model
-    encoder = PooledEncoder(model.encoder).eval()
+    encoder = DualStreamEncoder(model.encoder).eval()
     time_tokens: list[torch.Tensor] = []
     encoder.time.register_forward_hook(lambda *args: time_tokens.append(args[-1]))
     with torch.inference_mode():
@@ -51,7 +51,7 @@ def test_paper_token_counts() -> None:
 
 
 def test_paper_layers() -> None:
-    encoder = PooledEncoder(Config.from_preset("paper").model.encoder)
+    encoder = DualStreamEncoder(Config.from_preset("paper").model.encoder)
     for pathway, channels in ((encoder.frequency, 2), (encoder.time, 1)):
         convolutions = [m for m in pathway.conv if isinstance(m, nn.Conv1d)]
         sizes = [(c.in_channels, c.out_channels) for c in convolutions]

@@ -14,8 +14,9 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from slotflow import Grid, Prior, Simulation, SlotFlow, simulate
 from slotflow.network.config import EncoderConfig, LossConfig, ModelConfig
+from slotflow.network.objective import weighted_sum
 from slotflow.network.paper.encoder import Encoding
-from slotflow.network.paper.loss import SlotFlowLoss
+from slotflow.network.paper.loss import PaperLoss
 from slotflow.network.paper.onehot import slot_index
 
 LONG, SHORT = Grid(64, 0.1), Grid(40, 0.05)
@@ -104,7 +105,7 @@ def permuted(batch: Simulation, seed: int) -> Simulation:
 def test_flow_term_equals_naive_reference(seed: int) -> None:
     model = make_model(seed)
     batch, g = make_batch(model, 8, seed), contexts(8, seed)
-    fast = SlotFlowLoss(model, LossConfig()).flow_loss(g, batch, batch.k, batch.k)
+    fast = PaperLoss(model, LossConfig()).flow_loss(g, batch, batch.k, batch.k)
     slow, pairs = naive_flow_loss(model, g, batch, batch.k.tolist())
     assert pairs == batch.k.sum()
     assert fast.item() == pytest.approx(slow.item(), abs=1e-5, rel=1e-5)
@@ -115,7 +116,7 @@ def test_assignment_matters(seed: int) -> None:
     """The control of the test above: pairs in their given order cost more."""
     model = make_model(seed)
     batch, g = make_batch(model, 8, seed, k=4), contexts(8, seed)
-    matched = SlotFlowLoss(model, LossConfig()).flow_loss(g, batch, batch.k, batch.k)
+    matched = PaperLoss(model, LossConfig()).flow_loss(g, batch, batch.k, batch.k)
     signal, slot = slot_index(batch.k)
     identity = torch.nn.functional.one_hot(slot, 4).double()
     q = model.flow(torch.cat([g[signal], identity], dim=-1))
@@ -128,7 +129,7 @@ def test_only_matched_pairs_carry_gradient(seed: int) -> None:
     model = make_model(seed)
     batch, g = make_batch(model, 6, seed), contexts(6, seed).requires_grad_()
     wanted = [g, *model.flow.parameters()]
-    fast = SlotFlowLoss(model, LossConfig()).flow_loss(g, batch, batch.k, batch.k)
+    fast = PaperLoss(model, LossConfig()).flow_loss(g, batch, batch.k, batch.k)
     slow, _ = naive_flow_loss(model, g, batch, batch.k.tolist())
     for a, b in zip(
         torch.autograd.grad(fast, wanted), torch.autograd.grad(slow, wanted), strict=True
@@ -140,7 +141,7 @@ def test_only_matched_pairs_carry_gradient(seed: int) -> None:
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_loss_ignores_the_order_of_components(dtype: torch.dtype, jitter: float, seed: int) -> None:
     model = make_model(seed, noise=True, dtype=dtype, jitter=jitter)
-    objective = SlotFlowLoss(model, LossConfig())
+    objective = PaperLoss(model, LossConfig())
     batch = make_batch(model, 16, seed)
     base = objective(batch)
     for repeat in range(5):
@@ -152,7 +153,7 @@ def test_loss_ignores_the_order_of_components(dtype: torch.dtype, jitter: float,
 def test_loss_averages_over_signals(seed: int) -> None:
     """A batch of two halves has the mean loss of its halves."""
     model = make_model(seed, noise=True)
-    objective = SlotFlowLoss(model, LossConfig())
+    objective = PaperLoss(model, LossConfig())
     batch = make_batch(model, 8, seed)
 
     def part(rows: slice) -> Simulation:
@@ -175,7 +176,7 @@ def test_loss_averages_over_signals(seed: int) -> None:
 
 def test_a_few_steps_lower_the_loss(seed: int) -> None:
     model = make_model(seed, noise=True, dtype=torch.float32)
-    objective, batch = SlotFlowLoss(model, LossConfig()), make_batch(model, 32, seed)
+    objective, batch = PaperLoss(model, LossConfig()), make_batch(model, 32, seed)
     optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
     losses = []
     for _ in range(25):
@@ -194,7 +195,7 @@ def test_a_few_steps_lower_the_loss(seed: int) -> None:
 def test_terms_are_weighted_in_one_place(seed: int) -> None:
     model = make_model(seed, noise=True)
     batch = make_batch(model, 8, seed)
-    terms = SlotFlowLoss(model, LossConfig(flow=0.3, noise=7.0))(batch)
+    terms = PaperLoss(model, LossConfig(flow=0.3, noise=7.0))(batch)
     assert set(terms) == {"loss", "ce", "flow", "noise", "k_accuracy"}
     expected = terms["ce"] + 0.3 * terms["flow"] + 7.0 * terms["noise"]
     assert terms["loss"].item() == pytest.approx(expected.item(), rel=1e-6)
@@ -211,7 +212,7 @@ def test_terms_are_weighted_in_one_place(seed: int) -> None:
 
 def test_noise_term_needs_the_noise_encoder(seed: int) -> None:
     model = make_model(seed, noise=False)
-    terms = SlotFlowLoss(model, LossConfig(noise=7.0))(make_batch(model, 8, seed))
+    terms = PaperLoss(model, LossConfig(noise=7.0))(make_batch(model, 8, seed))
     assert set(terms) == {"loss", "ce", "flow", "k_accuracy"}
     assert terms["loss"].item() == pytest.approx((terms["ce"] + terms["flow"]).item(), rel=1e-6)
 
@@ -221,7 +222,7 @@ def test_classifier_learns_the_posterior_under_the_training_prior(seed: int) -> 
     plain, skewed = make_model(seed), make_model(seed, k_probs=(8, 4, 2, 1))
     skewed.load_state_dict(plain.state_dict())
     batch = make_batch(skewed, 16, seed)
-    one, two = (SlotFlowLoss(m, LossConfig())(batch) for m in (plain, skewed))
+    one, two = (PaperLoss(m, LossConfig())(batch) for m in (plain, skewed))
     for name in one:
         assert one[name].item() == two[name].item()
 
@@ -231,7 +232,7 @@ def test_cross_entropy_is_smallest_at_the_training_prior(seed: int) -> None:
     model = make_model(seed, k_probs=(8, 4, 2, 1))
     batch = make_batch(model, 4000, seed)
     log_p = torch.as_tensor(model.config.prior.k_probs_full).log()
-    objective = SlotFlowLoss(model, LossConfig())
+    objective = PaperLoss(model, LossConfig())
     objective.flow_loss = lambda g, *args: g.sum()  # type: ignore[method-assign]
 
     def cross_entropy(row: Tensor) -> float:
@@ -250,7 +251,7 @@ def test_cross_entropy_is_smallest_at_the_training_prior(seed: int) -> None:
 # ---------------------------------------------------------------- curriculum
 
 
-def with_guesses(objective: SlotFlowLoss, guesses: list[int], g: Tensor) -> None:
+def with_guesses(objective: PaperLoss, guesses: list[int], g: Tensor) -> None:
     """Makes the classifier say what we want and the encoder return g."""
     logits = torch.full((len(guesses), objective.model.k_max + 1), -5.0)
     logits[:, 0] = -torch.inf
@@ -265,7 +266,7 @@ def test_curriculum_gives_the_predicted_number_of_slots(share: float, seed: int)
     truth, guesses = [2, 3, 1, 4, 2, 3, 4, 1], [1, 4, 1, 2, 3, 3, 4, 2]  # too few, right, too many
     g = contexts(8, seed)
     batch = dataclasses.replace(make_batch(model, 8, seed, k=4), k=torch.tensor(truth))
-    objective = SlotFlowLoss(model, LossConfig(curriculum=(0.0, 1.0)))
+    objective = PaperLoss(model, LossConfig(curriculum=(0.0, 1.0)))
     with_guesses(objective, guesses, g)
     slots = [q if b < share * 8 else k for b, (q, k) in enumerate(zip(guesses, truth, strict=True))]
     expected, pairs = naive_flow_loss(model, g, batch, slots)
@@ -277,7 +278,7 @@ def test_curriculum_gives_the_predicted_number_of_slots(share: float, seed: int)
 def test_teacher_forcing_is_the_default(seed: int) -> None:
     model = make_model(seed)
     batch, g = make_batch(model, 8, seed), contexts(8, seed)
-    objective = SlotFlowLoss(model, LossConfig())
+    objective = PaperLoss(model, LossConfig())
     with_guesses(objective, [1] * 8, g)
     expected, _ = naive_flow_loss(model, g, batch, batch.k.tolist())
     assert objective(batch)["flow"].item() == pytest.approx(expected.item(), abs=1e-9)
@@ -305,7 +306,7 @@ def count_rows(
         handles.append(layer.out.register_forward_hook(hook("pair")))
     g = contexts(batch.k.shape[0], 0).requires_grad_()
     slots = batch.k if slots is None else slots
-    SlotFlowLoss(model, LossConfig()).flow_loss(g, batch, slots, batch.k)
+    PaperLoss(model, LossConfig()).flow_loss(g, batch, slots, batch.k)
     for handle in handles:
         handle.remove()
     layers = len(model.flow.layers)
@@ -315,7 +316,7 @@ def count_rows(
 def count_flops(model: SlotFlow, batch: Simulation) -> tuple[int, int]:
     """Operations of the flow term, forward and backward."""
     g = contexts(batch.k.shape[0], 0).requires_grad_()
-    objective = SlotFlowLoss(model, LossConfig())
+    objective = PaperLoss(model, LossConfig())
     with FlopCounterMode(display=False) as forward:
         loss = objective.flow_loss(g, batch, batch.k, batch.k)
     with FlopCounterMode(display=False) as backward:
@@ -390,11 +391,27 @@ def test_operation_count_can_fail(seed: int) -> None:
 def test_bfloat16_stays_close(seed: int) -> None:
     model = make_model(seed, noise=True, dtype=torch.float32)
     batch = make_batch(model, 32, seed)
-    exact = SlotFlowLoss(model, LossConfig())(batch)
-    rounded = SlotFlowLoss(model, LossConfig(), low_precision=True)(batch)
+    exact = PaperLoss(model, LossConfig())(batch)
+    rounded = PaperLoss(model, LossConfig(), low_precision=True)(batch)
     assert rounded["loss"].dtype == torch.float32
     for name in ("ce", "flow", "noise"):
         assert rounded[name].item() == pytest.approx(exact[name].item(), rel=0.05, abs=0.05)
         assert rounded[name].item() != exact[name].item()
     rounded["loss"].backward()
     assert all(torch.isfinite(p.grad).all() for p in model.parameters() if p.grad is not None)
+
+
+# --- Weights ------------------------------------------------------------------------------------
+
+
+def test_terms_are_weighted_by_the_config() -> None:
+    config = LossConfig(flow=0.25, rounds=0.5)
+    terms = {"count": torch.tensor(3.0), "flow": torch.tensor(8.0), "rounds": torch.tensor(10.0)}
+    assert weighted_sum(terms, config).item() == pytest.approx(3 + 2 + 5)
+
+
+@pytest.mark.parametrize("name", ["flwo", "curriculum", "loss", "__class__"])
+def test_an_unknown_term_is_an_error(name: str) -> None:
+    """A misspelt term, and an entry of the config that is not a weight."""
+    with pytest.raises(ValueError, match=f"expected a loss term of .*'flow'.*received '{name}'"):
+        weighted_sum({"count": torch.tensor(1.0), name: torch.tensor(1.0)}, LossConfig())

@@ -16,7 +16,7 @@ import slotflow
 from slotflow import Observation, Posterior, Prior, Simulation, SlotFlow, Stream, simulate
 from slotflow.network.config import Config, LossConfig
 from slotflow.network.model import DEFAULT, pretrained_names
-from slotflow.network.paper.loss import SlotFlowLoss
+from slotflow.network.paper.loss import PaperLoss
 
 LONG, SHORT = (getattr(Config.from_preset("debug").model, name) for name in ("long", "short"))
 
@@ -253,7 +253,7 @@ def test_model_can_be_trained_after_inference(
 ) -> None:
     own_model.infer(observations[0], dtype=torch.float64, refine=False)
     own_model.infer(observations[0], dtype=torch.float32, device="cpu", refine=False)
-    SlotFlowLoss(own_model, LossConfig())(signals)["loss"].backward()
+    PaperLoss(own_model, LossConfig())(signals)["loss"].backward()
     assert all(p.grad is not None for p in own_model.parameters())
 
 

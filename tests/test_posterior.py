@@ -15,7 +15,7 @@ from statistics_helpers import assert_mean, assert_within
 
 import slotflow.network.paper.densities as module
 from slotflow import Observation, Posterior, Prior, SlotFlow, simulate
-from slotflow.network.paper.densities import MASS_DRAWS, FlowSlots
+from slotflow.network.paper.densities import MASS_DRAWS, PaperSlotDensities
 from slotflow.network.paper.target import CircleTarget
 from slotflow.posterior.posterior import log_permanent
 from slotflow.posterior.summaries import correlation
@@ -29,13 +29,13 @@ WIDTH = 5
 MEAN, SD = (1.0, 1.2, 1.6, 0.15), (0.35, 0.3, 0.4, 0.3)  # of A, 2 cos φ, 2 sin φ, 3 (f − 2.75)
 
 
-def flow_slots(seed: int, mean: tuple[float, ...] = MEAN, std: float = 0.05) -> FlowSlots:
+def flow_slots(seed: int, mean: tuple[float, ...] = MEAN, std: float = 0.05) -> PaperSlotDensities:
     """Slots of a hand-made Gaussian flow, bent by random weights unless std is 0."""
     flow = gaussian_flow(mean, SD, WIDTH + PRIOR.k_max)
     if std:
         perturb(flow, seed, std)
     context = torch.randn(WIDTH, generator=torch.Generator().manual_seed(seed)).double()
-    return FlowSlots(flow, TARGET, context, PRIOR)
+    return PaperSlotDensities(flow, TARGET, context, PRIOR)
 
 
 def posterior(slots: module.Slots, k_probs: list[float] | None = None) -> Posterior:
@@ -207,9 +207,9 @@ def test_log_prob_in_pieces_equals_whole(monkeypatch: pytest.MonkeyPatch, seed: 
     post = posterior(flow_slots(seed))
     theta = post.sample(23, 2, seed)
     whole = post.log_prob(theta)
-    monkeypatch.setattr(module, "ROWS", 2000)
+    monkeypatch.setattr(module, "MAX_ROWS", 2000)
     np.testing.assert_allclose(post.log_prob(theta), whole, atol=1e-10)
-    monkeypatch.setattr(module, "ROWS", 7)
+    monkeypatch.setattr(module, "MAX_ROWS", 7)
     assert post.sample(23, 2, seed).shape == (23, 2, 3)
 
 

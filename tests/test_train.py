@@ -20,10 +20,11 @@ from training_helpers import metrics, same_tensors, tiny
 
 import slotflow.train.loop as training
 from slotflow.core.seeds import VALIDATION_SEED
-from slotflow.network.checkpoint import describe, load_model, load_training
+from slotflow.network.build import load_model
+from slotflow.network.checkpoint import describe, load_training
 from slotflow.network.config import Config
 from slotflow.network.model import SlotFlow
-from slotflow.network.paper.loss import SlotFlowLoss
+from slotflow.network.paper.loss import PaperLoss
 from slotflow.signal.simulation import Simulation, simulate
 from slotflow.train.batches import batch_seed
 from slotflow.train.loop import TrainingError, train
@@ -211,7 +212,7 @@ def loss_terms(
     model: SlotFlow, config: Config, k: int | None = None, shift: int = 0
 ) -> dict[str, Tensor]:
     """Loss terms on 32 fresh batches of 32 signals, (32,) each; signal i gets the truth of signal i − shift."""
-    objective = SlotFlowLoss(model.eval(), config.loss)
+    objective = PaperLoss(model.eval(), config.loss)
     m, rows = config.model, []
     with torch.no_grad():
         for seed in range(32):

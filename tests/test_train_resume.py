@@ -26,7 +26,8 @@ from training_helpers import (
 )
 
 import slotflow.train.loop as training
-from slotflow.network.checkpoint import CheckpointError, load_model, load_training
+from slotflow.network.build import load_model
+from slotflow.network.checkpoint import CheckpointError, load_training
 from slotflow.network.config import Config
 from slotflow.signal.mixture import MixturePart, PriorMixture
 from slotflow.signal.simulation import Simulation
@@ -110,7 +111,7 @@ def test_resuming_is_not_starting_again(debug_config: Config, tmp_path: Path, at
     with pytest.raises(KeyboardInterrupt):
         train(config, broken, quiet=True)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(training, "restore_optimizer", lambda *_: None)
+        patch.setattr("slotflow.train.state.restore_optimizer", lambda *_: None)
         train(config, broken, resume=True, quiet=True)
     assert not same_training(whole, broken)
 

@@ -15,7 +15,8 @@ from torch import Tensor
 from training_helpers import metrics, rates, same_tensors, tiny
 
 import slotflow.train.loop as training
-from slotflow.network.checkpoint import describe, load_model, load_training
+from slotflow.network.build import load_model
+from slotflow.network.checkpoint import describe, load_training
 from slotflow.network.config import Config
 from slotflow.network.model import SlotFlow
 from slotflow.train.loop import train

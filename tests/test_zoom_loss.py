@@ -26,12 +26,13 @@ from slotflow.network.config import (
     ZoomConfig,
 )
 from slotflow.network.matching import WORST, match_square
-from slotflow.network.zoom.loss import SOFT, TEACHER, ZoomLoss, _softened
+from slotflow.network.zoom.loss import SOFT_LIMIT, TEACHER_PERIOD, ZoomLoss, _softened
 from slotflow.network.zoom.model import ZoomSlotFlow
-from slotflow.network.zoom.slots import Slots
+from slotflow.network.zoom.slots import SlotEstimates
 from slotflow.signal.mixture import MixturePart, PriorMixture
 from slotflow.train.batches import batch_seed, draw_batch
-from slotflow.train.loop import build_objective, train
+from slotflow.train.loop import train
+from slotflow.train.objectives import build_objective
 
 LONG, SHORT = Grid(256, 0.25), Grid(64, 0.02)
 PRIOR = Prior(k_min=0, k_max=3, frequency=(0.8, 1.2), min_separation=0.04, sigma=(0.1, 0.5))
@@ -117,7 +118,7 @@ def test_terms_are_finite(k: int | None, short: Grid | None, seed: int) -> None:
         assert p.grad is None or p.grad.isfinite().all(), name
     if k == 0:
         assert terms["flow"] == terms["rounds"] == terms["offset"] == 0
-    assert 0 <= terms["k_accuracy"] <= 1 and terms["matched"] >= 1 / TEACHER - 0.01
+    assert 0 <= terms["k_accuracy"] <= 1 and terms["matched"] >= 1 / TEACHER_PERIOD - 0.01
 
 
 @pytest.mark.parametrize("n", [1, 2])
@@ -139,7 +140,7 @@ def test_gradient_reaches_every_parameter(seed: int) -> None:
 def test_no_gradient_through_the_joint_steps(seed: int) -> None:
     """The slots' centres and covariances are constants to the loss; contexts and the rounds' moves are not."""
     loss = objective(seed)
-    kept: list[Slots] = []
+    kept: list[SlotEstimates] = []
     loss.model.slots.register_forward_hook(lambda module, args, out: kept.append(out))
     loss(signals(12, seed))
     (slots,) = kept
@@ -152,7 +153,7 @@ def test_no_gradient_through_the_joint_steps(seed: int) -> None:
 def test_teachers_do_not_teach_the_second_count(seed: int) -> None:
     """Their true number of slots would give K away: other labels for them leave the term as it is."""
     loss, batch = objective(seed).eval(), signals(30, seed)
-    teacher = torch.arange(30) % TEACHER == 0
+    teacher = torch.arange(30) % TEACHER_PERIOD == 0
     own = loss(batch)
     lied = dataclasses.replace(batch, k=torch.where(teacher, (batch.k - 1).clamp_min(0), batch.k))
     assert (lied.k != batch.k).any()
@@ -203,7 +204,7 @@ def test_curriculum_starts_near_the_truth(seed: int) -> None:
     loss(batch, 1.0)
     first = loss.model.first_bin(LONG, PRIOR.frequency[0])
     truth = batch.theta[:, :2, 2] * LONG.duration - first
-    teacher = torch.arange(60) % TEACHER == 0
+    teacher = torch.arange(60) % TEACHER_PERIOD == 0
     near, far = ((s[:, :2] - truth)[teacher].abs().median() for s in starts)
     assert near < 0.5 < far
     assert torch.equal(starts[0][~teacher], starts[1][~teacher])
@@ -222,12 +223,16 @@ def test_low_precision_is_close(seed: int) -> None:
 
 
 def test_softened_losses() -> None:
-    """The identity up to SOFT; beyond, smooth and slow."""
-    x = torch.tensor([-3.0, 0.0, SOFT, SOFT + 1e-3, 1e6], requires_grad=True)
+    """The identity up to SOFT_LIMIT; beyond, smooth and slow."""
+    x = torch.tensor([-3.0, 0.0, SOFT_LIMIT, SOFT_LIMIT + 1e-3, 1e6], requires_grad=True)
     y = _softened(x)
-    assert y[:3].tolist() == x[:3].tolist() and SOFT < y[3] < x[3] + 1e-6 and y[4] < 20 * SOFT
+    assert (
+        y[:3].tolist() == x[:3].tolist()
+        and SOFT_LIMIT < y[3] < x[3] + 1e-6
+        and y[4] < 20 * SOFT_LIMIT
+    )
     (slope,) = torch.autograd.grad(y.sum(), x)
-    assert slope.tolist() == pytest.approx([1, 1, 1, 1, SOFT / 1e6], abs=1e-3)
+    assert slope.tolist() == pytest.approx([1, 1, 1, 1, SOFT_LIMIT / 1e6], abs=1e-3)
 
 
 # ---------------------------------------------------------------- matching

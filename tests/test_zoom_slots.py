@@ -20,7 +20,7 @@ from slotflow.network.zoom.batch import MASS_DRAWS, SlotBatch
 from slotflow.network.zoom.bound import BoundFlow, from_coordinates, log_volume, to_coordinates
 from slotflow.network.zoom.model import ZoomSlotFlow
 from slotflow.network.zoom.proposals import heat_targets, propose, starts
-from slotflow.network.zoom.slots import Slots
+from slotflow.network.zoom.slots import SlotEstimates
 from slotflow.signal.simulation import Simulation, tones
 
 BINS = 190
@@ -148,7 +148,7 @@ def test_heat_targets_of_crowds_and_absences() -> None:
 # ---------------------------------------------------------------- coordinates in units of the bound
 
 
-def random_slots(b: int, k: int, seed: int, width: int = 8) -> Slots:
+def random_slots(b: int, k: int, seed: int, width: int = 8) -> SlotEstimates:
     g = torch.Generator().manual_seed(seed)
 
     def normal(*shape: int) -> Tensor:
@@ -157,7 +157,7 @@ def random_slots(b: int, k: int, seed: int, width: int = 8) -> Slots:
     factor = (0.3 * normal(b, k, 3, 3)).tril(-1) + torch.diag_embed(
         torch.tensor([0.02, 0.1, 0.1]) * (0.5 + torch.rand(b, k, 3, generator=g).double())
     )
-    return Slots(
+    return SlotEstimates(
         mask=torch.ones(b, k, dtype=torch.bool),
         frequency=60 + 10 * normal(b, k),
         c=torch.complex(normal(b, k), normal(b, k)),

@@ -53,6 +53,8 @@ answer_with(
         "read_observation": "slotflow.data.read.files:read_observation",
         "load_posterior": "slotflow.posterior.loaded:load",
         "infer": "slotflow.infer:posteriors",
+        "network_class": "slotflow.network.build:network_class",
+        "load_pretrained": "slotflow.network.build:load_pretrained",
         "infer_band": "slotflow.bands.windows:infer_band",
         "refine": "slotflow.exact.refine:refine",
         "plot": "slotflow.show.plots.family:plot",

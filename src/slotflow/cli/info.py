@@ -18,8 +18,9 @@ from rich.table import Table
 from slotflow.cli import output
 from slotflow.cli.options import Json, Quiet, help_text
 from slotflow.core.version import __version__
+from slotflow.network.build import build_model
 from slotflow.network.cards import Card, card_path, content_hash, embedded_card
-from slotflow.network.checkpoint import build_model, model_config, read_model
+from slotflow.network.checkpoint import model_config, read_model
 from slotflow.network.config import Config, preset_names
 from slotflow.network.model import DEFAULT, SlotFlow, pretrained_names
 

@@ -15,7 +15,7 @@ from slotflow.cli import output
 from slotflow.cli.options import Device, Json, ModelName, Seed, help_text
 from slotflow.cli.rows import print_rows
 from slotflow.network.model import DEFAULT, SlotFlow
-from slotflow.network.paper.model import PooledSlotFlow
+from slotflow.network.paper.model import PaperSlotFlow
 from slotflow.network.zoom.model import ZoomSlotFlow
 from slotflow.studies.answers import weights_hash
 from slotflow.studies.paper import RESULTS, Bench, ExactStep, Result, Settings, choose, reproduce
@@ -89,7 +89,7 @@ def run(
     base = QUICK if quick else Settings()
     network = SlotFlow.from_pretrained(model, device=device)
     analyser = _analyser(network)
-    usual = "network" if isinstance(network, PooledSlotFlow) else base.method
+    usual = "network" if isinstance(network, PaperSlotFlow) else base.method
     settings = Settings(
         n=base.n if n is None else n,
         draws=base.draws if draws is None else draws,
@@ -145,7 +145,7 @@ def _possible(chosen: list[Result], network: SlotFlow, named: bool) -> list[Resu
 
 def _analyser(network: SlotFlow) -> Analyser:
     """What the results measure; refuses a network that cannot analyse the test sets."""
-    if isinstance(network, PooledSlotFlow):
+    if isinstance(network, PaperSlotFlow):
         return PooledAnalyser(network)
     assert isinstance(network, ZoomSlotFlow)  # there is no other kind
     return network

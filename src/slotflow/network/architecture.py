@@ -126,7 +126,7 @@ class ZoomConfig:
             check(getattr(self, name) >= 1, f"{name} >= 1", getattr(self, name))
         for name in ("margin", "rounds"):
             check(getattr(self, name) >= 0, f"{name} >= 0", getattr(self, name))
-        check(self.window_bins % 10 == 0, "bins + 2 margin in tens", self.window_bins)
+        check(self.view_bins % 10 == 0, "bins + 2 margin in tens", self.view_bins)
         check(
             self.width % 8 == self.width % self.heads == 0,
             "heads that divide the width",
@@ -135,6 +135,6 @@ class ZoomConfig:
         check(self.slot_width % self.slot_heads == 0, "slot_heads that divide it", self.slot_heads)
 
     @property
-    def window_bins(self) -> int:
+    def view_bins(self) -> int:
         """Bins of the whole window."""
         return self.bins + 2 * self.margin

@@ -1,10 +1,9 @@
-r"""The cardinality classifier (paper, section 3.2): frequency tokens to q(K | x).
+r"""From logits of K to q(K | x) under any prior over K.
 
-.. math:: h_{cls} = \mathrm{MHA}_{cls}(\tilde h_{freq}), \quad e = \mathrm{MLP}(\mathrm{Pool}(h_{cls})), \quad
-    q(K \mid x) = \mathrm{softmax}(W e + b + \log p(K) - \log p_{train}(K)) .
+.. math:: q(K \mid x) = \mathrm{softmax}(\ell_K + \log p(K) - \log p_{train}(K)) .
 
-Cross-entropy on signals drawn with p_train(K) makes the bare softmax(W e + b) the posterior under p_train. Bayes' rule
-moves it to any other prior p(K) by the two log terms, which cancel when p = p_train.
+Cross-entropy on signals drawn with p_train(K) makes the bare softmax of the logits ℓ the posterior under p_train.
+Bayes' rule moves it to any other prior p(K) by the two log terms, which cancel when p = p_train.
 """
 
 from __future__ import annotations
@@ -15,32 +14,12 @@ from collections.abc import Mapping
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
-from torch import Tensor, nn
+from torch import Tensor
 
-from slotflow.network.config import EncoderConfig
-from slotflow.network.paper.encoder import HybridPool, mlp
-from slotflow.signal.prior import Prior, normalized
+from slotflow.signal.prior import Prior
+from slotflow.signal.prior_draws import normalized
 
-__all__ = ["CardinalityHead", "check_k_prior", "k_posterior", "under_k_prior"]
-
-
-class CardinalityHead(nn.Module):
-    """Frequency tokens (B, L, d) to logits (B, k_max + 1), index = K, −inf where K < k_min."""
-
-    def __init__(self, config: EncoderConfig, prior: Prior) -> None:
-        super().__init__()
-        d = config.channels[-1]
-        self.k_min = prior.k_min
-        self.attention = nn.MultiheadAttention(d, config.heads, batch_first=True)
-        self.pool = HybridPool(d)
-        self.embed = mlp(3 * d, config.context, config.context)
-        self.classify = nn.Linear(config.context, prior.k_max - prior.k_min + 1)
-
-    def forward(self, tokens: Tensor) -> Tensor:
-        """Logits of K under the training prior."""
-        h = self.attention(tokens, tokens, tokens, need_weights=False)[0]
-        logits = self.classify(self.embed(self.pool(h))).float()
-        return nn.functional.pad(logits, (self.k_min, 0), value=-torch.inf)
+__all__ = ["check_k_prior", "k_posterior", "under_k_prior"]
 
 
 def k_posterior(
@@ -49,7 +28,7 @@ def k_posterior(
     """q(K | x) under a chosen prior over K.
 
     Args:
-        logits: Output of CardinalityHead, (B, k_max + 1).
+        logits: Of K under the prior of training, (B, k_max + 1).
         prior: The prior of training.
         k_prior: p(K) to use instead: k_max + 1 numbers, index = K, or a mapping from K to a number;
             normalized here. None keeps the prior of training.
@@ -87,7 +66,7 @@ def check_k_prior(k_prior: ArrayLike | Mapping[int, float], prior: Prior) -> NDA
 def under_k_prior(
     prior: Prior, k_prior: ArrayLike | Mapping[int, float] | None, trained: Prior
 ) -> Prior:
-    """The prior with another p(K), which `check_k_prior` accepts; as it is for None."""
+    """The prior with another p(K), one that `check_k_prior` accepts; for None the prior as it is."""
     if k_prior is None:
         return prior
     probs = check_k_prior(k_prior, trained)

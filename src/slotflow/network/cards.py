@@ -5,23 +5,18 @@ SHA-256 over the canonical JSON of the model's config and then, in the order of 
 type, shape and bytes. A tensor's bytes follow a line that determines their number, so that two different models never
 feed the hash the same stream. Saving a model again, with other facts or by another safetensors, changes nothing.
 
-A maintainer writes a card, with the output of ``slotflow evaluate --json`` where there is one, by
-
-    python -m slotflow.network.cards src/slotflow/weights/debug.safetensors \
-        --evaluation report.json --fact gpu_minutes=52.5
+A maintainer writes a card with `slotflow.network.write_card`.
 """
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
 import hashlib
 import json
 import re
 import typing
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
@@ -31,24 +26,23 @@ import torch
 from torch import Tensor
 
 from slotflow.core.files import atomic_path
-from slotflow.network.checkpoint import CheckpointError, build_model, model_config, read_model
-from slotflow.network.model import SlotFlow
+from slotflow.network.checkpoint import CheckpointError, model_config, read_model
 
 __all__ = [
     "Card",
     "card_path",
+    "checked_entries",
     "content_hash",
+    "embedded",
     "embedded_card",
-    "load_embedded",
-    "load_verified",
-    "read_evaluation",
-    "write_card",
+    "read_verified",
 ]
 
 CARD_FORMAT = 1
 """Version of the card's layout; a card of a newer one is refused."""
 
 Row = dict[str, Any]
+"""Named values of one measure of an evaluation."""
 
 
 def content_hash(tensors: Mapping[str, Tensor], config: Mapping[str, Any]) -> str:
@@ -101,7 +95,7 @@ class Card:
     @classmethod
     def load(cls, path: str | Path) -> Card:
         """Reads a card."""
-        again = "write it again with `python -m slotflow.network.cards`"
+        again = "write it again with `python -m slotflow.network.write_card`"
         try:
             data = json.loads(Path(path).read_text(encoding="utf-8"))
             if not isinstance(data, dict):
@@ -109,7 +103,7 @@ class Card:
             if isinstance(version := data.get("format"), int) and version > CARD_FORMAT:
                 again = "upgrade slotflow"
                 raise ValueError(f"its format is {version}, later than {CARD_FORMAT}")
-            return cls(**_checked(data))
+            return cls(**checked_entries(data))
         except FileNotFoundError as error:
             raise CheckpointError(
                 f"{path}: expected a model card, found nothing there; install slotflow again, or {again}."
@@ -127,18 +121,13 @@ class Card:
         with atomic_path(path) as temporary:
             temporary.write_text(f"{text}\n", encoding="utf-8")
 
-    def verify(self, path: str | Path) -> None:
-        """Raises a CheckpointError unless the weights of a file are those of the card."""
-        tensors, header = read_model(path)
-        self.check(content_hash(tensors, model_config(header, path)), path)
-
     def check(self, found: str, source: str | Path) -> None:
         """Raises a CheckpointError unless the hash of what was read in a source is the card's."""
         if found != self.hash:
             raise CheckpointError(
                 f"{source}: expected the weights that its card describes, with content hash {self.hash}, received "
                 f"{found}; the weights or their config were changed. Install slotflow or copy both files again; "
-                "if the change is yours, write a new card with `python -m slotflow.network.cards`."
+                "if the change is yours, write a new card with `python -m slotflow.network.write_card`."
             )
 
 
@@ -147,125 +136,23 @@ def card_path(weights: str | Path) -> Path:
     return Path(weights).with_suffix(".json")
 
 
-def write_card(
-    weights: str | Path,
-    facts: Mapping[str, Any] | None = None,
-    evaluation: Sequence[Mapping[str, Any]] = (),
-) -> Card:
-    """Writes the card of a weights file beside it.
-
-    Args:
-        weights: The file.
-        facts: What the file's own facts do not say or say differently: "seeds", "signals", "gpu_minutes", "prior",
-            "date" (today's if not given) and anything else, which goes to the card's "training".
-        evaluation: Rows of ``slotflow evaluate --json``.
-
-    Returns:
-        The card.
-    """
-    tensors, header = read_model(weights)
-    model = build_model(tensors, header, weights)
-    config = model_config(header, weights)
-    known: dict[str, Any] = {**header.get("facts", {}), **(facts or {})}
-    on_cpu = known.get("device", "cpu") == "cpu"
-    seconds, seed = known.get("seconds", 0.0), known.pop("seed", None)
-    card = {
-        "name": model.config.name,
-        "version": header["version"],
-        "date": known.pop("date", datetime.now(UTC).date().isoformat()),
-        "hash": content_hash(tensors, config),
-        "parameters": model.n_parameters,
-        "config": config,
-        "prior": known.pop("prior", config.get("prior", {})),
-        "seeds": known.pop("seeds", [] if seed is None else [seed]),
-        "signals": known.pop("signals", 0),
-        "gpu_minutes": known.pop("gpu_minutes", 0.0 if on_cpu else round(seconds / 60, 2)),
-        "training": known,
-        "evaluation": [dict(row) for row in evaluation],
-    }
-    plain = json.loads(json.dumps(card), parse_constant=lambda _: None)  # JSON has no NaN
-    written = Card(**_checked(plain))
-    written.save(card_path(weights))
-    return written
-
-
-def load_verified(path: str | Path) -> SlotFlow:
-    """Loads a model and, where a card stands beside its file, checks it against the card."""
-    card = card_path(path)
-    return _load(path, Card.load(card) if card.is_file() else None)
-
-
-def load_embedded(name: str) -> SlotFlow:
-    """Loads weights of the package and checks them against their card, without which they are refused."""
-    card = embedded_card(name)
-    with resources.as_file(_embedded(f"{name}.safetensors")) as path:
-        return _load(path, card)
-
-
 def embedded_card(name: str) -> Card:
     """The card of weights of the package."""
-    with resources.as_file(_embedded(f"{name}.json")) as path:
+    with resources.as_file(embedded(f"{name}.json")) as path:
         return Card.load(path)
 
 
-def _embedded(file: str) -> Traversable:
+def embedded(file: str) -> Traversable:
+    """A file among the weights of the package."""
     return resources.files("slotflow") / "weights" / file
 
 
-def _load(path: str | Path, card: Card | None) -> SlotFlow:
+def read_verified(path: str | Path, card: Card | None) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """The weights of a model file as they are stored, and its header; refused unless they are those of the card."""
     tensors, header = read_model(path)
     if card is not None:
         card.check(content_hash(tensors, model_config(header, path)), path)
-    return build_model(tensors, header, path)
-
-
-def read_evaluation(path: str | Path) -> list[Row]:
-    """Rows of a report: the JSON document of ``slotflow evaluate --json``, a list of rows or an object with "rows"."""
-    try:
-        data = json.loads(Path(path).read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise ValueError(
-            f"{path}: expected the output of `slotflow evaluate --json` ({error})."
-        ) from error
-    rows = data.get("rows") if isinstance(data, dict) else data
-    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-        raise ValueError(
-            f'{path}: expected a list of rows, or an object with a list "rows", received '
-            f"{type(data).__name__}; write it with `slotflow evaluate --json`."
-        )
-    return rows
-
-
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Writes a card; see the module's docstring."""
-    parser = argparse.ArgumentParser(
-        prog="python -m slotflow.network.cards",
-        description="Writes the card of a weights file beside it.",
-    )
-    parser.add_argument("weights", type=Path, help="a .safetensors file")
-    parser.add_argument("--evaluation", type=Path, help="output of `slotflow evaluate --json`")
-    parser.add_argument(
-        "--fact", action="append", default=[], metavar="KEY=VALUE", help="JSON or text; repeatable"
-    )
-    options = parser.parse_args(arguments)
-    try:
-        facts = dict(_fact(text) for text in options.fact)
-        rows = [] if options.evaluation is None else read_evaluation(options.evaluation)
-        card = write_card(options.weights, facts, rows)
-    except (ValueError, OSError) as error:
-        parser.error(str(error))
-    print(f"{card_path(options.weights)}: {card.hash}, {len(card.evaluation)} rows")
-
-
-def _fact(text: str) -> tuple[str, Any]:
-    """KEY=VALUE as a pair; the value is JSON where it can be, else text."""
-    key, equals, value = text.partition("=")
-    if not key or not equals:
-        raise ValueError(f"--fact: expected KEY=VALUE, received {text!r}.")
-    try:
-        return key, json.loads(value)
-    except json.JSONDecodeError:
-        return key, value
+    return tensors, header
 
 
 def _canonical(value: Any) -> bytes:
@@ -273,7 +160,7 @@ def _canonical(value: Any) -> bytes:
     return json.dumps(value, sort_keys=True, separators=(",", ":")).encode() + b"\n"
 
 
-def _checked(data: Row) -> Row:
+def checked_entries(data: Row) -> Row:
     """The entries of a card, or a ValueError that names the one that is wrong."""
     hints = typing.get_type_hints(Card)
     for entry in dataclasses.fields(Card):
@@ -294,7 +181,3 @@ def _checked(data: Row) -> Row:
     if not all(isinstance(row, dict) for row in data.get("evaluation", [])):
         raise ValueError("entry 'evaluation': expected rows with named values")
     return data
-
-
-if __name__ == "__main__":
-    main()

@@ -17,23 +17,23 @@ from typing import Any
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
-from torch import Tensor
+from torch import Tensor, nn
 
 from slotflow.core.files import atomic_path
-from slotflow.core.parsing import from_dict, plain
+from slotflow.core.parsing import plain
+from slotflow.core.version import __version__
 from slotflow.network.config import ModelConfig
-from slotflow.network.model import SlotFlow
 
 __all__ = [
     "FORMAT",
     "CheckpointError",
-    "build_model",
     "describe",
-    "load_model",
+    "flatten_optimizer",
     "load_training",
     "load_weights",
     "model_config",
     "read_model",
+    "restore_optimizer",
     "save_model",
     "save_training",
 ]
@@ -42,8 +42,6 @@ FORMAT = 1
 """Version of the file layout; a file of a newer one is refused."""
 KEY = "slotflow"
 """Entry of the safetensors header that holds our JSON."""
-
-
 KINDS = ("model", "training")
 """What a file can hold."""
 
@@ -54,7 +52,8 @@ class CheckpointError(ValueError):
 
 def save_model(
     path: str | Path,
-    model: SlotFlow,
+    weights: Mapping[str, Tensor],
+    config: ModelConfig,
     facts: Mapping[str, object],
     half: tuple[str, ...] = (),
 ) -> None:
@@ -62,22 +61,18 @@ def save_model(
 
     Args:
         path: File to write.
-        model: The model.
+        weights: The model's `state_dict`.
+        config: What the model is.
         facts: JSON-able facts about its training.
         half: Modules or parameters, such as "encoder" or "flow.layers.0", whose floating-point tensors are stored in
             float16: half the bytes, rounded by at most 2⁻¹¹ of a number (2⁻²⁵ below 6e-5). Loading casts them back.
     """
     header = {
         "kind": "model",
-        "model": plain(dataclasses.asdict(model.config)),
+        "model": plain(dataclasses.asdict(config)),
         "facts": dict(facts),
     }
-    _write(path, _halve(model.state_dict(), half), header)
-
-
-def load_model(path: str | Path) -> SlotFlow:
-    """Builds the model that a file describes and loads its weights."""
-    return build_model(*read_model(path), path)
+    _write(path, _halve(weights, half), header)
 
 
 def read_model(path: str | Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
@@ -99,27 +94,7 @@ def model_config(header: Mapping[str, Any], source: str | Path) -> dict[str, Any
     return config
 
 
-def build_model(
-    tensors: dict[str, Tensor], header: Mapping[str, Any], source: str | Path
-) -> SlotFlow:
-    """The model of what `read_model` read.
-
-    Args:
-        tensors: Weights of any floating-point type; the model's are float32.
-        header: The file's header.
-        source: What to name in a complaint.
-    """
-    try:
-        model = SlotFlow(from_dict(ModelConfig, model_config(header, source)))
-    except CheckpointError:
-        raise
-    except (KeyError, TypeError, ValueError) as error:
-        raise CheckpointError(f"{source}: its config cannot be read ({error!s}).") from error
-    load_weights(model, tensors, source)
-    return model
-
-
-def load_weights(model: SlotFlow, weights: dict[str, Tensor], source: str | Path) -> None:
+def load_weights(model: nn.Module, weights: Mapping[str, Tensor], source: str | Path) -> None:
     """Loads weights that must fit the model."""
     try:
         model.load_state_dict(weights)
@@ -205,8 +180,6 @@ def _halve(tensors: Mapping[str, Tensor], modules: tuple[str, ...]) -> dict[str,
 
 
 def _write(path: str | Path, tensors: Mapping[str, Tensor], header: dict[str, Any]) -> None:
-    from slotflow.core.version import __version__
-
     header = {"format": FORMAT, "version": __version__, **header}
     on_cpu = {name: t.detach().cpu().contiguous() for name, t in tensors.items()}
     try:

@@ -67,6 +67,12 @@ class ModelConfig:
         )
 
 
+COUNT_TERMS = ("count", "ce")
+"""The loss terms of the final count of components, in preset zoom and in the paper's; they set the scale."""
+WEIGHTED_TERMS = ("flow", "noise", "first_count", "heat", "offset", "rounds")
+"""The loss terms whose weights a config can set."""
+
+
 @dataclass(frozen=True)
 class LossConfig:
     """Weights of the loss terms and the curriculum."""
@@ -87,11 +93,23 @@ class LossConfig:
     """Shares of training between which slots move from the true to the predicted K; None: true K."""
 
     def __post_init__(self) -> None:
-        for name in ("flow", "noise", "first_count", "heat", "offset", "rounds"):
+        for name in WEIGHTED_TERMS:
             check(getattr(self, name) >= 0, f"{name} >= 0", getattr(self, name))
         if self.curriculum is not None:
             a, b = self.curriculum
             check(0 <= a < b, "a curriculum (start, end) with 0 <= start < end", self.curriculum)
+
+    def weight(self, term: str) -> float:
+        """Weight of a loss term; that of the final count is 1."""
+        if term in COUNT_TERMS:
+            return 1.0
+        if term not in WEIGHTED_TERMS:
+            raise ValueError(
+                f"expected a loss term of {(*COUNT_TERMS, *WEIGHTED_TERMS)}, received {term!r}; give every term a "
+                "weight in LossConfig."
+            )
+        weight: float = getattr(self, term)
+        return weight
 
 
 SCHEDULES = ("plateau", "cosine", "constant")

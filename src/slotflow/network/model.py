@@ -1,4 +1,4 @@
-"""Assembly of the network: encoder, count, slots and flow; loading; the call of inference."""
+"""The network as its user sees it: building and loading, and the call of inference."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from slotflow.core.devices import check_device
 from slotflow.core.later import later
 from slotflow.data.observation import Observation, as_list
 from slotflow.data.sampling import Grid
+from slotflow.network.checkpoint import save_model
 from slotflow.network.config import Config, ModelConfig
 from slotflow.network.options import KPrior, Options
 from slotflow.posterior.posterior import Posterior
@@ -28,7 +29,7 @@ DEFAULT = "zoom"
 class SlotFlow(nn.Module):
     """Amortized trans-dimensional inference: x to q(K | x) and one posterior per slot.
 
-    SlotFlow(config) gives the network that the config asks for, a PooledSlotFlow (the paper's parts) or a ZoomSlotFlow,
+    SlotFlow(config) gives the network that the config asks for, a PaperSlotFlow (the paper's parts) or a ZoomSlotFlow,
     as pathlib.Path gives the path of the platform.
 
     Args:
@@ -38,10 +39,7 @@ class SlotFlow(nn.Module):
     def __new__(cls, config: ModelConfig | None = None) -> SlotFlow:
         """Chooses the class; copying and unpickling name it and come without a config."""
         if cls is SlotFlow and config is not None:
-            from slotflow.network.paper.model import PooledSlotFlow
-            from slotflow.network.zoom.model import ZoomSlotFlow
-
-            cls = PooledSlotFlow if config.zoom is None else ZoomSlotFlow
+            cls = later("network_class")(config)
         return super().__new__(cls)
 
     def __init__(self, config: ModelConfig) -> None:
@@ -72,14 +70,7 @@ class SlotFlow(nn.Module):
             device: Where to put the network.
             dtype: torch.float32 (default) or torch.float64.
         """
-        from slotflow.network.cards import load_embedded, load_verified
-
-        name = str(source or DEFAULT)
-        if name in pretrained_names():
-            model = load_embedded(name)
-        else:
-            path = Path(name)
-            model = load_verified(path / "model.safetensors" if path.is_dir() else path)
+        model: SlotFlow = later("load_pretrained")(source)
         return model._move(device, dtype).eval()
 
     def save(
@@ -95,9 +86,7 @@ class SlotFlow(nn.Module):
             facts: JSON-able facts about the training, shown by `slotflow info`.
             half: Modules or parameters, by name, that are stored in half precision.
         """
-        from slotflow.network.checkpoint import save_model
-
-        save_model(path, self, facts or {}, half)
+        save_model(path, self.state_dict(), self.config, facts or {}, half)
 
     # ------------------------------------------------------------------ network
 

@@ -24,21 +24,16 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-if TYPE_CHECKING:
-    from slotflow.signal.prior_batch import PriorBatch
+from slotflow.signal.prior_batch import PriorBatch
+from slotflow.signal.prior_draws import check_common, draw_k, draw_theta, normalized, uniform
 
-__all__ = ["Prior", "draw_k", "draw_theta", "normalized", "uniform"]
-
-AMPLITUDE_LAWS = ("uniform", "loguniform")
-Bound = float | Tensor
-"""One bound for all draws, or one for each: (n, 1), float64."""
+__all__ = ["Prior", "batch_of"]
 
 
 @dataclass(frozen=True)
@@ -70,18 +65,9 @@ class Prior:
     amplitude_law: str = "uniform"
 
     def __post_init__(self) -> None:
-        if not 0 <= self.k_min <= self.k_max or self.k_max < 1:
-            raise ValueError(
-                f"Prior expects 0 <= k_min <= k_max and k_max >= 1, received k_min={self.k_min}, "
-                f"k_max={self.k_max}."
-            )
+        check_common(self.k_min, self.k_max, self.amplitude_law)
         for name in ("amplitude", "frequency", "sigma"):
             object.__setattr__(self, name, _bounds(name, getattr(self, name), name == "sigma"))
-        if self.amplitude_law not in AMPLITUDE_LAWS:
-            raise ValueError(
-                f"Prior expects amplitude_law to be one of {AMPLITUDE_LAWS}, received "
-                f"{self.amplitude_law!r}."
-            )
         if self.amplitude_law == "loguniform" and self.amplitude[0] <= 0:
             raise ValueError(
                 f"A log-uniform amplitude needs a lower bound above 0, received "
@@ -203,8 +189,6 @@ class Prior:
 
     def batch(self, n: int, device: str | torch.device = "cpu") -> PriorBatch:
         """This prior for each of n signals, on a device, without waiting for it."""
-        from slotflow.signal.prior_batch import PriorBatch
-
         if n < 0:
             raise ValueError(f"Prior.batch expects n >= 0 signals, received {n}.")
 
@@ -228,70 +212,31 @@ class Prior:
         return self.frequency[1] - self.frequency[0] - (k - 1) * self.min_separation
 
 
-def draw_k(
-    k_min: int, k_max: int, k_probs: tuple[float, ...] | None, n: int, generator: torch.Generator
-) -> Tensor:
-    """Draws of p(K), shape (n,), int64, on the generator's device."""
-    device = generator.device
-    if k_probs is None:
-        return torch.randint(k_min, k_max + 1, (n,), generator=generator, device=device)
-    probs = torch.tensor(k_probs, dtype=torch.float64, device=device)
-    return torch.multinomial(probs, n, replacement=True, generator=generator) + k_min
+def batch_of(priors: Sequence[Prior], device: str | torch.device = "cpu") -> PriorBatch:
+    """One given prior for each signal; p(K) and the amplitude's law are those of the first.
 
+    Args:
+        priors: At least one.
+        device: Where the bounds live.
+    """
+    common = priors[0]
+    if all(prior is common for prior in priors):
+        return common.batch(len(priors), device)
 
-def draw_theta(
-    k: Tensor,
-    k_max: int,
-    amplitude: tuple[Bound, Bound],
-    frequency: tuple[Bound, Bound],
-    separation: Bound,
-    law: str,
-    generator: torch.Generator,
-) -> Tensor:
-    """Draws of Θ as the module's docstring says, shape (n, k_max, 3), for k of shape (n,)."""
-    n, device = k.shape[0], k.device
-    u = torch.rand(
-        3, n, k_max, generator=generator, device=device, dtype=torch.float64
-    )  # (3, n, k_max)
-    index = torch.arange(k_max, device=device)
-    mask = index < k[:, None]  # (n, k_max)
+    def column(name: str) -> Tensor:
+        rows = [getattr(prior, name) for prior in priors]
+        return torch.tensor(rows, dtype=torch.float64).to(device)
 
-    # Float64 throughout: a whole number times a Python float would be float32.
-    room = frequency[1] - frequency[0] - (k[:, None].double() - 1) * separation  # (n, 1)
-    gaps = torch.where(mask, u[2], 2.0).sort(dim=1).values * room  # absent ones go last
-    f = frequency[0] + gaps + index.double() * separation
-
-    lo, hi = amplitude
-    if law == "loguniform":
-        ratio = hi / lo
-        log_ratio = ratio.log() if isinstance(ratio, Tensor) else math.log(ratio)
-        a = lo * torch.exp(u[0] * log_ratio)
-    else:
-        a = uniform(lo, hi, u[0])
-    theta = torch.stack([a, 2 * math.pi * u[1], f], dim=-1)
-    return torch.where(mask[..., None], theta, 0.0)
-
-
-def uniform(lo: Bound, hi: Bound, u: Tensor) -> Tensor:
-    """Takes u in [0, 1) to [lo, hi), same shape."""
-    return lo + u * (hi - lo)
-
-
-def normalized(values: ArrayLike, k_min: int, k_max: int, name: str) -> NDArray[np.float64]:
-    """Checks weights for K = k_min..k_max and returns them as probabilities, (k_max − k_min + 1,)."""
-    weights = np.asarray(values, dtype=np.float64)
-    expected = k_max - k_min + 1
-    if weights.shape != (expected,):
-        raise ValueError(
-            f"{name}: expected {expected} numbers, one for each K = {k_min}..{k_max}, received shape "
-            f"{weights.shape}."
-        )
-    if not np.all(np.isfinite(weights)) or np.any(weights < 0) or weights.sum() <= 0:
-        raise ValueError(
-            f"{name} must be finite, not negative and not all zero, received {weights.tolist()}."
-        )
-    probabilities: NDArray[np.float64] = weights / weights.sum()
-    return probabilities
+    return PriorBatch(
+        k_min=common.k_min,
+        k_max=common.k_max,
+        k_probs=common.k_probs,
+        amplitude=column("amplitude"),
+        frequency=column("frequency"),
+        min_separation=column("min_separation"),
+        sigma=column("sigma"),
+        amplitude_law=common.amplitude_law,
+    )
 
 
 def _bounds(name: str, value: Sequence[float], point: bool) -> tuple[float, float]:

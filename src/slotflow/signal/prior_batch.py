@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
-from slotflow.signal.prior import Prior, draw_k, draw_theta, uniform
+from slotflow.signal.prior_draws import check_common, draw_k, draw_theta, normalized, uniform
+from slotflow.signal.waveforms import TONE
 
 __all__ = ["PriorBatch"]
 
@@ -18,9 +18,9 @@ __all__ = ["PriorBatch"]
 class PriorBatch:
     """One prior for each signal of a batch of n: p(K) and the amplitude's law are common, the bounds are not.
 
-    Draws as `Prior` does, signal by signal. Every signal has room for k_max components: a separation at which they
-    would not fit into its band is refused, and K is never lowered. What the tensors hold is checked on the CPU only:
-    on another device the check would make every batch wait.
+    It draws as `Prior` does, signal by signal. Every signal has room for k_max components: a separation at which they
+    would not fit into its band is refused, and K is never lowered. The values of the tensors are checked on the CPU
+    only, since on another device the check would make every batch wait.
 
     Args:
         k_min: Smallest number of components.
@@ -43,18 +43,13 @@ class PriorBatch:
     amplitude_law: str = "uniform"
 
     def __post_init__(self) -> None:
-        # What all signals have in common is what a Prior refuses or accepts.
-        Prior(
-            self.k_min,
-            self.k_max,
-            self.k_probs,
-            min_separation=0.0,
-            amplitude_law=self.amplitude_law,
-        )
-        if self.k_probs is not None and not math.isclose(sum(self.k_probs), 1.0, abs_tol=1e-9):
-            raise ValueError(
-                f"PriorBatch expects k_probs that sum to one, received {self.k_probs}; divide them by their sum."
-            )
+        check_common(self.k_min, self.k_max, self.amplitude_law)
+        if self.k_probs is not None:
+            normalized(self.k_probs, self.k_min, self.k_max, "k_probs")
+            if not math.isclose(sum(self.k_probs), 1.0, abs_tol=1e-9):
+                raise ValueError(
+                    f"PriorBatch expects k_probs that sum to one, received {self.k_probs}; divide them by their sum."
+                )
         n = self.min_separation.shape[:1]
         for name, shape in _BATCH_SHAPES.items():
             tensor: Tensor = getattr(self, name)
@@ -70,33 +65,6 @@ class PriorBatch:
                 )
         if self.device.type == "cpu":
             self._check_values()
-
-    @classmethod
-    def of(cls, priors: Sequence[Prior], device: str | torch.device = "cpu") -> PriorBatch:
-        """One given prior for each signal, on a device; p(K) and the amplitude's law are those of the first.
-
-        Args:
-            priors: At least one.
-            device: Where the bounds live.
-        """
-        common, n = priors[0], len(priors)
-        same = all(prior is common for prior in priors)
-
-        def column(name: str) -> Tensor:
-            rows = [getattr(prior, name) for prior in (priors[:1] if same else priors)]
-            found = torch.tensor(rows, dtype=torch.float64).to(device)
-            return found.expand(n, *found.shape[1:]).clone() if same else found
-
-        return cls(
-            k_min=common.k_min,
-            k_max=common.k_max,
-            k_probs=common.k_probs,
-            amplitude=column("amplitude"),
-            frequency=column("frequency"),
-            min_separation=column("min_separation"),
-            sigma=column("sigma"),
-            amplitude_law=common.amplitude_law,
-        )
 
     def __len__(self) -> int:
         return int(self.min_separation.shape[0])
@@ -114,6 +82,18 @@ class PriorBatch:
         """The priors of some signals; index is a slice or whole numbers of shape (m,), repeats allowed."""
         return replace(self, **{name: getattr(self, name)[index] for name in _BATCH_SHAPES})
 
+    def theta_bounds(self) -> tuple[Tensor, Tensor]:
+        """Lower and upper bounds of the columns of θ, (n, P) each; infinite for phases, which have none."""
+        ends = []
+        for end, unbounded in ((0, -math.inf), (1, math.inf)):
+            free = torch.full_like(self.min_separation, unbounded)
+            columns = [
+                getattr(self, name)[:, end] if name in _BATCH_SHAPES else free
+                for name in TONE.names
+            ]
+            ends.append(torch.stack(columns, -1))
+        return ends[0], ends[1]
+
     def sample_k(self, n: int, generator: torch.Generator) -> Tensor:
         """Draws K for each signal, shape (n,), int64, on the generator's device; n is the batch's size."""
         self._check_size(n)
@@ -127,7 +107,7 @@ class PriorBatch:
             generator: Source of randomness on the same device.
 
         Returns:
-            (A, φ, f), shape (n, k_max, 3), float64; zeros where a draw has no such component.
+            θ, shape (n, k_max, P), float64; zeros where a draw has fewer components.
         """
         self._check_size(k.shape[0])
         amplitude = self.amplitude[:, :1], self.amplitude[:, 1:]

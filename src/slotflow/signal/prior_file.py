@@ -22,7 +22,7 @@ from typing import Any
 
 import yaml
 
-from slotflow.signal.prior import AMPLITUDE_LAWS
+from slotflow.signal.prior_draws import AMPLITUDE_LAWS
 
 __all__ = ["KEYS", "read_prior"]
 

@@ -8,12 +8,11 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import torch
 import torch.distributed as dist
 
-__all__ = ["agree", "process_group", "reduce", "stop_signals"]
+__all__ = ["agree", "process_group", "stop_signals"]
 
 
 @contextmanager
@@ -47,20 +46,6 @@ def agree(done: float, stopping: bool, device: torch.device, world: int) -> tupl
     values = torch.tensor([done, float(stopping)], dtype=torch.float64, device=device)
     dist.all_reduce(values, op=dist.ReduceOp.MAX)
     return float(values[0]), bool(values[1])
-
-
-def reduce(totals: dict[str, Any], device: torch.device, world: int) -> dict[str, float]:
-    """Means of summed terms over all processes; empties the sums."""
-    names = list(totals["sums"])
-    values = torch.stack(
-        [torch.as_tensor(totals["sums"][n], device=device).double() for n in names]
-    )
-    values /= totals["summed"]
-    if world > 1:
-        dist.all_reduce(values)
-        values /= world
-    totals["sums"], totals["summed"] = {}, 0
-    return dict(zip(names, values.tolist(), strict=True))
 
 
 @contextmanager

@@ -1,8 +1,8 @@
-"""Slot densities: draws and densities of one signal's components, from the shared flow and the signal's context.
+"""Slot densities of the paper's network: one signal's components from the shared flow and the signal's context.
 
-**Constraints.** A flow on R⁴ puts a little mass on A <= 0 or on frequencies outside the band. Such draws are drawn
+**Constraints.** A flow on R⁴ puts a little mass on A <= 0 and on frequencies outside the band. Such draws are drawn
 again, so q_k is the flow's density restricted to the allowed box and divided by its mass there;
-`constrained_fraction` says what share of raw draws was touched.
+`constrained_fraction` says what share of the raw draws lies outside.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from slotflow.network.paper.onehot import slot_contexts
 from slotflow.network.paper.target import CircleTarget
 from slotflow.signal.prior import Prior
 
-__all__ = ["FlowSlots"]
+__all__ = ["PaperSlotDensities"]
 
 MASS_DRAWS = 4096
 """Raw draws per slot from which the mass inside the constraints and the radial rule are estimated."""
 MAX_REDRAWS = 1000
 """Rounds of redrawing before the constraints are called unreachable."""
-ROWS = 65_536
+MAX_ROWS = 65_536
 """Largest number of flow evaluations in one call, which bounds the memory."""
 
 
-class FlowSlots:
+class PaperSlotDensities:
     """Slot densities from the shared flow and a signal's global context.
 
     Args:
@@ -47,15 +47,15 @@ class FlowSlots:
 
     @torch.inference_mode()
     def sample(self, n: int, k: int, seed: int) -> NDArray[np.float64]:
-        """Draws, (n, k, 3)."""
+        """Draws of θ, (n, k, P)."""
         if n == 0 or k == 0:
-            return np.zeros((n, k, 3))
+            return np.zeros((n, k, self.target.waveform.size))
         projected = self._project(k)
         generator = torch.Generator(device=projected.device).manual_seed(seed)
         theta = torch.cat(
             [
                 self.target.decode(self.flow.draw(projected, rows, generator))
-                for rows in _chunks(n, max(1, ROWS // k))
+                for rows in _chunks(n, max(1, MAX_ROWS // k))
             ]
         )
         for _ in range(MAX_REDRAWS):
@@ -69,12 +69,12 @@ class FlowSlots:
 
     @torch.inference_mode()
     def log_prob(self, theta: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Log density of component j under slot i, (n, k, 3) to (n, k, k)."""
+        """Log density of component j under slot i, (n, k, P) to (n, k, k)."""
         n, k = theta.shape[:2]
         if n == 0 or k == 0:
             return np.zeros((n, k, k))
         projected = self._project(k)
-        raw = self._raw_draws(projected)  # (m, k, 4)
+        raw = self._raw_draws(projected)  # (m, k, dim)
         inside = self._inside(self.target.decode(raw)).double().mean(dim=0)  # (k,)
         if not bool(inside.all()):
             raise self._unreachable(int(inside.argmin()))
@@ -82,7 +82,7 @@ class FlowSlots:
         flow = self.flow.distribution(projected)
         points = torch.tensor(np.ascontiguousarray(theta), device=projected.device)
         rows = []
-        for size in _chunks(n, max(1, ROWS // (radii.shape[0] * k * k))):
+        for size in _chunks(n, max(1, MAX_ROWS // (radii.shape[0] * k * k))):
             block, points = points[:size], points[size:]
             # axes: radius, draw, component j, slot i
             y = self.target.at_radius(block[None, :, :, None], radii[:, None, None])
@@ -109,7 +109,7 @@ class FlowSlots:
         return self.flow.project(slot_contexts(g, torch.zeros_like(slot), slot, self.k_max))
 
     def _raw_draws(self, projected: Tensor) -> Tensor:
-        """A fixed set of unconstrained draws, (MASS_DRAWS, k, 4)."""
+        """A fixed set of unconstrained draws, (MASS_DRAWS, k, dim)."""
         generator = torch.Generator(device=projected.device).manual_seed(0)
         return self.flow.draw(projected, MASS_DRAWS, generator)
 
@@ -120,9 +120,10 @@ class FlowSlots:
         )
 
     def _inside(self, theta: Tensor) -> Tensor:
-        """Whether A > 0 and f is in the band, (..., 3) to (...)."""
+        """Whether A > 0 and f is in the band, (..., P) to (...)."""
         low, high = self.prior.frequency
-        return (theta[..., 0] > 0) & (theta[..., 2] >= low) & (theta[..., 2] <= high)
+        amplitude, f = (self.target.waveform.of(theta, n) for n in ("amplitude", "frequency"))
+        return (amplitude > 0) & (f >= low) & (f <= high)
 
 
 def _chunks(n: int, size: int) -> list[int]:

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from slotflow.network.config import EncoderConfig
 
-__all__ = ["Encoding", "HybridPool", "Pathway", "PooledEncoder", "mlp", "positional_encoding"]
+__all__ = ["DualStreamEncoder", "Encoding", "HybridPool", "Pathway", "mlp", "positional_encoding"]
 
 WAVELENGTH = 10_000.0
 """λ of the positional encoding."""
@@ -36,7 +36,7 @@ class Encoding(NamedTuple):
     """Estimate of σ, (B,), where the noise pathway exists."""
 
 
-class PooledEncoder(nn.Module):
+class DualStreamEncoder(nn.Module):
     """Both streams of a batch to frequency tokens, global context and noise estimate."""
 
     def __init__(self, config: EncoderConfig) -> None:

@@ -23,18 +23,19 @@ from torch import Tensor, nn
 from slotflow.core.devices import upload
 from slotflow.network.config import LossConfig
 from slotflow.network.matching import all_pairs, match
-from slotflow.network.paper.model import PooledSlotFlow
+from slotflow.network.objective import weighted_sum
+from slotflow.network.paper.model import PaperSlotFlow
 from slotflow.network.paper.onehot import slot_contexts, slot_index
 from slotflow.signal.simulation import Simulation
 
-__all__ = ["SlotFlowLoss"]
+__all__ = ["PaperLoss"]
 
 
-class SlotFlowLoss(nn.Module):
+class PaperLoss(nn.Module):
     """A model with its objective: a batch of signals in, named loss terms out."""
 
     def __init__(
-        self, model: PooledSlotFlow, config: LossConfig, low_precision: bool = False
+        self, model: PaperSlotFlow, config: LossConfig, low_precision: bool = False
     ) -> None:
         super().__init__()
         self.model = model
@@ -70,12 +71,9 @@ class SlotFlowLoss(nn.Module):
             chosen = torch.arange(counts.shape[0]) < round(predicted_share * counts.shape[0])
             slots = torch.where(chosen, guess.cpu(), counts)
         terms["flow"] = self.flow_loss(encoding.context, batch, slots, counts)
-
-        weights = {"ce": 1.0, "flow": self.config.flow}
         if encoding.noise is not None:
             terms["noise"] = nn.functional.mse_loss(encoding.noise, batch.sigma.to(encoding.noise))
-            weights["noise"] = self.config.noise
-        loss = torch.stack([weights[name] * term for name, term in terms.items()]).sum()
+        loss = weighted_sum(terms, self.config)
         accuracy = (guess == k).float().mean()
         return {"loss": loss, **terms, "k_accuracy": accuracy}
 
@@ -91,12 +89,12 @@ class SlotFlowLoss(nn.Module):
         device, model = g.device, self.model
         row_signal, row_slot = slot_index(slots)
         component_signal, component = slot_index(counts)
-        components = batch.theta  # (B, k_max, 3)
+        components = batch.theta  # (B, k_max, P)
         if model.target.jitter:  # radii belong to components, whatever their order in the batch
-            frequency = torch.where(batch.mask, components[..., 2], torch.inf)
-            order = frequency.argsort(dim=1, stable=True)
+            place = torch.where(batch.mask, model.target.waveform.place_of(components), torch.inf)
+            order = place.argsort(dim=1, stable=True)
             components = components.gather(1, order[..., None].expand_as(components))
-        theta = components[upload(component_signal, device), upload(component, device)]  # (ΣK, 3)
+        theta = components[upload(component_signal, device), upload(component, device)]  # (ΣK, P)
         y = model.target.encode_for_training(theta, batch.seed).to(model.dtype)  # (ΣK, 4)
 
         with torch.autocast(device.type, torch.bfloat16, enabled=self.low_precision):
@@ -107,7 +105,7 @@ class SlotFlowLoss(nn.Module):
                 i, j = (upload(index, device) for index in all_pairs(slots, counts))
                 cost = -model.flow.log_prob(projected[i], y[j])  # (Σ slots·K,)
             rows, columns = match(cost, slots, counts)
-            if rows.shape[0] < projected.shape[0]:  # else every slot is matched, in order
+            if rows.shape[0] < projected.shape[0]:  # otherwise every slot is matched, in order
                 projected = projected[upload(rows, device)]
             nll = -model.flow.log_prob(projected, y[upload(columns, device)])  # (Σ min,)
 

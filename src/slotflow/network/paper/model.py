@@ -1,4 +1,4 @@
-"""The paper's network: pooled encoder, one-hot slots, circle target (preset `paper`)."""
+"""The paper's network: dual-stream encoder, one-hot slots, circle target (presets `paper` and `debug`)."""
 
 from __future__ import annotations
 
@@ -13,20 +13,21 @@ from torch import Tensor
 from slotflow.data.channel import Channel
 from slotflow.data.observation import Observation
 from slotflow.data.sampling import Grid
-from slotflow.network.cardinality import CardinalityHead, k_posterior, under_k_prior
+from slotflow.network.cardinality import k_posterior, under_k_prior
 from slotflow.network.config import ModelConfig
 from slotflow.network.flow import ConditionalFlow
 from slotflow.network.model import SlotFlow
-from slotflow.network.paper.densities import FlowSlots
-from slotflow.network.paper.encoder import Encoding, PooledEncoder
+from slotflow.network.paper.counter import CardinalityHead
+from slotflow.network.paper.densities import PaperSlotDensities
+from slotflow.network.paper.encoder import DualStreamEncoder, Encoding
 from slotflow.network.paper.target import CircleTarget
 from slotflow.posterior.posterior import Posterior
 from slotflow.signal.prior import Prior
 
-__all__ = ["PooledSlotFlow"]
+__all__ = ["PaperSlotFlow"]
 
 
-class PooledSlotFlow(SlotFlow):
+class PaperSlotFlow(SlotFlow):
     """The paper's parts. It knows one sampling and one prior: those of its training.
 
     Args:
@@ -35,7 +36,7 @@ class PooledSlotFlow(SlotFlow):
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__(config)
-        self.encoder = PooledEncoder(config.encoder)
+        self.encoder = DualStreamEncoder(config.encoder)
         self.cardinality = CardinalityHead(config.encoder, config.prior)
         self.target = CircleTarget.from_config(config.flow, config.prior)
         self.flow = ConditionalFlow(
@@ -71,7 +72,9 @@ class PooledSlotFlow(SlotFlow):
         stated = under_k_prior(prior, k_prior, self.config.prior)
         posteriors = []
         for i, obs in enumerate(chunk):
-            slots = FlowSlots(self.flow, self.target, encoding.context[i], self.config.prior)
+            slots = PaperSlotDensities(
+                self.flow, self.target, encoding.context[i], self.config.prior
+            )
             if encoding.noise is None:
                 noise, error = obs.noise_level(self.config.prior.frequency)
             else:

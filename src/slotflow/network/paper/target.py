@@ -1,4 +1,4 @@
-r"""The flow's target: (A, φ, f) to weighted, centred coordinates and back (paper, sections 3.4 and 3.5).
+r"""The flow's target: a tone (A, φ, f) to weighted, centred coordinates and back (paper, sections 3.4 and 3.5).
 
 .. math:: y = [A,\; w_\phi \cos\phi,\; w_\phi \sin\phi,\; w_f (f - f_0)], \qquad f_0 = \tfrac12 (f_{lo} + f_{hi}) .
 
@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -31,6 +32,7 @@ from torch import Tensor
 from slotflow.core.seeds import RandomStream, stream_seed
 from slotflow.network.config import FlowConfig
 from slotflow.signal.prior import Prior
+from slotflow.signal.waveforms import TONE, Tone
 
 __all__ = ["CircleTarget"]
 
@@ -52,8 +54,11 @@ class CircleTarget:
     """f_0 in Hz."""
     jitter: float = 0.0
     """s, the spread of ln(radius) in training."""
-    dim: int = 4
-    """Number of coordinates."""
+
+    waveform: ClassVar[Tone] = TONE
+    """What a component is."""
+    dim: ClassVar[int] = TONE.size + 1
+    """Number of coordinates: one for each parameter, and a second one for the phase."""
 
     @classmethod
     def from_config(cls, config: FlowConfig, prior: Prior) -> CircleTarget:
@@ -62,20 +67,20 @@ class CircleTarget:
         return cls(config.phase_weight, config.frequency_weight, centre, config.radius_jitter)
 
     def encode(self, theta: Tensor) -> Tensor:
-        """(A, φ, f), (..., 3), to coordinates, (..., 4), same type."""
-        amplitude, phase, frequency = theta.unbind(-1)
+        """θ, (..., P), to coordinates, (..., dim), same type."""
+        phase = self.waveform.of(theta, "phase")
         return torch.stack(
             [
-                amplitude,
+                self.waveform.of(theta, "amplitude"),
                 self.phase_weight * phase.cos(),
                 self.phase_weight * phase.sin(),
-                self.frequency_weight * (frequency - self.centre),
+                self.frequency_weight * (self.waveform.of(theta, "frequency") - self.centre),
             ],
             dim=-1,
         )
 
     def encode_for_training(self, theta: Tensor, seed: int) -> Tensor:
-        """Coordinates of (n, 3) with the radius jittered, (n, 4); the same seed gives the same radii."""
+        """Coordinates of θ, (n, P), with the radius jittered, (n, dim); the same seed gives the same radii."""
         if self.jitter == 0:
             return self.encode(theta)
         generator = torch.Generator(device=theta.device).manual_seed(
@@ -85,22 +90,25 @@ class CircleTarget:
         return self.at_radius(theta, self.phase_weight * torch.exp(self.jitter * noise))
 
     def decode(self, y: Tensor) -> Tensor:
-        """Coordinates, (..., 4), to (A, φ in [0, 2π), f), (..., 3), float64."""
+        """Coordinates, (..., dim), to θ with phases in [0, 2π), (..., P), float64."""
         amplitude, c, s, f = y.double().unbind(-1)
         phase = torch.remainder(torch.atan2(s, c), 2 * math.pi)
         phase = torch.where(phase >= 2 * math.pi, 0.0, phase)
-        return torch.stack([amplitude, phase, self.centre + f / self.frequency_weight], dim=-1)
+        frequency = self.centre + f / self.frequency_weight
+        column = {"amplitude": amplitude, "phase": phase, "frequency": frequency}
+        return torch.stack([column[name] for name in self.waveform.names], dim=-1)
 
     def radial_rule(self, draws: Tensor) -> tuple[Tensor, Tensor]:
         """Nodes and weights of ∫ … r dr for each slot.
 
         Args:
-            draws: Raw coordinates drawn from each slot's flow, (n, S, 4).
+            draws: Raw coordinates drawn from each slot's flow, (n, S, dim).
 
         Returns:
             Radii and weights (with the factor r), both (R, S), float64.
         """
-        radius = draws[..., 1:3].double().norm(dim=-1)  # (n, S)
+        _, x, y, _ = draws.double().unbind(-1)
+        radius = torch.stack([x, y], -1).norm(dim=-1)  # (n, S)
         low, mid, high = torch.quantile(
             radius,
             torch.tensor([0.16, 0.5, 0.84], dtype=torch.float64, device=radius.device),
@@ -122,7 +130,7 @@ class CircleTarget:
         return r, w * r
 
     def at_radius(self, theta: Tensor, radius: Tensor) -> Tensor:
-        """Coordinates of (A, φ, f), (..., 3), with the circle's radius replaced; (..., 4)."""
+        """Coordinates of θ, (..., P), with the circle's radius replaced, (..., dim)."""
         amplitude, x, y, frequency = self.encode(theta).unbind(-1)
         scale = radius / self.phase_weight
         x, y = x * scale, y * scale

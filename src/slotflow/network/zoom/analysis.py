@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from slotflow.network.zoom.batch import SlotBatch
-from slotflow.network.zoom.slots import Slots
-from slotflow.network.zoom.window import Spectrum
+from slotflow.network.zoom.bound import BoundFlow
+from slotflow.network.zoom.slots import SlotEstimates, SlotRefiner
+from slotflow.network.zoom.spectrum import Spectrum
 from slotflow.signal.likelihood import Statistics
 from slotflow.signal.prior_batch import PriorBatch
-
-if TYPE_CHECKING:
-    from slotflow.network.zoom.model import ZoomSlotFlow
 
 __all__ = ["Analysis"]
 
@@ -24,10 +21,16 @@ __all__ = ["Analysis"]
 class Analysis:
     """What the network makes of B signals."""
 
-    model: ZoomSlotFlow
+    refiner: SlotRefiner
+    """The part of the network that takes starting places to slots."""
+    flow: BoundFlow
+    """The part that gives each slot its density."""
     view: Spectrum
+    """What the network saw."""
     statistics: Statistics
+    """The signals' matched filters, for the joint steps."""
     prior: PriorBatch
+    """The prior of each signal."""
     tokens: Tensor
     """(B, tokens, width)."""
     places: Tensor
@@ -36,7 +39,7 @@ class Analysis:
     """q(K | x), (B, k_max + 1), float64."""
     noise: Tensor
     """Estimate of σ, (B,), float64."""
-    first: Slots
+    first: SlotEstimates
     """The slots of the first count."""
     first_k: Tensor
     """Their number, (B,), int64, on the CPU."""
@@ -56,17 +59,19 @@ class Analysis:
         k = self.k_map if k is None else k
         slots = self.first
         if not torch.equal(k, self.first_k):
-            slots = self.model.refine(self.view, self.statistics, self.tokens, self.places, k)
+            slots = self.refiner.at_places(self.view, self.statistics, self.tokens, self.places, k)
         grid = self.statistics.grids[0]
-        return SlotBatch(self.model.flow, slots, k, self.prior, grid, self.view.first)
+        return SlotBatch(self.flow, slots, k, self.prior, grid, self.view.first)
 
     def current(self) -> Analysis:
-        """This analysis on the model's present device and in its present type."""
-        device, dtype = self.model.device, self.model.dtype
+        """This analysis on the network's present device and in its present type."""
+        weight = next(self.flow.parameters())
+        device, dtype = weight.device, weight.dtype
         if (self.view.z.device, self.view.z.dtype) == (device, dtype):
             return self
         return Analysis(
-            model=self.model,
+            refiner=self.refiner,
+            flow=self.flow,
             view=self.view.to(device, dtype),
             statistics=self.statistics.to(device),
             prior=self.prior.to(device),
@@ -83,7 +88,8 @@ class Analysis:
         one = slice(i, i + 1)
         index = torch.tensor([i], device=self.places.device)
         return Analysis(
-            model=self.model,
+            refiner=self.refiner,
+            flow=self.flow,
             view=self.view.take(one),
             statistics=self.statistics.take(index),
             prior=self.prior.take(one),

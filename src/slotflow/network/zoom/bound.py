@@ -1,16 +1,16 @@
 r"""The flow of a slot in units of its bound: whitening, a full-covariance affine layer, spline couplings.
 
-Slot k comes with a centre (f̂, ĉ) and the Cholesky factor L of its marginal covariance in the joint fit. Coordinates
-are
+Slot k comes with a centre (f̂, ĉ) and the Cholesky factor L of its marginal covariance in the joint fit. Its
+coordinates are
 
 .. math:: z = L^{-1} \big( f - \hat f, \ \Re(c\, e^{-i \arg ĉ}) - |ĉ|, \ \Im(c\, e^{-i \arg ĉ}) \big) ,
 
-f in bins and c in units of the largest amplitude: standard normal where the posterior is Gaussian. Two learned
-layers follow, both the identity at first: an affine one, u = M (z − m) with M lower triangular, and a small coupling
-flow. Their parameters come from the slot's context, which is projected once; a draw costs neither the context's
-network nor its width.
+with f in bins and c in units of the largest amplitude. They are standard normal where the posterior is Gaussian. Two
+learned layers follow, both of which start as the identity: an affine one, u = M (z − m) with M lower triangular, and a
+small coupling flow. Their parameters come from the slot's context, which is projected once, so that a draw pays neither
+for the context's network nor for its width.
 
-The density per unit of (A, rad, Hz) gets the factor A · T / (a² |det L|), a being the largest amplitude, from dc = A
+The density per unit of (A, rad, Hz) gets the factor A · T / (a² |det L|), a being the largest amplitude: from dc = A
 dA dφ, from bins to hertz, and from z.
 """
 
@@ -24,63 +24,78 @@ from torch import Tensor, nn
 
 from slotflow.network.config import FlowConfig
 from slotflow.network.flow import ConditionalFlow
-from slotflow.network.zoom.slots import Slots
+from slotflow.network.zoom.slots import SlotEstimates
+from slotflow.signal.waveforms import TONE
 
-__all__ = ["BoundFlow", "Context", "from_coordinates", "to_coordinates"]
+__all__ = ["BoundFlow", "FlowContext", "from_coordinates", "log_volume", "to_coordinates"]
 
 
-class Context(NamedTuple):
-    """What the flow needs to know of S slots."""
+class FlowContext(NamedTuple):
+    """What the flow needs to know of S slots with Z coordinates each."""
 
     shift: Tensor
-    """m, (S, 3)."""
+    """m, (S, Z)."""
     log_scale: Tensor
-    """Minus the logarithm of M's diagonal, (S, 3)."""
+    """Minus the logarithm of M's diagonal, (S, Z)."""
     lower: Tensor
-    """M's entries below the diagonal: (1, 0), (2, 0), (2, 1), (S, 3)."""
+    """M's entries below the diagonal, row by row: (1, 0), (2, 0), (2, 1), …, (S, Z(Z − 1)/2)."""
     terms: Tensor
     """The couplings' context terms, (S, layers, hidden)."""
 
-    def take(self, index: Tensor) -> Context:
+    def take(self, index: Tensor) -> FlowContext:
         """The slots of an index, (S',)."""
-        return Context(*(x[index] for x in self))
+        return FlowContext(*(x[index] for x in self))
 
 
 class BoundFlow(nn.Module):
     """Density of z given slot contexts of width d."""
 
-    def __init__(self, d: int, config: FlowConfig) -> None:
+    def __init__(self, d: int, config: FlowConfig, size: int = TONE.coordinates) -> None:
         super().__init__()
-        self.affine = nn.Linear(d, 9)
+        self.sizes = [size, size, size * (size - 1) // 2]
+        self.affine = nn.Linear(d, sum(self.sizes))
         nn.init.zeros_(self.affine.weight)
         nn.init.zeros_(self.affine.bias)
-        self.couplings = ConditionalFlow(3, d, config, context_gain=1.0, output_gain=0.01)
+        self.couplings = ConditionalFlow(size, d, config, context_gain=1.0, output_gain=0.01)
 
-    def project(self, y: Tensor) -> Context:
+    def project(self, y: Tensor) -> FlowContext:
         """Contexts (S, d) to what the flow needs of them."""
-        shift, log_scale, lower = self.affine(y).split(3, -1)
-        return Context(shift, 3 * torch.tanh(log_scale / 3), lower, self.couplings.project(y))
+        shift, log_scale, lower = self.affine(y).split(self.sizes, -1)
+        # A factor between e⁻³ and e³ either way.
+        return FlowContext(shift, 3 * torch.tanh(log_scale / 3), lower, self.couplings.project(y))
 
-    def log_prob(self, context: Context, z: Tensor) -> Tensor:
-        """Log density of z (..., S, 3) under slots (S,); (..., S)."""
-        d = (z - context.shift) * torch.exp(-context.log_scale)
-        u_0 = d[..., 0]
-        u_1 = d[..., 1] - context.lower[..., 0] * u_0
-        u_2 = d[..., 2] - context.lower[..., 1] * u_0 - context.lower[..., 2] * u_1
-        u = torch.stack([u_0, u_1, u_2], -1)
-        return self.couplings.log_prob(context.terms, u) - context.log_scale.sum(-1)
+    def log_prob(self, context: FlowContext, z: Tensor) -> Tensor:
+        """Log density of z (..., S, Z) under slots (S,); (..., S)."""
+        columns = ((z - context.shift) * torch.exp(-context.log_scale)).unbind(-1)
+        lower = context.lower.unbind(-1)
+        u: list[Tensor] = []
+        for row, value in enumerate(columns):
+            for column in range(row):
+                value = value - lower[_below(row, column)] * u[column]
+            u.append(value)
+        return self.couplings.log_prob(context.terms, torch.stack(u, -1)) - context.log_scale.sum(
+            -1
+        )
 
-    def draw(self, context: Context, n: int, generator: torch.Generator) -> Tensor:
-        """N draws of z for each slot, (n, S, 3)."""
-        u_0, u_1, u_2 = self.couplings.draw(context.terms, n, generator).unbind(-1)
-        d_1 = u_1 + context.lower[..., 0] * u_0
-        d_2 = u_2 + context.lower[..., 1] * u_0 + context.lower[..., 2] * u_1
-        d = torch.stack([u_0, d_1, d_2], -1)
-        return d * torch.exp(context.log_scale) + context.shift
+    def draw(self, context: FlowContext, n: int, generator: torch.Generator) -> Tensor:
+        """N draws of z for each slot, (n, S, Z)."""
+        u = self.couplings.draw(context.terms, n, generator).unbind(-1)
+        lower = context.lower.unbind(-1)
+        columns = []
+        for row, value in enumerate(u):
+            for column in range(row):
+                value = value + lower[_below(row, column)] * u[column]
+            columns.append(value)
+        return torch.stack(columns, -1) * torch.exp(context.log_scale) + context.shift
 
 
-def to_coordinates(slots: Slots, frequency: Tensor, c: Tensor) -> Tensor:
-    """Z of tones under slots, (B, K, 3), float64; tones and slots broadcast against each other.
+def _below(row: int, column: int) -> int:
+    """Place of an entry below the diagonal of a triangle that is stored row by row."""
+    return row * (row - 1) // 2 + column
+
+
+def to_coordinates(slots: SlotEstimates, frequency: Tensor, c: Tensor) -> Tensor:
+    """Coordinates of tones under slots, (B, K, Z), float64; tones and slots broadcast against each other.
 
     Args:
         slots: B signals with K slots, or rows of them.
@@ -88,26 +103,29 @@ def to_coordinates(slots: Slots, frequency: Tensor, c: Tensor) -> Tensor:
         c: In units of the largest amplitude, (..., B, K), complex.
     """
     turned = c * torch.polar(torch.ones_like(slots.frequency), -slots.c.angle())
-    d_0 = frequency - slots.frequency
-    d_1, d_2 = turned.real - slots.c.abs(), turned.imag
-    f = slots.factor
-    z_0 = d_0 / f[..., 0, 0]
-    z_1 = (d_1 - f[..., 1, 0] * z_0) / f[..., 1, 1]
-    z_2 = (d_2 - f[..., 2, 0] * z_0 - f[..., 2, 1] * z_1) / f[..., 2, 2]
-    return torch.stack([z_0, z_1, z_2], -1)
+    differences = (frequency - slots.frequency, turned.real - slots.c.abs(), turned.imag)
+    factor = slots.factor
+    z: list[Tensor] = []
+    for row, value in enumerate(differences):
+        for column in range(row):
+            value = value - factor[..., row, column] * z[column]
+        z.append(value / factor[..., row, row])
+    return torch.stack(z, -1)
 
 
-def from_coordinates(slots: Slots, z: Tensor) -> tuple[Tensor, Tensor]:
+def from_coordinates(slots: SlotEstimates, z: Tensor) -> tuple[Tensor, Tensor]:
     """The inverse of `to_coordinates`: frequency in bins and c, each (..., B, K)."""
-    z_0, z_1, z_2 = z.double().unbind(-1)
-    f = slots.factor
-    frequency = slots.frequency + f[..., 0, 0] * z_0
-    real = slots.c.abs() + f[..., 1, 0] * z_0 + f[..., 1, 1] * z_1
-    imaginary = f[..., 2, 0] * z_0 + f[..., 2, 1] * z_1 + f[..., 2, 2] * z_2
-    c = torch.complex(real, imaginary) * torch.polar(torch.ones_like(f[..., 0, 0]), slots.c.angle())
-    return frequency, c
+    columns, factor = z.double().unbind(-1), slots.factor
+    differences = [slots.frequency, slots.c.abs(), torch.zeros_like(slots.frequency)]
+    for row, centre in enumerate(differences):
+        for column in range(row + 1):
+            centre = centre + factor[..., row, column] * columns[column]
+        differences[row] = centre
+    frequency, real, imaginary = differences
+    turn = torch.polar(torch.ones_like(slots.frequency), slots.c.angle())
+    return frequency, torch.complex(real, imaginary) * turn
 
 
-def log_volume(slots: Slots) -> Tensor:
+def log_volume(slots: SlotEstimates) -> Tensor:
     """Ln |det L|, (B, K)."""
     return slots.factor.diagonal(dim1=-2, dim2=-1).clamp_min(math.exp(-200)).log().sum(-1)

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from slotflow.network.config import ZoomConfig
 from slotflow.network.zoom.blocks import Block, Convolution
-from slotflow.network.zoom.window import CONDITIONS, SHORT_STEP, Spectrum
+from slotflow.network.zoom.spectrum import CONDITIONS, SHORT_STEP, Spectrum
 
 __all__ = ["SpectralEncoder"]
 
@@ -23,14 +23,14 @@ class SpectralEncoder(nn.Module):
     def __init__(self, config: ZoomConfig, k_max: int) -> None:
         super().__init__()
         d, stem = config.width, config.stem
-        self.tokens = config.window_bins // 2
+        self.tokens = config.view_bins // 2
         self.edges = Convolution(6, stem, 9)
         self.stem = nn.Sequential(
             nn.GELU(), Convolution(stem, stem, 5), nn.GELU(), Convolution(stem, d, 4, 4)
         )
         self.short = nn.Linear(4, d)
         self.condition = nn.Sequential(nn.Linear(CONDITIONS, 64), nn.GELU(), nn.Linear(64, d))
-        length = self.tokens + config.window_bins // SHORT_STEP
+        length = self.tokens + config.view_bins // SHORT_STEP
         self.position = nn.Parameter(0.02 * torch.randn(1, length, d))
         self.blocks = nn.ModuleList(Block(d, config.heads, 5) for _ in range(config.layers))
         self.norm = nn.LayerNorm(d)

@@ -1,7 +1,7 @@
 r"""The default network: spectral encoder, two counts, zooming slots, flow in units of the bound (preset `zoom`).
 
 It is dimensionless inside: sampling, band and amplitudes belong to the data and to the prior that comes with them.
-The band may lie anywhere below Nyquist, up to 150 bins 1/T wide.
+The band may lie anywhere below the Nyquist frequency and be up to 150 bins 1/T wide.
 """
 
 from __future__ import annotations
@@ -24,17 +24,16 @@ from slotflow.network.cardinality import check_k_prior, k_posterior, under_k_pri
 from slotflow.network.config import ModelConfig, ZoomConfig
 from slotflow.network.model import SlotFlow
 from slotflow.network.zoom.analysis import Analysis
-from slotflow.network.zoom.batch import SlotDensities
 from slotflow.network.zoom.bound import BoundFlow
+from slotflow.network.zoom.densities import ZoomSlotDensities
 from slotflow.network.zoom.encoder import SpectralEncoder
-from slotflow.network.zoom.proposals import propose, starts
+from slotflow.network.zoom.proposals import propose
 from slotflow.network.zoom.recount import Recount
-from slotflow.network.zoom.slots import Slots, ZoomSlots
-from slotflow.network.zoom.window import Spectrum, spectrum
+from slotflow.network.zoom.slots import NOISE_EXCESS, SlotEstimates, SlotRefiner
+from slotflow.network.zoom.spectrum import SignalBatch, Spectrum, spectrum
 from slotflow.posterior.posterior import Posterior
 from slotflow.signal.likelihood import Statistics
-from slotflow.signal.prior import Prior
-from slotflow.signal.prior_batch import PriorBatch
+from slotflow.signal.prior import Prior, batch_of
 from slotflow.signal.simulation import Simulation
 
 __all__ = ["ZoomSlotFlow"]
@@ -57,26 +56,15 @@ class ZoomSlotFlow(SlotFlow):
         assert config.zoom is not None
         self.sizes: ZoomConfig = config.zoom
         self.encoder = SpectralEncoder(config.zoom, self.k_max)
-        self.slots = ZoomSlots(config.zoom, self.k_max)
+        self.slots = SlotRefiner(config.zoom, self.k_max)
         self.recount = Recount(config.zoom, self.k_max)
         self.flow = BoundFlow(config.zoom.slot_width, config.flow)
 
     # ------------------------------------------------------------------ parts of a pass
 
     def first_bin(self, grid: Grid, low: float) -> int:
-        """w_0 of the window for a band that begins at a frequency in Hz."""
+        """w_0, the first bin of the view, for a band that begins at a frequency in Hz."""
         return math.floor(low * grid.duration + 1e-6) - self.sizes.margin
-
-    def refine(
-        self, view: Spectrum, statistics: Statistics, tokens: Tensor, places: Tensor, k: Tensor
-    ) -> Slots:
-        """Slots of given numbers k, (B,), on the CPU; as many columns as the largest of them."""
-        columns = max(1, int(k.max()))
-        mask = torch.arange(columns) < k[:, None]
-        mask = mask.to(places.device)
-        start = starts(places[:, :columns], mask)
-        slots: Slots = self.slots(view, statistics, tokens, start, mask)
-        return slots
 
     # ------------------------------------------------------------------ inference
 
@@ -98,54 +86,61 @@ class ZoomSlotFlow(SlotFlow):
         present = [(x.to(self.device), g) for x, g in pairs if x is not None and g is not None]
         series, grids = [x for x, _ in present], [g for _, g in present]
         self._check_band(grids[0], self._start(prior, grids[0], refine=False))
-        return self._analyse(series, grids, [1.0] * len(grids), [prior] * len(series[0]), k_prior)
+        signals = SignalBatch(series, grids, [1.0] * len(grids))
+        return self._analyse(signals, [prior] * len(series[0]), k_prior)
 
     def _analyse(
         self,
-        series: list[Tensor],
-        grids: list[Grid],
-        ratios: list[float],
+        signals: SignalBatch,
         stated: list[Prior],
         k_prior: ArrayLike | Mapping[int, float] | None,
     ) -> Analysis:
-        """Analyses B signals on the same grids.
+        """Analyses B signals that lie on the model's device.
 
         Args:
-            series: Data of each stream, (B, N_s).
-            grids: Their sampling.
-            ratios: Noise level of each stream in units of σ.
+            signals: The data.
             stated: The prior of each signal; their bands begin in the same bin, and p(K) is common.
             k_prior: p(K) instead of the priors'.
         """
-        priors = PriorBatch.of(stated, self.device)
-        prior = stated[0]
-        first = self.first_bin(grids[0], prior.frequency[0])
-        statistics = Statistics.from_arrays(series, grids, ratios)
-        view = spectrum(series, grids, ratios, priors, self.sizes, first, dtype=self.dtype)
-        known = bool(view.sigma.isfinite().all())
-        if (
-            not known
-        ):  # too few bins outside the band: from the band's median, then from the residual
-            sigma = _median_level(view, grids[0])
+        prior, grid = stated[0], signals.grids[0]
+        priors = batch_of(stated, self.device)
+        first = self.first_bin(grid, prior.frequency[0])
+        statistics = Statistics.from_arrays(*signals)
+
+        def seen(sigma: Tensor | None = None) -> Spectrum:
+            return spectrum(signals, priors, self.sizes, first, sigma, self.dtype)
+
+        view = seen()
+        if not bool(view.sigma.isfinite().all()):
+            # Too few bins lie outside the band: take σ from the band's median, then from the residual.
+            sigma = _median_level(view, grid)
             for _ in range(2):
-                view = spectrum(series, grids, ratios, priors, self.sizes, first, sigma, self.dtype)
-                slots = self._pass(view, statistics)[3]
+                slots = self._pass(seen(sigma), statistics)[3]
                 sigma = slots.sigma.minimum(sigma)
-            view = spectrum(series, grids, ratios, priors, self.sizes, first, sigma, self.dtype)
+            view = seen(sigma)
         tokens, places, logits, slots, k = self._pass(view, statistics)
-        probs = k_posterior(logits, self.config.prior, self._k_prior(prior, k_prior))
-        noise = slots.sigma.minimum(1.1 * view.sigma)  # an offset or a tone elsewhere is no noise
-        parts = (tokens, places, probs, noise, slots, k)
-        return Analysis(self, view, statistics, priors, *parts)
+        return Analysis(
+            refiner=self.slots,
+            flow=self.flow,
+            view=view,
+            statistics=statistics,
+            prior=priors,
+            tokens=tokens,
+            places=places,
+            k_probs=k_posterior(logits, self.config.prior, self._k_prior(prior, k_prior)),
+            noise=slots.sigma.minimum(NOISE_EXCESS * view.sigma),
+            first=slots,
+            first_k=k,
+        )
 
     def _pass(
         self, view: Spectrum, statistics: Statistics
-    ) -> tuple[Tensor, Tensor, Tensor, Slots, Tensor]:
+    ) -> tuple[Tensor, Tensor, Tensor, SlotEstimates, Tensor]:
         """Tokens, places, final logits, the slots of the first count and their number."""
         tokens, heat, pooled, logits = self.encoder(view)
         places = propose(heat, view.band, self.k_max)
         k = logits.argmax(-1).cpu()
-        slots = self.refine(view, statistics, tokens, places, k)
+        slots = self.slots.at_places(view, statistics, tokens, places, k)
         if self.sizes.recount:
             logits = self.recount(pooled, view.conditions, logits, slots)
         return tokens, places, logits, slots, k
@@ -180,13 +175,10 @@ class ZoomSlotFlow(SlotFlow):
             ]
             first = alike[0].sigma
             ratios = [1.0 if s.sigma is None or first is None else s.sigma / first for s in alike]
-            answer = self._analyse(
-                [x.to(self.device) for x in series],
-                [s.grid for s in alike],
-                ratios,
-                [priors[i] for i in members],
-                k_prior,
+            signals = SignalBatch(
+                [x.to(self.device) for x in series], [s.grid for s in alike], ratios
             )
+            answer = self._analyse(signals, [priors[i] for i in members], k_prior)
             probs, noise = answer.k_probs.cpu().numpy(), answer.noise.cpu()
             _warn_of_offset(series[0], noise, alike[0].grid, priors[members[0]])
             error = 1 / math.sqrt(2 * answer.statistics.n)
@@ -194,7 +186,7 @@ class ZoomSlotFlow(SlotFlow):
                 sigma = float(noise[row])
                 posteriors[i] = Posterior(
                     probs[row],
-                    SlotDensities(answer.take(row), self.k_max),
+                    ZoomSlotDensities(answer.take(row), self.k_max),
                     chunk[i],
                     sigma,
                     sigma * error,
@@ -276,7 +268,7 @@ def _warn_of_offset(long: Tensor, noise: Tensor, grid: Grid, prior: Prior) -> No
 
 
 def _median_level(view: Spectrum, grid: Grid) -> Tensor:
-    """A first σ from the median power of the window, (B,): tones fill a small share of it."""
+    """A first σ from the median power of the view, (B,): tones fill a small share of it."""
     power = (view.z[:, :, ::2].double() ** 2).sum(1)  # (B, bins)
-    level = median_power(torch.where(power > 0, power, math.nan)).nan_to_num()  # zeros alone: 0
+    level: Tensor = median_power(torch.where(power > 0, power, math.nan)).nan_to_num()  # 0 for zeros alone
     return (level / 2).sqrt() * view.largest * math.sqrt(grid.n / 2)

@@ -7,41 +7,37 @@ import math
 import torch
 from torch import Tensor
 
-from slotflow.network.zoom.window import Spectrum
+from slotflow.network.zoom.spectrum import LOWEST_AMPLITUDE, Spectrum
 from slotflow.signal.joint import JointStep
+from slotflow.signal.kernels import mid_time
 from slotflow.signal.likelihood import Statistics
+from slotflow.signal.waveforms import TONE
 
 __all__ = [
-    "JOINT",
-    "OTHER",
-    "SHORT",
+    "JOINT_NUMBERS",
+    "OWN_NUMBERS",
+    "SHORT_NUMBERS",
     "frame_factor",
     "joint_numbers",
-    "neighbours",
     "own_numbers",
     "short_numbers",
 ]
 
-SHORT = 5
+SHORT_NUMBERS = 5
 """Numbers per slot that describe the short stream."""
-JOINT = 13
-"""Numbers per slot that describe the joint step."""
-OTHER = 9
-"""Further numbers per slot."""
-
-
-def neighbours(f: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor, Tensor]:
-    """Nearest half-bins, the distance from them, and all gaps."""
-    nearest = (2 * f).round()
-    gaps = (f[:, :, None] - f[:, None, :]).to(dtype)
-    return nearest.long(), (f - 0.5 * nearest).to(dtype), gaps
+OWN_NUMBERS = 9
+"""Numbers per slot that describe its place, its amplitude and the prior's bounds."""
+JOINT_NUMBERS = 3 * TONE.coordinates + TONE.coordinates * (TONE.coordinates - 1) // 2 + 1
+"""Numbers per slot that describe the joint step: move, bound and widening, correlations, and the misfit."""
+TINY_VARIANCE = 1e-24
+"""Smallest variance of a coordinate."""
 
 
 def own_numbers(view: Spectrum, f: Tensor, c: Tensor, mask: Tensor) -> Tensor:
-    """Place, amplitude and bounds, (B, K, OTHER)."""
+    """Place, amplitude and bounds, (B, K, OWN_NUMBERS)."""
     noise = view.noise[:, None].double()
     size = c.abs().maximum(0.1 * noise)
-    low = view.conditions[:, 4, None].double()  # smallest amplitude over the largest
+    low = view.conditions[:, LOWEST_AMPLITUDE, None].double()
     snr = size / noise
     edges = torch.stack([f - view.band[:, :1], view.band[:, 1:] - f], -1).clamp(-1, 5) / 5
     amplitudes = torch.stack([size - low, 1 - size], -1) / (3 * noise[..., None])
@@ -62,14 +58,25 @@ def _nearest_gap(f: Tensor, mask: Tensor) -> Tensor:
 def short_numbers(
     view: Spectrum, statistics: Statistics, f: Tensor, c: Tensor, rest: Tensor | None
 ) -> Tensor:
-    """The short stream's residual at each slot, in its frame there, (B, K, SHORT); 0 where there is none."""
+    """The short stream's residual at each slot, in its frame there; zeros without a short stream.
+
+    Args:
+        view: The spectrum of B signals.
+        statistics: Of the same signals.
+        f: Places of the slots in bins, (B, K).
+        c: Their complex amplitudes in units of the largest, (B, K).
+        rest: Matched filter of the short stream's residual at each slot, (B, K), complex; None without that stream.
+
+    Returns:
+        (B, K, SHORT_NUMBERS), in the network's type.
+    """
     if rest is None:
-        return torch.zeros(*f.shape, SHORT, device=f.device, dtype=view.z.dtype)
-    grid, long = statistics.grids[1], statistics.grids[0]
-    offset = grid.t0 + 0.5 * (grid.n - 1) * grid.dt - statistics.reference
+        return torch.zeros(*f.shape, SHORT_NUMBERS, device=f.device, dtype=view.z.dtype)
+    long, short = statistics.grids[:2]
+    offset = mid_time(short) - statistics.reference
     angle = 2 * math.pi * torch.remainder((f + view.first) / long.duration * offset, 1.0)
     frame = torch.polar(torch.ones_like(angle), c.angle() + angle)
-    unit = (view.sigma * math.sqrt(0.5 * grid.n))[:, None]
+    unit = (view.sigma * math.sqrt(0.5 * short.n))[:, None]
     turned = rest * frame.conj() / unit
     noise = view.short_noise[:, None].double()
     numbers = [
@@ -91,14 +98,29 @@ def joint_numbers(
     duration: float,
     misfit: Tensor,
 ) -> Tensor:
-    """The joint step in units of its bound, the bound, and how much the other slots widen it, (B, K, JOINT)."""
+    """The joint step in units of its bound, the bound, and how much the other slots widen it.
+
+    Args:
+        step: The last joint step of B signals.
+        factor: What `frame_factor` makes of it, (B, K, Z, Z).
+        c: Complex amplitudes in units of the largest, (B, K).
+        sigma: Noise level, (B,).
+        largest: Largest amplitude that the prior allows, (B,).
+        duration: Of the long stream, in seconds.
+        misfit: Of the residual, (B,), in the network's type.
+
+    Returns:
+        (B, K, JOINT_NUMBERS), in the type of the misfit.
+    """
     unit = torch.stack([torch.full_like(largest, duration), 1 / largest, 1 / largest], -1)[:, None]
     frame = torch.polar(torch.ones_like(c.real), -c.angle())
-    move = torch.complex(step.step[..., 1], step.step[..., 2]) / largest[:, None] * frame
-    move = torch.stack([step.step[..., 0] * duration, move.real, move.imag], -1)
-    sd = factor.square().sum(-1).sqrt().clamp_min(1e-12)  # (B, K, 3), in the frame
+    move_f, move_real, move_imaginary = step.step.unbind(-1)
+    move_c = torch.complex(move_real, move_imaginary) / largest[:, None] * frame
+    move = torch.stack([move_f * duration, move_c.real, move_c.imag], -1)
+    sd = factor.square().sum(-1).sqrt().clamp_min(1e-12)  # (B, K, Z), in the frame
     alone = step.conditional.sqrt() * sigma[:, None, None] * unit
-    row = factor / sd[..., None]
+    correlation = factor / sd[..., None]
+    below = [correlation[..., i, j] for i in range(factor.shape[-1]) for j in range(i)]
     size = c.abs().clamp_min(1e-6)
     numbers = torch.cat(
         [
@@ -106,7 +128,7 @@ def joint_numbers(
             sd[..., :1].log() / 3 + 1,
             (sd[..., 1:] / size[..., None]).clamp_min(1e-9).log() / 3 + 1,
             (sd / alone.clamp_min(1e-12)).clamp_min(1e-3).log(),
-            torch.stack([row[..., 1, 0], row[..., 2, 0], row[..., 2, 1]], -1),
+            torch.stack(below, -1),
             misfit.double()[:, None, None].expand(*c.shape, 1),
         ],
         -1,
@@ -117,7 +139,19 @@ def joint_numbers(
 def frame_factor(
     step: JointStep, c: Tensor, sigma: Tensor, largest: Tensor, duration: float, mask: Tensor
 ) -> Tensor:
-    """Cholesky factor of each slot's covariance in bins, in units of the largest amplitude and in its frame."""
+    """Cholesky factor of each slot's covariance in its own frame: f in bins, c in units of the largest amplitude.
+
+    Args:
+        step: The last joint step of B signals.
+        c: Complex amplitudes in units of the largest, whose phases turn the frames, (B, K).
+        sigma: Noise level, (B,).
+        largest: Largest amplitude that the prior allows, (B,).
+        duration: Of the long stream, in seconds.
+        mask: Which slots exist, (B, K), bool; the others get the unit matrix.
+
+    Returns:
+        Lower triangles, (B, K, Z, Z), float64.
+    """
     angle = c.angle()
     zero, cosine, sine = torch.zeros_like(angle), angle.cos(), angle.sin()
     unit = 1 / largest[:, None]
@@ -127,18 +161,27 @@ def frame_factor(
         torch.stack([zero, -sine * unit, cosine * unit], -1),
     ]
     frame = torch.stack(rows, -2) * sigma[:, None, None, None]
-    s = frame @ step.covariance @ frame.mT  # (B, K, 3, 3)
-    # The factor of a 3 × 3 matrix by hand: thousands of small calls would cost more.
-    tiny = 1e-24
-    a = s[..., 0, 0].clamp_min(tiny).sqrt()
-    b, d = s[..., 1, 0] / a, s[..., 2, 0] / a
-    e = (s[..., 1, 1] - b * b).clamp_min(tiny).sqrt()
-    g = (s[..., 2, 1] - b * d) / e
-    h = (s[..., 2, 2] - d * d - g * g).clamp_min(tiny).sqrt()
-    factor = [
-        torch.stack([a, zero, zero], -1),
-        torch.stack([b, e, zero], -1),
-        torch.stack([d, g, h], -1),
+    factor = _small_cholesky(frame @ step.covariance @ frame.mT)
+    eye = torch.eye(factor.shape[-1], device=c.device, dtype=torch.float64)
+    return torch.where(mask[..., None, None], factor, eye)
+
+
+def _small_cholesky(s: Tensor) -> Tensor:
+    """Lower factors of small matrices (..., Z, Z), column by column: thousands of library calls would cost more."""
+    size = s.shape[-1]
+    entries: dict[tuple[int, int], Tensor] = {}
+    for column in range(size):
+        for row in range(column, size):
+            value = s[..., row, column]
+            for before in range(column):
+                value = value - entries[column, before] * entries[row, before]
+            if row == column:
+                entries[row, column] = value.clamp_min(TINY_VARIANCE).sqrt()
+            else:
+                entries[row, column] = value / entries[column, column]
+    zero = torch.zeros_like(s[..., 0, 0])
+    rows = [
+        torch.stack([entries.get((row, column), zero) for column in range(size)], -1)
+        for row in range(size)
     ]
-    eye = torch.eye(3, device=c.device, dtype=torch.float64)
-    return torch.where(mask[..., None, None], torch.stack(factor, -2), eye)
+    return torch.stack(rows, -2)

@@ -13,8 +13,8 @@ from torch import Tensor, nn
 
 from slotflow.network.config import ZoomConfig
 from slotflow.network.zoom.blocks import Block
-from slotflow.network.zoom.slots import Slots
-from slotflow.network.zoom.window import CONDITIONS
+from slotflow.network.zoom.slots import SlotEstimates
+from slotflow.network.zoom.spectrum import CONDITIONS
 
 __all__ = ["Recount"]
 
@@ -34,7 +34,9 @@ class Recount(nn.Module):
         nn.init.zeros_(self.out.weight)
         nn.init.zeros_(self.out.bias)
 
-    def forward(self, pooled: Tensor, conditions: Tensor, logits: Tensor, slots: Slots) -> Tensor:
+    def forward(
+        self, pooled: Tensor, conditions: Tensor, logits: Tensor, slots: SlotEstimates
+    ) -> Tensor:
         """Logits of K after the slots.
 
         Args:

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from slotflow.core.seeds import spread_seed
 from slotflow.network.cardinality import k_posterior
-from slotflow.network.paper.model import PooledSlotFlow
+from slotflow.network.paper.model import PaperSlotFlow
 from slotflow.network.paper.onehot import slot_contexts, slot_index
 from slotflow.signal.prior import Prior
 from slotflow.signal.simulation import Simulation
@@ -40,7 +40,7 @@ class PooledAnalyser:
         network: The network; its sampling must be that of the test sets.
     """
 
-    def __init__(self, network: PooledSlotFlow) -> None:
+    def __init__(self, network: PaperSlotFlow) -> None:
         own = (network.config.long, network.config.short)
         if own != GRIDS:
             raise ValueError(
@@ -85,7 +85,7 @@ class PooledAnalyser:
 class PooledAnalysis:
     """What the network makes of B signals."""
 
-    network: PooledSlotFlow
+    network: PaperSlotFlow
     context: Tensor
     """g, (B, H)."""
     k_probs: Tensor
@@ -102,7 +102,7 @@ class PooledAnalysis:
 class PooledSlots:
     """Densities of the slots of B signals."""
 
-    network: PooledSlotFlow
+    network: PaperSlotFlow
     context: Tensor
     """g, (B, H)."""
     k: Tensor

@@ -26,7 +26,7 @@ import torch
 
 from slotflow.data.observation import Observation
 from slotflow.network.model import SlotFlow
-from slotflow.network.paper.densities import FlowSlots
+from slotflow.network.paper.densities import PaperSlotDensities
 from slotflow.network.paper.onehot import slot_contexts
 from slotflow.posterior.posterior import Posterior
 from slotflow.posterior.sampled import Sampling
@@ -180,7 +180,7 @@ def _paper() -> Method:
         began = time.perf_counter()
         post = model.infer(observation, refine=False)
         slots = post.slots
-        assert isinstance(slots, FlowSlots)  # of the pooled network
+        assert isinstance(slots, PaperSlotDensities)  # of the pooled network
         index = torch.arange(k)
         contexts = slot_contexts(slots.context[None], torch.zeros_like(index), index, slots.k_max)
         generator = torch.Generator().manual_seed(seed)

@@ -1,19 +1,19 @@
 r"""What the default network sees: the band's spectrum without a dimension left in it.
 
-**Window.** With T = N·dt of the long stream, frequency is counted in bins 1/T from the window's edge, w_0 = ⌊f_lo T⌋ −
-margin, and amplitude in units of the prior's largest. The window holds the band's 150 bins and a margin on both sides,
-at half-bin steps (a spectrum zero-padded to twice its length):
+**View.** With T = N·dt of the long stream, frequency is counted in bins 1/T from the edge of the view, w_0 = ⌊f_lo T⌋ −
+margin, and amplitude in units of the largest that the prior allows. The view holds the band's 150 bins and a margin on
+both sides, at half-bin steps (a spectrum zero-padded to twice its length):
 
 .. math:: Z_j = \frac{2}{N} \sum_n x_n e^{-2πi f_j (t_n - τ)}, \qquad f_j = (w_0 + j/2)/T ,
 
-τ being mid-time. A tone c e^{2πif(t−τ)} gives c D(f_j T − fT), D(x) = sin πx / (N sin πx/N) real: neighbouring bins
-share one phase. Its noise is 2σ²/N per quadrature, σ being measured outside the band.
+τ being mid-time. A tone c e^{2πif(t−τ)} gives c D(f_j T − fT), where D(x) = sin πx / (N sin πx/N) is real: neighbouring
+bins share one phase. The noise of Z is 2σ²/N per quadrature; σ is measured outside the band.
 
-**Short stream.** The same sum over the short stream about its own mid-time, at every tenth bin of the window (its own
-bins are wider by T/T_short). Absent, it is zero, and the conditions say so.
+**Short stream.** The same sum over the short stream about its own mid-time, at every tenth bin of the view (its own
+bins are wider by T/T_short). Without a short stream it is zero, and the conditions say so.
 
 **Conditions.** What the spectrum does not show: noise, separation, amplitude bounds and width of the band under the
-prior, and how the short stream lies.
+prior, and where the short stream lies.
 """
 
 from __future__ import annotations
@@ -30,44 +30,68 @@ from slotflow.network.config import ZoomConfig
 from slotflow.signal.kernels import fold, mid_time
 from slotflow.signal.prior_batch import PriorBatch
 
-__all__ = ["CONDITIONS", "SHORT_STEP", "Spectrum", "noise_level", "spectrum"]
+__all__ = [
+    "CONDITIONS",
+    "HALF_BINS_PER_TOKEN",
+    "LOWEST_AMPLITUDE",
+    "SHORT_STEP",
+    "SignalBatch",
+    "Spectrum",
+    "noise_level",
+    "spectrum",
+]
 
 CONDITIONS = 11
 """Numbers that describe prior, noise and short stream to the network."""
+LOWEST_AMPLITUDE = 4
+"""Which of the conditions is the smallest amplitude over the largest."""
+HALF_BINS_PER_TOKEN = 4
+"""Half-bins of the long stream that one token of the encoder stands for."""
 SHORT_STEP = 10
 """Bins between two tokens of the short stream."""
-ENOUGH = 32
-"""Bins outside the band from which on the noise level is taken from there."""
-FLOOR = 1e-6
+MIN_NOISE_BINS = 32
+"""Number of bins outside the band from which on the noise level is measured there."""
+NOISE_FLOOR = 1e-6
 """Smallest noise level in units of the largest amplitude."""
 
 
+class SignalBatch(NamedTuple):
+    """B signals that are sampled alike."""
+
+    series: list[Tensor]
+    """Data of the long stream, (B, N), and of the short one if there is one, (B, M)."""
+    grids: list[Grid]
+    """Sampling of each stream."""
+    ratios: list[float]
+    """Noise level of each stream in units of σ."""
+
+
 class Spectrum(NamedTuple):
-    """What the network sees of B signals; L half-bins, S places of the short stream."""
+    """What the network sees of B signals, at L half-bins and at S places of the short stream."""
 
     z: Tensor
     """Re and Im of Z over the largest amplitude, (B, 2, L); 0 beyond Nyquist and below 0."""
     noise: Tensor
     """Its noise per quadrature, (B,)."""
     short: Tensor
-    """The short stream's spectrum likewise, (B, 2, S); 0 if absent."""
+    """The short stream's spectrum likewise, (B, 2, S); 0 without one."""
     short_noise: Tensor
-    """Its noise per quadrature, (B,); 1 if absent."""
+    """Its noise per quadrature, (B,); 1 without a short stream."""
     inside: Tensor
     """How much of each half-bin's surroundings lies in the band, (B, L)."""
     conditions: Tensor
     """(B, CONDITIONS)."""
     band: Tensor
-    """Edges of the band in bins from the window's edge, (B, 2), float64."""
+    """Edges of the band in bins from the edge of the view, (B, 2), float64."""
     sigma: Tensor
     """Noise level in the data's units, (B,), float64."""
     largest: Tensor
     """Largest amplitude under the prior, (B,), float64."""
     first: int
-    """w_0, the window's first bin."""
+    """w_0, the first bin of the view."""
 
     def to(self, device: torch.device, dtype: torch.dtype) -> Spectrum:
-        """On another device, what the network reads in another type."""
+        """The same on another device, with what the network reads in another type."""
         own = self.z.dtype
 
         def moved(name: str, x: Any) -> Any:
@@ -84,32 +108,28 @@ class Spectrum(NamedTuple):
 
 
 def spectrum(
-    series: list[Tensor],
-    grids: list[Grid],
-    ratios: list[float],
+    signals: SignalBatch,
     prior: PriorBatch,
     config: ZoomConfig,
     first: int,
     sigma: Tensor | None = None,
     dtype: torch.dtype = torch.float32,
 ) -> Spectrum:
-    """Computes the network's view of B signals on the same grids.
+    """Computes the network's view of B signals.
 
     Args:
-        series: Data of the long stream, (B, N), and of the short one if there is one, (B, M).
-        grids: Their sampling.
-        ratios: Noise level of each stream in units of σ.
+        signals: The data.
         prior: The prior of each signal.
         config: Sizes.
         first: w_0.
         sigma: Noise level, (B,), where it is known better than from outside the band.
         dtype: Of the network.
     """
-    grid, long = grids[0], series[0]
+    grid, long = signals.grids[0], signals.series[0]
     n, device = grid.n, long.device
     largest = prior.amplitude[:, 1]
     full = torch.fft.rfft(long, n=2 * n)  # (B, N + 1)
-    index = 2 * first + torch.arange(2 * config.window_bins, device=device)
+    index = 2 * first + torch.arange(2 * config.view_bins, device=device)
     valid = (index >= 0) & (index <= n)
     half = index.clamp(0, n)
     angle = 2 * math.pi * torch.remainder(half.double() * ((n - 1) / (4 * n)), 1.0)
@@ -117,12 +137,12 @@ def spectrum(
     z = full[:, half] * turn.to(full.dtype) / largest[:, None].to(long.dtype)
     band = prior.frequency * grid.duration - first
     if sigma is None:
-        sigma = noise_level(series, grids, ratios, prior, full)
-    sigma = sigma.maximum(FLOOR * largest)
+        sigma = noise_level(signals, prior, full)
+    sigma = sigma.maximum(NOISE_FLOOR * largest)
     noise = sigma / largest * math.sqrt(2 / n)
 
-    short, short_noise, lie = _short(series, grids, ratios, sigma, largest, config, first)
-    position = torch.arange(2 * config.window_bins, device=device) * 0.5
+    short, short_noise, lie = _short(signals, sigma, largest, config, first)
+    position = torch.arange(2 * config.view_bins, device=device) * 0.5
     inside = (position - band[:, :1] + 0.5).clamp(0, 1) * (band[:, 1:] - position + 0.5).clamp(0, 1)
     separation = (prior.min_separation * grid.duration).clamp(max=8.0)
     told = [
@@ -150,29 +170,23 @@ def spectrum(
 
 
 def _short(
-    series: list[Tensor],
-    grids: list[Grid],
-    ratios: list[float],
-    sigma: Tensor,
-    largest: Tensor,
-    config: ZoomConfig,
-    first: int,
+    signals: SignalBatch, sigma: Tensor, largest: Tensor, config: ZoomConfig, first: int
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The short stream's spectrum, (B, 2, S), its noise, (B,), and how it lies, (B, 4)."""
-    places, size = config.window_bins // SHORT_STEP, len(sigma)
-    if len(series) == 1:
+    """The short stream's spectrum, (B, 2, S), its noise, (B,), and where it lies, (B, 4)."""
+    places, size = config.view_bins // SHORT_STEP, len(sigma)
+    if len(signals.series) == 1:
         return (
             torch.zeros(size, 2, places, device=sigma.device, dtype=torch.float64),
             torch.ones_like(sigma),
             torch.zeros(size, 4, device=sigma.device, dtype=torch.float64),
         )
-    long, grid = grids
+    long, grid = signals.grids
     bins = first + SHORT_STEP * torch.arange(places, device=sigma.device, dtype=torch.float64)
     frequency = (bins / long.duration)[None]  # (1, S)
-    data = _at(series[1], frequency, grid) * (2 / grid.n) / largest[:, None]
+    data = _at(signals.series[1], frequency, grid) * (2 / grid.n) / largest[:, None]
     within = (bins > 0) & (bins < 0.5 / grid.dt * long.duration)
     data = data * within
-    noise = sigma * ratios[1] / largest * math.sqrt(2 / grid.n)
+    noise = sigma * signals.ratios[1] / largest * math.sqrt(2 / grid.n)
     shape = [1.0, grid.duration / long.duration, (mid_time(grid) - mid_time(long)) / long.duration]
     lie = torch.tensor(shape, device=sigma.device, dtype=torch.float64).expand(size, 3)
     lie = torch.cat([lie, (noise.clamp_min(1e-5).log() / 3 + 1)[:, None]], -1)
@@ -198,21 +212,21 @@ def _at(values: Tensor, frequency: Tensor, grid: Grid) -> Tensor:
     )
 
 
-def noise_level(
-    series: list[Tensor],
-    grids: list[Grid],
-    ratios: list[float],
-    prior: PriorBatch,
-    full: Tensor,
-) -> Tensor:
-    """σ from the power of all streams outside the band (see `slotflow.data.noise_level`), (B,), float64.
+def noise_level(signals: SignalBatch, prior: PriorBatch, full: Tensor) -> Tensor:
+    """σ from the power of all streams outside the band (see `slotflow.data.noise_level`).
 
-    NaN where fewer than `ENOUGH` bins lie outside. `full` is the long stream's spectrum at half-bins, (B, N + 1).
+    Args:
+        signals: The data.
+        prior: The prior of each signal, whose band is left out.
+        full: The long stream's spectrum at half-bins, (B, N + 1).
+
+    Returns:
+        σ, (B,), float64; NaN where fewer than `MIN_NOISE_BINS` bins lie outside the band.
     """
-    spectra = [full[:, ::2]] + [torch.fft.rfft(x) for x in series[1:]]
+    spectra = [full[:, ::2]] + [torch.fft.rfft(x) for x in signals.series[1:]]
     power, count = full.new_zeros((), dtype=torch.float64), full.new_zeros((), dtype=torch.int64)
-    for x, grid, ratio in zip(spectra, grids, ratios, strict=True):
+    for x, grid, ratio in zip(spectra, signals.grids, signals.ratios, strict=True):
         low, high = (prior.frequency * grid.duration).unbind(-1)
         found, bins = power_outside(x, grid.n, low, high)
         power, count = power + found / ratio**2, count + bins
-    return torch.where(count >= ENOUGH, (power / count.clamp_min(1)).sqrt(), math.nan)
+    return torch.where(count >= MIN_NOISE_BINS, (power / count.clamp_min(1)).sqrt(), math.nan)

@@ -15,11 +15,12 @@ from torch import Tensor
 from slotflow import Grid, Observation, Prior
 from slotflow.data.noise_level import GUARD_BINS
 from slotflow.network.config import ZoomConfig
-from slotflow.network.zoom.window import (
+from slotflow.network.zoom.spectrum import (
     CONDITIONS,
-    ENOUGH,
-    FLOOR,
+    MIN_NOISE_BINS,
+    NOISE_FLOOR,
     SHORT_STEP,
+    SignalBatch,
     Spectrum,
     noise_level,
     spectrum,
@@ -49,10 +50,8 @@ def seen(
 ) -> Spectrum:
     options = {"ratios": [1.0] * len(grids), "dtype": torch.float64} | options
     batch = prior.batch(len(series[0]), "cpu")
-    return spectrum(
-        series, grids, options.pop("ratios"), batch, SIZES, first, options.pop("sigma", None),
-        options.pop("dtype"),
-    )  # fmt: skip
+    signals = SignalBatch(series, grids, options.pop("ratios"))
+    return spectrum(signals, batch, SIZES, first, options.pop("sigma", None), options.pop("dtype"))
 
 
 def white(n: int, grid: Grid, seed: int) -> Tensor:
@@ -79,7 +78,7 @@ def test_a_tone_is_its_amplitude_times_the_kernel(grid: Grid, offset: float) -> 
     tone = torch.tensor([[[1.3, 0.7, (low + 33 + offset) / grid.duration]]], dtype=torch.float64)
     view = seen([model(tone, grid)], [grid], in_bins(grid, low, low + 100), first)
     frequency, c = (x[0, 0] for x in to_complex(tone, mid_time(grid)))
-    index = 2 * first + torch.arange(2 * SIZES.window_bins)
+    index = 2 * first + torch.arange(2 * SIZES.view_bins)
     bins = 0.5 * index.double()
     at = frequency * grid.duration
     expected = c * kernel(bins - at, grid.n) + c.conj() * kernel(bins + at, grid.n)
@@ -177,40 +176,41 @@ def test_noise_level_is_unbiased(grids: tuple[Grid, Grid | None], seed: int) -> 
         for i, (g, r) in enumerate(zip(present, ratios, strict=True))
     ]
     full = torch.fft.rfft(series[0], n=2 * present[0].n)
-    estimate = noise_level(series, present, ratios, Prior().batch(n, "cpu"), full)
+    estimate = noise_level(SignalBatch(series, present, ratios), Prior().batch(n, "cpu"), full)
     assert estimate.dtype == torch.float64
     # A tone 12 bins away leaks 1e-5 of its power; the tones hold some thousand times the noise's.
     assert_within(
         (estimate**2).mean(), sigma**2, (estimate**2).std() / math.sqrt(n) + 2e-4 * sigma**2
     )
     elsewhere = Prior(frequency=(3.2, 3.7)).batch(n, "cpu")
-    wrong = noise_level(series, present, ratios, elsewhere, full)
+    wrong = noise_level(SignalBatch(series, present, ratios), elsewhere, full)
     assert (wrong > 1.5 * sigma).all()
 
 
 def test_noise_level_is_that_of_the_observation(seed: int) -> None:
-    """One long stream: the same estimate as streams.py makes from its own formulas."""
+    """One long stream: the same estimate as `Observation.noise_level` makes."""
     x = white(4, LONG, seed) + 0.3
-    level = noise_level(
-        [x], [LONG], [1.0], Prior().batch(4, "cpu"), torch.fft.rfft(x, n=2 * LONG.n)
-    )
+    signals = SignalBatch([x], [LONG], [1.0])
+    level = noise_level(signals, Prior().batch(4, "cpu"), torch.fft.rfft(x, n=2 * LONG.n))
     expected = [
         Observation.from_arrays(row.numpy(), LONG.dt).noise_level((2.5, 3.0))[0] for row in x
     ]
     np.testing.assert_allclose(level.numpy(), expected, rtol=1e-9)
 
 
-@pytest.mark.parametrize("count", [0, ENOUGH - 1, ENOUGH, ENOUGH + 5])
+@pytest.mark.parametrize("count", [0, MIN_NOISE_BINS - 1, MIN_NOISE_BINS, MIN_NOISE_BINS + 5])
 def test_too_few_bins_outside(count: int, seed: int) -> None:
     """NaN below the limit, a number from it on; in the view as well."""
     grid = Grid(400, 1.0)
     high = grid.n // 2 - 1 - GUARD_BINS - count  # so many bins lie above band and guard
     x = white(2, grid, seed)
     prior = in_bins(grid, 10, high)
-    level = noise_level([x], [grid], [1.0], prior.batch(2, "cpu"), torch.fft.rfft(x, n=800))
-    assert level.isnan().all() == (count < ENOUGH)
+    level = noise_level(
+        SignalBatch([x], [grid], [1.0]), prior.batch(2, "cpu"), torch.fft.rfft(x, n=800)
+    )
+    assert level.isnan().all() == (count < MIN_NOISE_BINS)
     view = seen([x], [grid], prior, -10)
-    assert view.sigma.isnan().all() == (count < ENOUGH)
+    assert view.sigma.isnan().all() == (count < MIN_NOISE_BINS)
     assert view.z.isfinite().all()
     given = seen([x], [grid], prior, -10, sigma=torch.ones(2, dtype=torch.float64))
     assert given.noise.isfinite().all() and given.conditions.isfinite().all()
@@ -218,7 +218,7 @@ def test_too_few_bins_outside(count: int, seed: int) -> None:
 
 def test_noiseless_data_have_a_floor() -> None:
     view = seen([torch.zeros(1, LONG.n)], [LONG], Prior(amplitude=(1.0, 4.0)), 730)
-    assert float(view.sigma) == pytest.approx(4 * FLOOR)
+    assert float(view.sigma) == pytest.approx(4 * NOISE_FLOOR)
     assert view.conditions.isfinite().all() and (view.z == 0).all()
 
 
@@ -229,7 +229,7 @@ def test_band_and_inside() -> None:
     prior = in_bins(LONG, 760.25, 850.75)
     view = seen([torch.ones(1, LONG.n)], [LONG], prior, 740)
     np.testing.assert_allclose(view.band.numpy(), [[20.25, 110.75]], atol=1e-9)
-    position = torch.arange(2 * SIZES.window_bins) / 2
+    position = torch.arange(2 * SIZES.view_bins) / 2
     inside = view.inside[0]
     assert (inside[(position >= 20.75) & (position <= 110.25)] == 1).all()
     assert (inside[(position < 19.75) | (position > 111.25)] == 0).all()
@@ -272,7 +272,7 @@ def test_short_stream_about_its_own_mid_time(grid: Grid, seed: int) -> None:
     """The sum written out, at every tenth bin of the window; 0 at its own Nyquist frequency and beyond."""
     y = white(2, grid, seed)
     view = seen([white(2, LONG, seed), y], [LONG, grid], Prior(), 730)
-    places = SHORT_STEP * torch.arange(SIZES.window_bins // SHORT_STEP).double()
+    places = SHORT_STEP * torch.arange(SIZES.view_bins // SHORT_STEP).double()
     f = (730 + places) / LONG.duration
     u = torch.as_tensor(grid.times) - mid_time(grid)
     wave = torch.exp(-2j * math.pi * f[:, None] * u)  # (S, M)
@@ -285,7 +285,7 @@ def test_short_stream_about_its_own_mid_time(grid: Grid, seed: int) -> None:
 
 def test_without_a_short_stream(seed: int) -> None:
     view = seen([white(3, LONG, seed)], [LONG], Prior(), 730)
-    assert view.short.shape == (3, 2, SIZES.window_bins // SHORT_STEP)
+    assert view.short.shape == (3, 2, SIZES.view_bins // SHORT_STEP)
     assert (view.short == 0).all() and (view.short_noise == 1).all()
     assert (view.conditions[:, 7:] == 0).all()
 

@@ -1,0 +1,22 @@
+"""The objective that belongs to a network."""
+
+from __future__ import annotations
+
+from slotflow.network.config import LossConfig
+from slotflow.network.model import SlotFlow
+from slotflow.network.paper.loss import PaperLoss
+from slotflow.network.paper.model import PaperSlotFlow
+from slotflow.network.zoom.loss import ZoomLoss
+from slotflow.network.zoom.model import ZoomSlotFlow
+
+__all__ = ["Objective", "build_objective"]
+
+Objective = PaperLoss | ZoomLoss
+
+
+def build_objective(model: SlotFlow, config: LossConfig, low_precision: bool) -> Objective:
+    """The network with its loss; low precision is bfloat16 in the encoder and in the coupling networks."""
+    if isinstance(model, ZoomSlotFlow):
+        return ZoomLoss(model, config, low_precision)
+    assert isinstance(model, PaperSlotFlow)
+    return PaperLoss(model, config, low_precision)

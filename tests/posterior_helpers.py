@@ -34,7 +34,7 @@ class GaussianSlots:
         self.k_max = len(self.tones)
 
     def sample(self, n: int, k: int, seed: int) -> Array:
-        noise = np.random.default_rng(seed).standard_normal((n, k, 3))
+        noise = np.random.default_rng(seed).standard_normal((n, *self.tones[:k].shape))
         theta = (self.tones[:k] + self.widths[:k] * noise)[:, ::-1].copy()
         theta[..., 1] %= 2 * np.pi
         return theta

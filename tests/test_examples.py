@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 from pathlib import Path
 from types import ModuleType
 
@@ -89,6 +90,18 @@ def test_lisa(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     draws = [post.sample(200, seed=1) for post in (small, large)]
     assert 1e21 * draws[0][..., 0] == pytest.approx(draws[1][..., 0], rel=1e-3)
     assert draws[0][..., 2] == pytest.approx(draws[1][..., 2], abs=0.01 * lisa.BIN)
+
+
+@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.py")), ids=lambda path: path.stem)
+def test_examples_use_public_names(path: Path) -> None:
+    """What a reader copies from an example stays where it is: only the package and its public doors are imported."""
+    imports = re.findall(
+        r"^\s*(?:from|import) (slotflow[\w.]*)", path.read_text("utf-8"), re.MULTILINE
+    )
+    assert imports and set(imports) <= {
+        *("slotflow", "slotflow.io", "slotflow.plots", "slotflow.preprocess"),
+    }
+    assert len(path.read_text("utf-8").splitlines()) < 150
 
 
 def test_the_checks_can_fail() -> None:

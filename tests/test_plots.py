@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from posterior_helpers import PRIOR, TONES, gaussian_posterior, shuffled
+from posterior_helpers import PRIOR, TONES, GaussianSlots, gaussian_posterior, shuffled
 from tone_helpers import model
 
 from slotflow import Grid, Observation, Posterior, Stream
@@ -22,6 +22,7 @@ from slotflow.show.plots.components import draw_components
 from slotflow.show.plots.family import KINDS
 from slotflow.show.plots.units import clock, quantity, scale, texts, with_unit
 from slotflow.show.plots.view import View
+from slotflow.signal.waveforms import Parameter, Tone
 
 TRUTH = TONES
 
@@ -253,6 +254,39 @@ def test_every_picture(tmp_path: Path, kind: str, k: int) -> None:
     assert len(figure.axes) == 36 or (kind, k) != ("corner", 2)
     empty = "no component to show" in words(figure)
     assert empty == (k == 0 and kind in ("overview", "components", "corner", "correlation"))
+
+
+class Drifting(Tone):
+    """A tone whose frequency drifts: one parameter more."""
+
+    name = "drifting"
+    parameters = (*Tone.parameters, Parameter("drift", "d", "Hz/s"))
+    shape = ("frequency", "drift")
+
+    def split(self, theta: Any, reference: float) -> tuple[Any, Any]:
+        """Frequency and drift, (..., K, 2), and the amplitudes of tones."""
+        _, c = super().split(theta[..., :-1], reference)
+        return np.stack([self.of(theta, name) for name in self.shape], -1), c
+
+    def basis(self, t: Any, xi: Any) -> Any:
+        """The function of time, (..., K, 1, N)."""
+        f, d = xi[..., :1, None], xi[..., 1:, None]
+        return np.exp(2j * np.pi * (f * t + d * t**2 / 2))
+
+
+@pytest.mark.parametrize("kind", sorted(set(KINDS) - {"residual"}))
+def test_pictures_ask_the_waveform(kind: str) -> None:
+    """A component with a fourth parameter: each picture shows it, in its unit, without being told."""
+    post, tones = gaussian(2), np.insert(TONES[:2], 3, 1e-4, axis=1)
+    post.waveform = Drifting()
+    post.slots = GaussianSlots(tones, [0.05, 0.1, 0.002, 1e-6])
+    post.k_probs = np.array([0.0, 0.0, 1.0])
+    options = {} if kind in ("k", "correlation") else {"truth": tones}
+    text = words(post.plot(kind, **options))
+    assert ("Drift − median [µHz/s]" in text) == (kind in ("overview", "components"))
+    assert ("$d_{2}$" in text) == (kind in ("corner", "correlation"))
+    if kind == "components":
+        assert len(post.plot(kind).axes) == 4
 
 
 def test_unknown_pictures_and_options_are_refused() -> None:

@@ -16,26 +16,27 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from slotflow.bands.coupling import Coupling, couple
+from slotflow.core.arrays import Array
 from slotflow.data.channel import Channel
 from slotflow.data.observation import Observation
 from slotflow.posterior.posterior import Posterior
 from slotflow.signal.likelihood import Statistics
 from slotflow.signal.prior import Prior
+from slotflow.signal.waveforms import TONE, Waveform
 
 __all__ = ["STRIP", "CoreDraws", "Window", "best_tones", "inside", "without"]
 
 STRIP = 3.0
-"""Outermost bins of a guard, in which no tone is left to fit."""
-DRAWS = 2000
-"""Draws of each number of tones behind the distribution of a core's count."""
-COUPLED = 0.2
-"""Odds of the windows' counts against the most probable ones from which on their draws are coupled: each set of counts
-takes a joint fit of all tones."""
-
-Array = NDArray[np.float64]
+"""Bins at the outer end of a guard in which no tone is left to fit."""
+COUNT_DRAWS = 2000
+"""Draws of each probable number of tones behind the distribution of a core's count; a tenth for any other."""
+POSSIBLE, PROBABLE = 1e-9, 1e-3
+"""p(K | x) above which a number of tones is drawn from at all, and with the full number of draws."""
+COUPLED_ODDS = 0.2
+"""Odds of the windows' counts against the most probable ones above which their draws are coupled; every set of counts
+that is coupled takes a joint fit of all tones."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,9 +46,9 @@ class Window:
     core: tuple[float, float]
     """Frequencies in Hz that belong to it."""
     posterior: Posterior
-    """The posterior of core and guard, the tones farther away subtracted."""
+    """The posterior of core and guard, from data without the tones that lie farther away."""
     fit: Array
-    """(A, φ, f) of its best fit, guard included, (k, 3)."""
+    """Parameters of its best fit, guard included, (k, P)."""
     guard: float
     """How far on either side of the core it reaches, in Hz."""
 
@@ -74,11 +75,12 @@ class CoreDraws:
         statistics: Statistics | None = None,
     ) -> None:
         self.windows, self.k_max, self.prior, self.statistics = windows, k_max, prior, statistics
+        self.waveform = windows[0].posterior.waveform
         self.couplings: dict[tuple[int, ...], Coupling | None] = {}
         self.counts: list[Array] = []
         """p_w(j), the distribution of each core's count."""
         self.draws: list[dict[int, tuple[Array, Array]]] = []
-        """For each core and count j, draws (n, j, 3) and their weights (n,)."""
+        """For each core and count j, draws (n, j, P) and their weights (n,)."""
         self.partial: list[Array] = [np.ones(1)]
         """Convolutions of the first 0, 1, … windows' counts."""
         for i, window in enumerate(windows):
@@ -97,13 +99,13 @@ class CoreDraws:
         return np.asarray(padded / padded.sum())
 
     def sample(self, n: int, k: int, seed: int) -> Array:
-        """Draws of k tones in all, sorted by frequency, (n, k, 3)."""
+        """Draws of k tones in all, sorted by frequency, (n, k, P)."""
         if k >= len(self.partial[-1]) or self.partial[-1][k] <= 0:
             raise ValueError(
                 f"expected a number of tones that the windows found possible, received {k}; k_probs says which are."
             )
         rng = np.random.default_rng(seed)
-        theta = np.empty((n, k, 3))
+        theta = np.empty((n, k, self.waveform.size))
         counts = np.zeros((n, len(self.windows)), dtype=np.int64)
         left = np.full(n, k)  # tones that the windows not yet looked at share
         for i in reversed(range(len(self.windows))):
@@ -138,7 +140,7 @@ class CoreDraws:
             fits = [_core_fit(w, j) for w, j in zip(self.windows, counts, strict=True)]
             odds = [p[j] / p.max() for p, j in zip(self.counts, counts, strict=True)]
             known = [fit for fit in fits if fit is not None]
-            if math.prod(odds) > COUPLED and len(known) == len(fits):
+            if math.prod(odds) > COUPLED_ODDS and len(known) == len(fits):
                 theta, owner = np.concatenate(known), np.repeat(np.arange(len(counts)), counts)
                 cores = np.array([w.core for w in self.windows])
                 reach = self.windows[0].reach(self.statistics.grids[0].duration)
@@ -147,9 +149,9 @@ class CoreDraws:
         return self.couplings[counts]
 
     def log_prob(self, theta: Array) -> Array:
-        """Not defined: each window has a density of its own."""
-        raise NotImplementedError(
-            "a band of several windows has no joint density; ask the windows' posteriors for theirs."
+        """Refused: each window has its own density, and the band has none."""
+        raise ValueError(
+            "a band of several windows has no joint density; ask for one window's: post.windows[i].posterior.log_prob."
         )
 
     def constrained_fraction(self, k: int) -> float:
@@ -158,19 +160,19 @@ class CoreDraws:
 
 
 def best_tones(post: Posterior) -> Array:
-    """(A, φ, f) of the most probable number of tones, (k, 3)."""
+    """Parameters of the most probable number of tones, (k, P): their best fit, or else where the draws are."""
     fit = post.known_fit(post.k_map)
     return post.centres() if fit is None else fit
 
 
-def inside(theta: Array, core: tuple[float, float]) -> Array:
-    """The tones of (k, 3) in a core, sorted by frequency; a lower edge belongs to it."""
-    kept = theta[(theta[:, 2] >= core[0]) & (theta[:, 2] < core[1])]
-    return kept[np.argsort(kept[:, 2])]
+def inside(theta: Array, core: tuple[float, float], waveform: Waveform = TONE) -> Array:
+    """The tones of (k, P) in a core, sorted by frequency; its lower edge belongs to a core, its upper edge does not."""
+    place = waveform.place_of(theta)
+    return waveform.sorted(theta[(place >= core[0]) & (place < core[1])])
 
 
 def without(obs: Observation, theta: Array) -> Observation:
-    """The observation less the tones (k, 3)."""
+    """The observation without the tones (k, 3)."""
     if not len(theta):
         return obs
 
@@ -185,26 +187,28 @@ def without(obs: Observation, theta: Array) -> Observation:
 
 
 def _core_fit(window: Window, count: int) -> Array | None:
-    """(A, φ, f) of the most probable fit with so many tones in the core, (count, 3), or None."""
-    for k in np.argsort(-window.posterior.k_probs):
-        fit = window.posterior.known_fit(int(k))
-        if fit is not None and len(found := inside(fit, window.core)) == count:
+    """The most probable fit with a given number of tones in the core, (count, P); None if no fit has as many."""
+    post = window.posterior
+    for k in np.argsort(-post.k_probs):
+        fit = post.known_fit(int(k))
+        if fit is not None and len(found := inside(fit, window.core, post.waveform)) == count:
             return found
     return None
 
 
 def _core_draws(window: Window, seed: int) -> dict[int, tuple[Array, Array]]:
-    """For each count j of a core, draws (n, j, 3) of its tones and their probabilities (n,)."""
+    """For each count j of a core, draws (n, j, P) of its tones and their probabilities (n,)."""
     post, (low, high) = window.posterior, window.core
+    waveform = post.waveform
     groups: dict[int, list[tuple[Array, Array]]] = {}
-    for k in np.flatnonzero(post.k_probs > 1e-9):
-        n = DRAWS if post.k_probs[k] > 1e-3 else DRAWS // 10
-        theta = post.sample(n, int(k), seed=seed)
-        theta = np.take_along_axis(theta, np.argsort(theta[..., 2], axis=1)[..., None], 1)
-        mine = (theta[..., 2] >= low) & (theta[..., 2] < high)
+    for k in np.flatnonzero(post.k_probs > POSSIBLE):
+        n = COUNT_DRAWS if post.k_probs[k] > PROBABLE else COUNT_DRAWS // 10
+        theta = waveform.sorted(post.sample(n, int(k), seed=seed))
+        place = waveform.place_of(theta)
+        mine = (place >= low) & (place < high)
         for j in np.unique(count := mine.sum(1)):
             rows = np.flatnonzero(count == j)
-            kept = theta[rows][mine[rows]].reshape(rows.size, int(j), 3)
+            kept = theta[rows][mine[rows]].reshape(rows.size, int(j), waveform.size)
             groups.setdefault(int(j), []).append((kept, np.full(rows.size, post.k_probs[k] / n)))
     return {
         j: (np.concatenate([t for t, _ in parts]), np.concatenate([w for _, w in parts]))

@@ -12,11 +12,11 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
-from typing import Any
 
 import numpy as np
 
-from slotflow.bands.core_draws import Array, CoreDraws, Window, inside
+from slotflow.bands.core_draws import CoreDraws, Window, inside
+from slotflow.core.arrays import Array
 from slotflow.data.observation import Observation
 from slotflow.posterior.facts import WindowRow
 from slotflow.posterior.posterior import Posterior
@@ -73,7 +73,7 @@ class BandPosterior(Posterior):
             method=f"{windows[0].posterior.method}, {len(windows)} windows",
             prior=dataclasses.replace(prior, k_max=k_max, k_probs=None),
         )
-        self.windows = windows
+        self.windows, self.waveform = windows, slots.waveform
         rate = FALSE_ALARM / len(windows)
         self.window_verdicts = tuple(w.posterior.verdict_at(rate) for w in windows)
         """Verdicts of the windows, at a false-alarm rate that holds for the whole band; the band's is made of them."""
@@ -99,7 +99,7 @@ class BandPosterior(Posterior):
                 f"expected k_map = {self.k_map} or None, received k = {k}: a wide band is fitted window by window; ask "
                 "a window for other numbers of tones: post.windows[i].posterior.best_fit(k)."
             )
-        return np.concatenate([inside(w.fit, w.core) for w in self.windows])
+        return np.concatenate([inside(w.fit, w.core, self.waveform) for w in self.windows])
 
     @property
     def window_rows(self) -> tuple[WindowRow, ...]:
@@ -108,26 +108,6 @@ class BandPosterior(Posterior):
         return tuple(
             WindowRow(window.core, int(counts.argmax()), float(counts.max()), verdict)
             for window, counts, verdict in found
-        )
-
-    @property
-    def amortized(self) -> Posterior:
-        """Refused: each window has an answer of the network of its own."""
-        raise ValueError(
-            "the network answered each window of a wide band on its own; ask a window: "
-            "post.windows[i].posterior.amortized."
-        )
-
-    def log_prob(self, theta: Any) -> Array | float:
-        """Refused: each window has its own density, and the band has none."""
-        raise ValueError(
-            "a band of several windows has no joint density; ask for one window's: post.windows[i].posterior.log_prob."
-        )
-
-    def refine(self, **options: Any) -> Any:
-        """Refused: the exact step belongs to the windows."""
-        raise ValueError(
-            "the exact step of a wide band runs window by window; call infer_band with refine=True."
         )
 
 

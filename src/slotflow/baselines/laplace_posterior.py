@@ -138,14 +138,6 @@ class LaplacePosterior(Posterior):
             self._verdict = judge(checks, at_k_max=at_k_max, unsampled=reason)
         return self._verdict
 
-    @property
-    def amortized(self) -> Posterior:
-        """Refused: the classical estimator does not start from a network's answer."""
-        raise ValueError(
-            "the classical estimator's posterior did not come from a network's answer; ask the model for one: "
-            "model.infer(observation, refine=False)."
-        )
-
     def known_fit(self, k: int) -> Array | None:
         """The fit of order k, (k, P); None where it did not converge or has no draws."""
         if not self.sampled(k):

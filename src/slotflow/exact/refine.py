@@ -111,7 +111,7 @@ def refine(
     missing = unvisited(orders, prior)
     verdict = _verdict(orders, missing, statistics, prior, post.observation, draws)
     orders = _completed(_padded(orders, post.k_max), missing, post)
-    slots = JointDraws(orders, statistics, prior, post.slots)
+    slots = JointDraws(orders, statistics, prior, post.slots, post.waveform)
     return RefinedPosterior(post, slots, verdict)
 
 
@@ -172,7 +172,7 @@ def _unsampled(
     found = judge(checks, unsampled=UNCHECKED)
     status = "misfit" if found.status == "misfit" else status
     verdict = Verdict(status, f"{reason}; {found.reason}", found.checks)
-    slots = JointDraws(orders, statistics, prior, post.slots)
+    slots = JointDraws(orders, statistics, prior, post.slots, post.waveform)
     return RefinedPosterior(post, slots, verdict)
 
 

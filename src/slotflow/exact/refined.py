@@ -14,6 +14,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from slotflow.core.arrays import Array
 from slotflow.exact.orders import Orders
 from slotflow.posterior.draws import WeightedDraws
 from slotflow.posterior.posterior import Posterior
@@ -21,7 +22,8 @@ from slotflow.posterior.tuples import Slots
 from slotflow.posterior.verdict import DrawQuality, Verdict, judge
 from slotflow.signal.likelihood import Statistics
 from slotflow.signal.prior import Prior
-from slotflow.signal.target import Array, Target, to_theta, to_z
+from slotflow.signal.target import Target
+from slotflow.signal.waveforms import TONE, Waveform
 
 __all__ = ["JointDraws", "RefinedPosterior", "WeightedDraws"]
 
@@ -34,20 +36,27 @@ class JointDraws:
         statistics: Of the data.
         prior: The prior.
         amortized: What to ask for a number of components that was not sampled.
+        waveform: What a component is.
     """
 
     def __init__(
-        self, orders: Orders, statistics: Statistics, prior: Prior, amortized: Slots
+        self,
+        orders: Orders,
+        statistics: Statistics,
+        prior: Prior,
+        amortized: Slots,
+        waveform: Waveform = TONE,
     ) -> None:
         self.orders, self.statistics, self.prior = orders, statistics, prior
         self.amortized, self.k_max = amortized, len(orders.k_probs) - 1
+        self.waveform = waveform
 
     def sampled(self, k: int) -> bool:
         """Whether there are exact draws of k components."""
         return k in self.orders.results and len(self.orders.results[k].log_weights) > 0
 
     def sample(self, n: int, k: int, seed: int) -> NDArray[np.float64]:
-        """Draws, (n, k, 3)."""
+        """Draws, (n, k, P)."""
         if not self.sampled(k):
             return self.amortized.sample(n, k, seed)
         return self.orders.sample(n, np.random.default_rng(seed), k)[0]
@@ -57,26 +66,26 @@ class JointDraws:
         return self.orders.sample(n, np.random.default_rng(seed), k)[1]
 
     def log_prob(self, theta: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Not defined slot by slot: the draws are joint."""
+        """Refused: the draws are joint, so that no slot has a density of its own."""
         raise NotImplementedError(
             "the components of a refined posterior have a joint density only."
         )
 
     def joint_log_prob(self, theta: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Ln p(Θ | x, K) of labelled tuples, (n, k, 3) to (n,); NaN where Z_K is not known."""
+        """Ln p(Θ | x, K) of labelled tuples, (n, k, P) to (n,); NaN where Z_K is not known."""
         k = theta.shape[1]
         log_z = self.orders.log_evidence[k]
         if not math.isfinite(log_z) or not math.isfinite(self.orders.log_evidence_error[k]):
             return np.full(len(theta), np.nan)
-        order = np.argsort(theta[..., 2], axis=1)[..., None]
-        z = to_z(np.take_along_axis(theta, order, 1), self.statistics.reference)
+        z = self.waveform.to_z(self.waveform.sorted(theta), self.statistics.reference)
         log_prob, _ = Target(self.statistics, self.prior, k).log_prob(z)
-        jacobian = np.log(np.maximum(theta[..., 0], 1e-300)).sum(-1)
+        amplitude = self.waveform.of(theta, "amplitude")  # |∂z/∂θ| of a component
+        jacobian = np.log(np.maximum(amplitude, 1e-300)).sum(-1)
         result: NDArray[np.float64] = log_prob - math.lgamma(k + 1) + jacobian - log_z
         return result
 
     def constrained_fraction(self, k: int) -> float:
-        """No exact draw was moved."""
+        """Zero for exact draws, none of which was moved; the network's share where its draws are used."""
         return 0.0 if self.sampled(k) else self.amortized.constrained_fraction(k)
 
 
@@ -123,6 +132,7 @@ class RefinedPosterior(Posterior):
         )
         self.log_evidence = np.stack([orders.log_evidence, orders.log_evidence_error], -1)
         self.ess = ess
+        self.waveform = slots.waveform
         self._amortized, self._verdict = amortized, verdict
 
     def __repr__(self) -> str:
@@ -139,11 +149,6 @@ class RefinedPosterior(Posterior):
         """Everything that is known of each K, how it was found included."""
         return self.slots.orders
 
-    @property
-    def amortized(self) -> Posterior:
-        """The network's answer that this one came from."""
-        return self._amortized
-
     def verdict_at(self, false_alarm: float) -> Verdict:
         """The verdict at another rate of false alarms; only a misfit of sampled draws is judged again."""
         if self.verdict.status != "misfit" or not self.sampled(self.k_map):
@@ -157,7 +162,7 @@ class RefinedPosterior(Posterior):
         )
 
     def weighted(self, k: int | None = None) -> WeightedDraws:
-        """Draws as they were weighted: theta (n, k, 3), sigma (n,), log_weights (n,) and weights (n,).
+        """Draws as they were weighted: theta (n, k, P), sigma (n,), log_weights (n,) and weights (n,).
 
         Args:
             k: Number of components; k_map if None. A K that was not sampled is refused.
@@ -170,38 +175,38 @@ class RefinedPosterior(Posterior):
         return self.orders.fits.get(k)
 
     def best_fit(self, k: int | None = None) -> Array:
-        """(A, φ, f) of the largest likelihood that was found for k tones, (k, 3).
+        """The parameters of the largest likelihood that was found for k tones, (k, P).
 
-        Fewer tones where the prior excludes every maximum of that order that was found.
+        They are fewer than k where the prior excludes every maximum of that order that was found.
 
         Args:
             k: Number of components; k_map if None. One that was excluded without a fit is fitted now, from the fits
                 beside it.
         """
         k = self._k(k)
-        found = self.orders.fits
-        return (
-            found[k] if k in found else _fitted(k, found, self.slots.statistics, self.slots.prior)
-        )
+        fit = self.known_fit(k)
+        return _fitted(k, self.slots) if fit is None else fit
 
 
-def _fitted(k: int, found: dict[int, Array], statistics: Statistics, prior: Prior) -> Array:
-    """The fit of a number of tones that has none, one tone at a time from the nearest that have, (k, 3) or fewer."""
+def _fitted(k: int, slots: JointDraws) -> Array:
+    """A fit of k tones that the search did not make, one tone at a time from the fits beside it, (k, P) or fewer."""
     from slotflow.exact.modes import Modes
     from slotflow.exact.search import TOUCH
 
+    statistics, prior, waveform = slots.statistics, slots.prior, slots.waveform
+    found = slots.orders.fits
     modes = Modes(statistics, prior)
     sizes = sorted({len(fit) for fit in found.values()})
     for fit in found.values():
-        modes.add([np.sort(fit[:, 2])])
+        modes.add([np.sort(waveform.place_of(fit))])
     for j in range(min((n for n in sizes if n > k), default=k) - 1, k - 1, -1):
         modes.down(j)
     for j in range(max((n for n in sizes if n < k), default=0) + 1, k + 1):
         modes.up(j)
-        if not modes.plausible(j):  # nor are there more
+        if not modes.plausible(j):  # then larger orders have none either
             break
     for j in range(k, 0, -1):
         for mode in modes.plausible(j):
             if not mode.bounded and mode.gap(1.0) > prior.min_separation - TOUCH * modes.bin:
-                return to_theta(mode.z, statistics.reference)
-    return np.zeros((0, 3))
+                return waveform.to_theta(mode.z, statistics.reference)
+    return np.zeros((0, waveform.size))

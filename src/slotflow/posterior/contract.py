@@ -85,7 +85,7 @@ class Result(Facts):
         if not isinstance(self.slots, SampledSlots):
             raise ValueError(
                 f"the posterior by {self.method!r} has an estimate of the noise level, noise_std, but no draws of it; "
-                "refine it first: post.refine()."
+                "the exact step, RJMCMC, SMC and the classical estimator have some."
             )
         return self.slots.sample_sigma(n, self._sampled(k), seed)
 
@@ -106,8 +106,8 @@ class Result(Facts):
             k: Number of components; k_map if None. A K that was not sampled is refused.
         """
         raise ValueError(
-            f"the posterior by {self.method!r} has no weighted draws; sample(n) gives equally weighted ones, and "
-            "refine() weighted ones."
+            f"the posterior by {self.method!r} has no weighted draws; sample(n) gives equally weighted ones. "
+            "Weighted ones come from the exact step of a single band."
         )
 
     def log_prob(self, theta: ArrayLike) -> Array | float:

@@ -136,13 +136,6 @@ class LoadedPosterior(Posterior):
             for a, b, count, status in zip(low, high, k, words, strict=True)
         )
 
-    @property
-    def amortized(self) -> Posterior:
-        """Refused: a file holds one answer."""
-        raise ValueError(
-            "a file holds one answer only, not the network's that it came from; save post.amortized as well."
-        )
-
     def tables_by_k(self) -> Mapping[str, tuple[Array, str]]:
         """What the file holds for each K beside the evidence."""
         return self._tables
@@ -168,15 +161,6 @@ class LoadedPosterior(Posterior):
             "expected a posterior that holds its data, received one from a file without them: its limits are known at "
             f"its own frequencies with the credibility {self._limit.credibility:g} only; ask for neither."
         )
-
-    def refine(self, **options: Any) -> Posterior:
-        """As for any posterior, where the data are there and were analysed as one."""
-        if self.windows:
-            raise ValueError(
-                "expected a posterior of one window, received one of several: the exact step runs window by window; "
-                "call infer_band with refine=True."
-            )
-        return super().refine(**options)
 
     def _rows(self, n: int, seed: int) -> NDArray[np.int64]:
         """Which draws of the file to hand out, (n,): all in their order if as many are asked for."""

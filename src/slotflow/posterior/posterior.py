@@ -15,7 +15,7 @@ from slotflow.core.arrays import Array
 from slotflow.core.later import later
 from slotflow.posterior.contract import Result
 from slotflow.posterior.summaries import PARAMETERS, correlation, summary
-from slotflow.posterior.tuples import CentredSlots, JointSlots, Slots, log_permanent
+from slotflow.posterior.tuples import CentredSlots, JointSlots, SampledSlots, Slots, log_permanent
 from slotflow.signal.prior import Prior
 
 if TYPE_CHECKING:
@@ -41,6 +41,9 @@ class Posterior(Result):
         prior: The prior it was found under, where it is known.
     """
 
+    _amortized: Posterior | None = None
+    """The network's answer behind a refined posterior."""
+
     def __repr__(self) -> str:
         return f"Posterior({self.method}, k_map={self.k_map}, p={self.k_probs[self.k_map]:.3f})"
 
@@ -48,7 +51,17 @@ class Posterior(Result):
 
     @property
     def amortized(self) -> Posterior:
-        """The network's answer that this one came from; a network's answer itself."""
+        """The network's answer that this one came from; for a network's answer, the answer itself.
+
+        Samplers, the classical estimator, wide bands and files do not hold one, and refuse.
+        """
+        if self._amortized is not None:
+            return self._amortized
+        if isinstance(self.slots, SampledSlots) or self.window_rows:
+            raise ValueError(
+                f"the posterior by {self.method!r} does not hold a network's answer; ask the model for one: "
+                "model.infer(observation, refine=False)."
+            )
         return self
 
     def refine(
@@ -70,6 +83,11 @@ class Posterior(Result):
             max_seconds: Time budget; no further K is begun after it, and the verdict says so.
         """
         self._data()
+        if self.window_rows:
+            raise ValueError(
+                "expected a posterior of one window, received one of several: the exact step runs window by window; "
+                "call infer_band with refine=True."
+            )
         refined: Posterior = later("refine")(
             self, prior=prior, draws=draws, seed=seed, max_seconds=max_seconds
         )
@@ -86,7 +104,9 @@ class Posterior(Result):
         from slotflow.posterior.birth import BirthProposal
 
         if self.prior is None:
-            raise ValueError(f"the posterior by {self.method!r} does not know its prior; give one.")
+            raise ValueError(
+                f"the posterior by {self.method!r} does not know its prior; set post.prior first."
+            )
         draws = self.sample(n, k, seed)
         return BirthProposal(draws, self.prior, seed=seed, waveform=self.waveform)
 

@@ -112,14 +112,6 @@ class SampledPosterior(Posterior):
         self._verdict: Verdict | None = None
 
     @property
-    def amortized(self) -> Posterior:
-        """Refused: a sampler does not start from a network's answer."""
-        raise ValueError(
-            f"the posterior by {self.method!r} did not come from a network's answer; ask the model for one: "
-            "model.infer(observation, refine=False)."
-        )
-
-    @property
     def verdict(self) -> Verdict:
         """How far the result can be trusted: the chains' convergence, and the residual of the best draw."""
         if self._verdict is None:

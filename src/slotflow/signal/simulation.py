@@ -36,6 +36,7 @@ from slotflow.data.sampling import Grid
 from slotflow.signal.mixture import PriorMixture
 from slotflow.signal.prior import Prior
 from slotflow.signal.prior_batch import PriorBatch
+from slotflow.signal.waveforms import TONE
 
 __all__ = ["Simulation", "coincident", "simulate", "tones"]
 
@@ -49,7 +50,7 @@ class Simulation:
     k: Tensor
     """Number of components, (n,), int64, always on the CPU."""
     theta: Tensor
-    """(A, φ, f) sorted by frequency, (n, k_max, 3), float64; zeros where there is no component."""
+    """θ in the order of frequency, (n, k_max, P), float64; zeros where there is no component."""
     sigma: Tensor
     """Noise level, (n,), float64."""
     long: Tensor
@@ -70,11 +71,11 @@ class Simulation:
 
     def snr_db(self) -> Tensor:
         """10 log10(Σ A² / 2σ²), the paper's mixture SNR, (n,)."""
-        power = (self.theta[..., 0] ** 2).sum(-1) / 2
+        power = (TONE.of(self.theta, "amplitude") ** 2).sum(-1) / 2
         return 10 * torch.log10(power / self.sigma**2)
 
     def components(self, i: int) -> NDArray[np.float64]:
-        """True (A, φ, f) of signal i, (K, 3)."""
+        """True θ of signal i, (K, P)."""
         truth: NDArray[np.float64] = self.theta[i, : int(self.k[i])].cpu().numpy()
         return truth
 
@@ -163,7 +164,7 @@ def tones(theta: Tensor, grid: Grid) -> Tensor:
     """Noise-free sum of tones on a grid.
 
     Args:
-        theta: (A, φ, f), shape (n, K, 3), float64; components with A = 0 do not count.
+        theta: (A, φ, f), shape (n, K, P), float64; components with A = 0 do not count.
         grid: Sampling instants.
 
     Returns:
@@ -172,7 +173,7 @@ def tones(theta: Tensor, grid: Grid) -> Tensor:
     n = theta.shape[0]
     cols = max(1, math.isqrt(grid.n))
     rows = -(-grid.n // cols)
-    amplitude, phase, frequency = (theta[..., i, None] for i in range(3))  # (n, K, 1) each
+    amplitude, phase, frequency = (TONE.of(theta, name)[..., None] for name in TONE.names)
     t_i = grid.t0 + grid.dt * cols * torch.arange(rows, device=theta.device, dtype=torch.float64)
     t_j = grid.dt * torch.arange(cols, device=theta.device, dtype=torch.float64)
     coarse = torch.remainder(frequency * t_i + phase / (2 * math.pi), 1.0) * (2 * math.pi)

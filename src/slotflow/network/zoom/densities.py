@@ -37,7 +37,7 @@ class ZoomSlotDensities:
         """Draws, (n, k, P)."""
         if n == 0 or k == 0:
             return np.zeros((n, k, SlotBatch.waveform.size))
-        draws: NDArray[np.float64] = self.at(k).draw(n, seed)[:, 0].cpu().numpy()
+        draws: NDArray[np.float64] = self.at(k).draw(n, seed).squeeze(1).cpu().numpy()
         return draws
 
     def log_prob(self, theta: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -47,7 +47,7 @@ class ZoomSlotDensities:
             return np.zeros((n, k, k))
         batch = self.at(k)
         points = torch.as_tensor(np.ascontiguousarray(theta)).to(batch.slots.y.device)
-        result: NDArray[np.float64] = batch.log_prob(points[:, None])[:, 0].cpu().numpy()
+        result: NDArray[np.float64] = batch.log_prob(points[:, None]).squeeze(1).cpu().numpy()
         return result
 
     def centres(self, k: int) -> NDArray[np.float64]:

@@ -270,5 +270,7 @@ def _warn_of_offset(long: Tensor, noise: Tensor, grid: Grid, prior: Prior) -> No
 def _median_level(view: Spectrum, grid: Grid) -> Tensor:
     """A first σ from the median power of the view, (B,): tones fill a small share of it."""
     power = (view.z[:, :, ::2].double() ** 2).sum(1)  # (B, bins)
-    level: Tensor = median_power(torch.where(power > 0, power, math.nan)).nan_to_num()  # 0 for zeros alone
+    level: Tensor = median_power(
+        torch.where(power > 0, power, math.nan)
+    ).nan_to_num()  # 0 for zeros alone
     return (level / 2).sqrt() * view.largest * math.sqrt(grid.n / 2)

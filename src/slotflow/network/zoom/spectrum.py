@@ -188,7 +188,7 @@ def _short(
     data = data * within
     noise = sigma * signals.ratios[1] / largest * math.sqrt(2 / grid.n)
     shape = [1.0, grid.duration / long.duration, (mid_time(grid) - mid_time(long)) / long.duration]
-    lie = torch.tensor(shape, device=sigma.device, dtype=torch.float64).expand(size, 3)
+    lie = torch.tensor(shape, device=sigma.device, dtype=torch.float64).expand(size, -1)
     lie = torch.cat([lie, (noise.clamp_min(1e-5).log() / 3 + 1)[:, None]], -1)
     return torch.stack([data.real, data.imag], 1), noise, lie
 

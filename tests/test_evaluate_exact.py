@@ -26,6 +26,7 @@ from slotflow.core.store import package_code
 from slotflow.exact.tempering import Tempering
 from slotflow.signal.simulation import simulate
 from slotflow.studies.answers import weights_hash
+from slotflow.studies.measures.correlation import correlation
 from slotflow.studies.row import Row
 from slotflow.studies.suites.exact import suite
 from slotflow.studies.suites.exact.coverage_rows import TARGETS
@@ -38,7 +39,7 @@ from slotflow.studies.suites.exact.parts import (
     pair_signal,
     solve,
 )
-from slotflow.studies.suites.exact.reference import Band, Box, correlation, long_evidence
+from slotflow.studies.suites.exact.reference import Band, Box, long_evidence
 from slotflow.studies.suites.exact.rows import exact_details, exact_rows
 from slotflow.studies.suites.exact.suite import GROUPS, record_keys, run_exact_suite, sizes
 from slotflow.studies.suites.sets import GRIDS, SETS

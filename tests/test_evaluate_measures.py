@@ -14,8 +14,17 @@ from statistics_helpers import assert_within
 from slotflow.studies.measures.calibration import LEVELS, coverage, deviation_of_perfect
 from slotflow.studies.measures.cardinality import confusion, ece, ece_of_perfect, top_label
 from slotflow.studies.measures.catalogue import compare_catalogues
-from slotflow.studies.measures.precision import errors, mean_relative, precision, robust_sd
-from slotflow.studies.measures.tones import midpoint, sort_by_frequency, summarise, wrap
+from slotflow.studies.measures.parameters import (
+    CIRCULAR,
+    PLACE,
+    SIZE,
+    TABLE_ORDER,
+    differences,
+    unrolled,
+    wrap,
+)
+from slotflow.studies.measures.precision import mean_relative, precision, robust_sd
+from slotflow.studies.measures.tones import midpoint, sort_by_place, summarise
 
 # --- the count -----------------------------------------------------------------------------------
 
@@ -56,7 +65,7 @@ def test_confusion() -> None:
 def test_draws_are_sorted_one_by_one() -> None:
     draws = torch.tensor([[[[1.0, 0.1, 3.0], [0, 0, 0], [2.0, 0.2, 2.6]]] * 2])
     draws[0, 1, 0, 2] = 2.5
-    found = sort_by_frequency(draws, torch.tensor([[True, False, True]]))
+    found = sort_by_place(draws, torch.tensor([[True, False, True]]))
     assert found[0, :, :, 0].tolist() == [[2.0, 1.0, 0.0], [1.0, 2.0, 0.0]]
 
 
@@ -235,8 +244,32 @@ def test_precision_over_the_bound(seed: int) -> None:
     assert found is not None and found.tones == n
     assert_within(found.error, factor.numpy(), found.error_se)
     np.testing.assert_allclose(found.width, 1.5)
-    assert errors(median[:, 0], truth[:, 0])[:, 1].abs().max() < 1
+    assert differences(median[:, 0], truth[:, 0])[:, 1].abs().max() < 1
     assert precision(median, bound, truth, bound, torch.zeros_like(keep)) is None
     relative = mean_relative(bound, truth, keep)
     assert relative[0] == pytest.approx(float((bound / truth)[:, 0, 0].mean()))
     assert relative[2] == pytest.approx(float(bound[:, 0, 2].mean()))
+
+
+# --- parameters ----------------------------------------------------------------------------------
+
+
+def test_angles_are_treated_as_angles_in_both_libraries(seed: int) -> None:
+    """Differences across the turn are small, and unrolled draws lie within π of their mean."""
+    rng = np.random.default_rng(seed)
+    x, y = rng.uniform(0, 2 * np.pi, (2, 50, 4, SIZE))
+    found = differences(x.copy(), y)
+    torch.testing.assert_close(
+        differences(torch.from_numpy(x.copy()), torch.from_numpy(y)), torch.from_numpy(found)
+    )
+    plain = [i for i in range(SIZE) if i not in CIRCULAR]
+    np.testing.assert_array_equal(found[..., plain], (x - y)[..., plain])
+    for i in CIRCULAR:
+        assert np.abs(found[..., i]).max() <= np.pi
+        np.testing.assert_allclose(np.exp(1j * found[..., i]), np.exp(1j * (x - y)[..., i]))
+    narrow = np.zeros((200, 2, SIZE))
+    narrow[..., CIRCULAR[0]] = np.remainder(0.1 * rng.standard_normal((200, 2)), 2 * np.pi)
+    open_ = unrolled(narrow)
+    assert narrow[..., CIRCULAR[0]].std() > 2 > 0.2 > open_[..., CIRCULAR[0]].std()
+    torch.testing.assert_close(unrolled(torch.from_numpy(narrow)), torch.from_numpy(open_))
+    assert TABLE_ORDER[0] == PLACE and sorted(TABLE_ORDER) == list(range(SIZE))

@@ -34,15 +34,15 @@ class Coverage:
     levels: NDArray[np.float64]
     """α, (L,)."""
     coverage: NDArray[np.float64]
-    """Share of tones inside, (L, 3)."""
+    """Share of tones inside, (L, P)."""
     standard_error: NDArray[np.float64]
-    """Its Monte-Carlo error, (L, 3), signals independent."""
+    """Its Monte-Carlo error, (L, P), signals independent."""
     n_tones: int
     """Tones that were counted."""
 
     @property
     def deviation(self) -> NDArray[np.float64]:
-        """Coverage − α, (L, 3)."""
+        """Coverage − α, (L, P)."""
         return self.coverage - self.levels[:, None]
 
     def worst(self, parameter: int) -> tuple[float, float]:

@@ -10,16 +10,12 @@ in the units of the parameter. For Gaussians of means m, m' and standard deviati
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
-from numpy.typing import NDArray
 
-from slotflow.studies.measures.tones import PHASE
+from slotflow.core.arrays import Array
+from slotflow.studies.measures.parameters import WAVEFORM, differences
 
-__all__ = ["residuals", "wasserstein", "wrap"]
-
-Array = NDArray[np.float64]
+__all__ = ["residuals", "wasserstein"]
 
 
 def wasserstein(x: Array, y: Array) -> Array:
@@ -34,19 +30,10 @@ def residuals(draws: Array, truth: Array) -> Array:
     """Draws less the truth, each draw's components in the order of their frequencies.
 
     Args:
-        draws: (A, φ, f), (n, K, 3).
-        truth: (A, φ, f) sorted by frequency, (K, 3).
+        draws: Components, (n, K, P).
+        truth: True components sorted by frequency, (K, P).
 
     Returns:
-        (n, K, 3); differences of phases in [−π, π).
+        (n, K, P); differences of phases in [−π, π).
     """
-    order = np.argsort(draws[..., 2], axis=1)
-    difference: Array = np.take_along_axis(draws, order[..., None], 1) - truth
-    difference[..., PHASE] = wrap(difference[..., PHASE])
-    return difference
-
-
-def wrap(angle: Array) -> Array:
-    """Angles in [−π, π)."""
-    wrapped: Array = np.mod(angle + math.pi, 2 * math.pi) - math.pi
-    return wrapped
+    return differences(WAVEFORM.sorted(draws), truth)

@@ -19,12 +19,11 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 from torch import Tensor
 
-from slotflow.studies.measures.tones import PHASE, wrap
+from slotflow.studies.measures.parameters import differences, relative_units
 
-__all__ = ["Precision", "errors", "mean_relative", "precision", "robust_sd"]
+__all__ = ["Precision", "mean_relative", "precision", "robust_sd"]
 
 TAIL = 0.5 * math.erfc(1 / math.sqrt(2))
 """Φ(−1)."""
@@ -36,7 +35,7 @@ RELATIVE_ERROR = math.sqrt(2 * TAIL * (1 - 2 * TAIL)) / (
 
 @dataclass(frozen=True)
 class Precision:
-    """Width and error in units of the bound, each for (A, φ, f)."""
+    """Width and error in units of the bound, one number for each parameter."""
 
     tones: int
     """Tones that were counted."""
@@ -55,23 +54,16 @@ def robust_sd(x: Tensor) -> tuple[float, float]:
     return value, RELATIVE_ERROR * value / math.sqrt(len(x))
 
 
-def errors(median: Tensor, truth: Tensor) -> Tensor:
-    """Median − truth, shape (..., 3), phases in [−π, π)."""
-    delta = median - truth
-    delta[..., PHASE] = wrap(delta[..., PHASE])
-    return delta
-
-
 def precision(
     median: Tensor, sd: Tensor, truth: Tensor, bound: Tensor, keep: Tensor
 ) -> Precision | None:
     """Width and error over the bound.
 
     Args:
-        median: Posterior medians, shape (n, K, 3).
-        sd: Posterior standard deviations, shape (n, K, 3).
-        truth: True (A, φ, f), shape (n, K, 3).
-        bound: Cramér–Rao bound at the truth, shape (n, K, 3).
+        median: Posterior medians, shape (n, K, P).
+        sd: Posterior standard deviations, shape (n, K, P).
+        truth: True components, shape (n, K, P).
+        bound: Cramér–Rao bound at the truth, shape (n, K, P).
         keep: Which tones count, shape (n, K), bool.
 
     Returns:
@@ -79,7 +71,7 @@ def precision(
     """
     if int(keep.sum()) < 2:
         return None
-    scaled = (errors(median, truth) / bound)[keep]  # (N, 3)
+    scaled = (differences(median, truth) / bound)[keep]  # (N, P)
     robust = [robust_sd(column) for column in scaled.unbind(-1)]
     return Precision(
         tones=len(scaled),
@@ -90,13 +82,11 @@ def precision(
 
 
 def mean_relative(width: Tensor, truth: Tensor, keep: Tensor) -> tuple[float, ...]:
-    """Mean of (width of A over A, width of φ, width of f) over the tones in keep.
+    """Mean of the widths of each parameter over the tones in keep, those of A over A.
 
     Args:
-        width: Standard deviations or bounds, shape (n, K, 3).
-        truth: True (A, φ, f), shape (n, K, 3).
+        width: Standard deviations or bounds, shape (n, K, P).
+        truth: True components, shape (n, K, P).
         keep: Which tones count, shape (n, K), bool.
     """
-    scale = torch.ones_like(truth)
-    scale[..., 0] = truth[..., 0]
-    return tuple((width / scale)[keep].mean(0).tolist())
+    return tuple((width / relative_units(truth))[keep].mean(0).tolist())

@@ -16,9 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 
+from slotflow.core.arrays import Array
+from slotflow.studies.measures.parameters import CIRCULAR
+
 __all__ = ["explained_by", "linear", "neighbours", "standardised"]
 
-Array = NDArray[np.float64]
 Regression = Callable[[Array, Array, Array], Array]
 """Points, their values and places to predict at, to predictions."""
 
@@ -58,15 +60,18 @@ def linear(x: Array, y: Array, at: Array) -> Array:
 def explained_by(
     x: Array, theta: Array, signal: NDArray[np.int64], method: Regression
 ) -> list[float]:
-    """R² of A, φ and f, from points of half of the signals to those of the other half and back.
+    """R² of each parameter, from points of half of the signals to those of the other half and back.
 
     Args:
         x: Points, (n, d).
-        theta: (A, φ, f) of each, (n, 3).
+        theta: The component of each, (n, P).
         signal: Which signal each belongs to, (n,).
         method: `neighbours` or `linear`.
     """
-    values = [theta[:, :1], np.stack([np.cos(theta[:, 1]), np.sin(theta[:, 1])], -1), theta[:, 2:]]
+    values = [
+        np.stack([np.cos(column), np.sin(column)] if i in CIRCULAR else [column], -1)
+        for i, column in enumerate(theta.T)
+    ]
     half = signal % 2 == 0
     shares = []
     for y in values:

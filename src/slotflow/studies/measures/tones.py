@@ -20,12 +20,9 @@ import torch
 from torch import Tensor
 
 from slotflow.core.seeds import spread_seed
+from slotflow.studies.measures.parameters import CIRCULAR, WAVEFORM, wrap
 
-__all__ = ["SYMBOLS", "ToneSummary", "midpoint", "sort_by_frequency", "summarise", "wrap"]
-
-SYMBOLS = ("A", "φ", "f")
-"""The parameters in their order."""
-PHASE = 1
+__all__ = ["ToneSummary", "midpoint", "sort_by_place", "summarise"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,11 +30,11 @@ class ToneSummary:
     """What is kept of the draws of B signals; zeros where there is no tone."""
 
     median: Tensor
-    """Median of the draws, (B, K, 3), tones sorted by frequency; φ in [0, 2π)."""
+    """Median of the draws, (B, K, P), tones sorted by frequency; φ in [0, 2π)."""
     sd: Tensor
-    """Standard deviation of the draws, (B, K, 3)."""
+    """Standard deviation of the draws, (B, K, P)."""
     level: Tensor
-    """u of the truth, (B, K, 3)."""
+    """u of the truth, (B, K, P)."""
 
     def cpu(self) -> ToneSummary:
         """The same in the CPU's memory."""
@@ -53,18 +50,19 @@ class ToneSummary:
         )
 
 
-def sort_by_frequency(draws: Tensor, mask: Tensor) -> Tensor:
-    """Each draw's tones in the order of their frequencies.
+def sort_by_place(draws: Tensor, mask: Tensor) -> Tensor:
+    """Each draw's components in the order of their places, the frequencies of tones.
 
     Args:
-        draws: (A, φ, f), shape (B, n, K, 3).
+        draws: Components, shape (B, n, K, P).
         mask: Which slots exist, shape (B, K), bool.
 
     Returns:
         Same shape; slots that do not exist go last.
     """
     # A NaN would be sorted behind the slots that do not exist, and be taken for one of them.
-    key = torch.where(mask[:, None, :], draws[..., 2].nan_to_num(nan=-math.inf), math.inf)
+    place = WAVEFORM.place_of(draws).nan_to_num(nan=-math.inf)
+    key = torch.where(mask[:, None, :], place, math.inf)
     order = key.argsort(dim=-1)  # (B, n, K)
     return draws.gather(2, order[..., None].expand_as(draws))
 
@@ -73,30 +71,32 @@ def summarise(draws: Tensor, truth: Tensor, mask: Tensor, seed: int = 0) -> Tone
     """Compares draws at the true K with the truth.
 
     Args:
-        draws: (A, φ, f), shape (B, n, K, 3), slots in any order.
-        truth: (A, φ, f), shape (B, K, 3), sorted by frequency, existing tones first.
+        draws: Components, shape (B, n, K, P), slots in any order.
+        truth: True components, shape (B, K, P), sorted by place, existing ones first.
         mask: Which slots of the draws exist, shape (B, K), bool; as many per signal as there are true tones.
         seed: Seed of v.
 
     Returns:
-        The summary, shape (B, K, 3) each, on the draws' device.
+        The summary, shape (B, K, P) each, on the draws' device.
     """
-    size, n, slots, _ = draws.shape
+    size, n, slots, parameters = draws.shape
     generator = torch.Generator(device=draws.device).manual_seed(spread_seed(seed))
-    v = torch.rand(size, slots, 3, generator=generator, device=draws.device, dtype=torch.float64)
-    draws = sort_by_frequency(draws, mask)
+    shape = (size, slots, parameters)
+    v = torch.rand(shape, generator=generator, device=draws.device, dtype=torch.float64)
+    draws = sort_by_place(draws, mask)
     columns = []
-    for parameter in range(3):
+    for parameter in range(parameters):
         x, true = draws[..., parameter], truth[..., parameter]  # (B, n, K), (B, K)
         centre = torch.zeros_like(true)
-        if parameter == PHASE:
+        if parameter in CIRCULAR:
             centre = torch.atan2(x.sin().mean(1), x.cos().mean(1))
             x, true = wrap(x - centre[:, None]), wrap(true - centre)
         below = (x < true[:, None]).sum(1)
         level = (below + v[..., parameter]) / (n + 1)
         columns.append((centre + midpoint(x), x.std(1), level))
     median, sd, level = (torch.stack(column, -1) for column in zip(*columns, strict=True))
-    median[..., PHASE] = torch.remainder(median[..., PHASE], 2 * math.pi)
+    for i in CIRCULAR:
+        median[..., i] = torch.remainder(median[..., i], 2 * math.pi)
     exists = mask.sort(-1, descending=True).values[..., None]  # as after the sort of the draws
     return ToneSummary(*(torch.where(exists, value, 0.0) for value in (median, sd, level)))
 
@@ -105,8 +105,3 @@ def midpoint(x: Tensor) -> Tensor:
     """Median over dimension 1; the mean of the two middle values where their number is even."""
     lower, upper = x.median(1).values, -(-x).median(1).values
     return (lower + upper) / 2
-
-
-def wrap(angle: Tensor) -> Tensor:
-    """Angles in [−π, π)."""
-    return torch.remainder(angle + math.pi, 2 * math.pi) - math.pi

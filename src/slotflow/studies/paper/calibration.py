@@ -21,7 +21,7 @@ from torch import Tensor
 
 from slotflow.show.plots.style import COLOURS, GREY, style
 from slotflow.studies.measures.calibration import LEVELS, coverage, deviation_of_perfect
-from slotflow.studies.measures.tones import SYMBOLS
+from slotflow.studies.measures.parameters import SIZE, SYMBOLS
 from slotflow.studies.paper.bench import Bench
 from slotflow.studies.paper.result import Data, Result
 from slotflow.studies.row import Row, Target
@@ -46,18 +46,18 @@ def rank_histogram(level: Tensor, mask: Tensor, bins: int = BINS) -> tuple[Tenso
     """Shares of u in equal bins, and their standard errors with signals independent.
 
     Args:
-        level: u, shape (n, K, 3).
+        level: u, shape (n, K, P).
         mask: Which tones exist, shape (n, K), bool.
         bins: Number of bins.
 
     Returns:
-        Two tensors of shape (bins, 3), float64.
+        Two tensors of shape (bins, P), float64.
     """
     total = mask.sum()
     index = (level.double() * bins).long().clamp(0, bins - 1)
     inside = torch.nn.functional.one_hot(index, bins).double() * mask[..., None, None]
-    share = inside.sum((0, 1)) / total  # (3, bins)
-    excess = ((inside - share) * mask[..., None, None]).sum(1)  # (n, 3, bins)
+    share = inside.sum((0, 1)) / total  # (P, bins)
+    excess = ((inside - share) * mask[..., None, None]).sum(1)  # (n, P, bins)
     return share.T, ((excess**2).sum(0).sqrt() / total).T
 
 
@@ -100,7 +100,7 @@ def _label(name: str) -> str:
 
 
 def _deviation(found: Data) -> Array:
-    """Coverage − α, (levels, 3)."""
+    """Coverage − α, (levels, P)."""
     deviation: Array = np.asarray(found["coverage"]) - np.asarray(found["levels"])[:, None]
     return deviation
 
@@ -118,10 +118,14 @@ def _rows(sets: Data, suffix: str) -> list[Row]:
     """The largest deviation of all, of each parameter and of each set."""
     curves = {name: _deviation(found) for name, found in sets.items()}
     at, name, i = max(
-        ((int(np.abs(d[:, i]).argmax()), name, i) for name, d in curves.items() for i in range(3)),
+        (
+            (int(np.abs(d[:, i]).argmax()), name, i)
+            for name, d in curves.items()
+            for i in range(SIZE)
+        ),
         key=lambda entry: abs(curves[entry[1]][entry[0], entry[2]]),
     )
-    together = 0.95 ** (1 / (3 * len(sets)))
+    together = 0.95 ** (1 / (SIZE * len(sets)))
     perfect = max(
         deviation_of_perfect(found["tones"], quantile=together, repeats=10_000)
         for found in sets.values()
@@ -201,7 +205,7 @@ def _plot(data: Data) -> Figure:
                 figure.add_subplot(grid[2 * row, half]) for half in (slice(3), slice(3, 6))
             )
             _draw_coverage(left, right, sets, NAMED[method])
-            for i in range(3):
+            for i in range(SIZE):
                 ax = figure.add_subplot(grid[2 * row + 1, 2 * i : 2 * i + 2])
                 _draw_ranks(ax, sets["nominal"], i, NAMED[method])
     return figure

@@ -18,6 +18,7 @@ from torch import Tensor
 from slotflow.network.model import SlotFlow
 from slotflow.signal.bounds import crb_std
 from slotflow.studies.answers import exact_answer
+from slotflow.studies.measures.parameters import SIZE
 from slotflow.studies.measures.tones import ToneSummary, summarise
 from slotflow.studies.suites.exact.parts import DRAWS, Part, draw_signal
 from slotflow.studies.suites.sets import SetResult, SignalSet, suite_seed
@@ -139,10 +140,10 @@ def _solve(
 
 
 def _assemble(records: list[Record], k_max: int) -> ExactSet:
-    """Records of one set as summaries of (n, k_max, 3)."""
+    """Records of one set as summaries of (n, k_max, P)."""
 
     def padded(key: str) -> Tensor:
-        values = torch.zeros(len(records), k_max, 3, dtype=torch.float64)
+        values = torch.zeros(len(records), k_max, SIZE, dtype=torch.float64)
         for row, record in zip(values, records, strict=True):
             row[: record["k"]] = torch.tensor(record[key], dtype=torch.float64)
         return values

@@ -17,13 +17,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 from scipy.stats import norm
 from torch import Tensor
 
 from slotflow.show.plots.style import COLOURS, GREY, INK, style
-from slotflow.studies.measures.precision import errors
-from slotflow.studies.measures.tones import SYMBOLS
+from slotflow.studies.measures.parameters import SIZE, SYMBOLS, differences, relative_units
 from slotflow.studies.paper.bench import Bench
 from slotflow.studies.paper.result import Data, Result
 from slotflow.studies.row import Row, Target
@@ -90,14 +88,13 @@ def _run(bench: Bench) -> Data:
 
 
 def _widths(result: SetResult) -> Data:
-    """Mean and standard error of width, bound and error over the signals of one K; three numbers each."""
+    """Mean and standard error of width, bound and error over the signals of one K; a number for each parameter."""
     assert result.tones is not None and result.bound is not None  # the sets ask for both
     k = int(result.k[0])
-    scale = torch.ones_like(result.theta)
-    scale[..., 0] = result.theta[..., 0]
+    scale = relative_units(result.theta)
     keep = slice(0, k)
     found: Data = {}
-    miss = errors(result.tones.median, result.theta)
+    miss = differences(result.tones.median, result.theta)
     width, bound = ((x[:, keep] / scale[:, keep]).mean(1) for x in (result.tones.sd, result.bound))
     ratio = width.sum(0) / bound.sum(0)
     spread = (width - ratio * bound).std(0) / bound.mean(0) / math.sqrt(len(width))
@@ -109,7 +106,7 @@ def _widths(result: SetResult) -> Data:
 
 
 def _mean(x: Tensor) -> tuple[list[float], list[float]]:
-    """Mean and standard error over signals of (n, 3)."""
+    """Mean and standard error over signals of (n, P)."""
     return x.mean(0).tolist(), (x.std(0) / math.sqrt(len(x))).tolist()
 
 
@@ -166,9 +163,9 @@ def _rows(found: Data, label: str) -> list[Row]:
                 note=f"the paper's own ends give {growth:.1f}",
             )
         )
-    worst = max(abs(e["bias"][i]) / e["bias_se"][i] for e in by_k for i in range(3))
-    limit = norm.isf(0.025 / (3 * len(by_k)))  # a few signals have heavier tails than this
-    note = f"of {3 * len(by_k)} such ratios; without bias all stay below {limit:.1f} with probability 95 %"
+    worst = max(abs(e["bias"][i]) / e["bias_se"][i] for e in by_k for i in range(SIZE))
+    limit = norm.isf(0.025 / (SIZE * len(by_k)))  # a few signals have heavier tails than this
+    note = f"of {SIZE * len(by_k)} such ratios; without bias all stay below {limit:.1f} with probability 95 %"
     rows.append(
         Row(
             f"mean error over its standard error, largest{label}",
@@ -192,7 +189,7 @@ def _plot(data: Data) -> Figure:
     first = next(iter(methods))
     with style():
         figure = Figure(figsize=(12, 7), layout="constrained")
-        axes = figure.subplots(2, 3, height_ratios=(4, 3))
+        axes = figure.subplots(2, SIZE, height_ratios=(4, 3))
         for i, symbol in enumerate(SYMBOLS):
             _draw_widths(axes[0, i], first, methods[first], i)
             axes[0, i].set_title(f"{titles[i]} ({symbol})")

@@ -14,8 +14,9 @@ from torch import Tensor
 from slotflow.studies.measures.calibration import coverage, deviation_of_perfect
 from slotflow.studies.measures.cardinality import confusion, ece, ece_of_perfect, top_label
 from slotflow.studies.measures.catalogue import compare_catalogues
+from slotflow.studies.measures.parameters import SYMBOLS, TABLE_ORDER, WAVEFORM
 from slotflow.studies.measures.precision import Precision, mean_relative, precision
-from slotflow.studies.measures.tones import SYMBOLS, ToneSummary
+from slotflow.studies.measures.tones import ToneSummary
 from slotflow.studies.row import Row, Target, Targets
 from slotflow.studies.suites.sets import SETS, SetResult
 
@@ -62,8 +63,6 @@ QUIET = 0.02
 PAPER_SD = {1: (0.022, 0.03, 0.09e-3), 10: (0.04, 0.14, 0.55e-3)}
 """Mean posterior sd of the paper's network: relative A, φ in rad, f in Hz."""
 NOMINAL_SETS = {"nominal": "nominal", "k1": "K = 1", "k2": "K = 2", "k5": "K = 5", "k10": "K = 10"}
-ORDER = (2, 0, 1)
-"""The parameters as the table lists them: f, A, φ."""
 
 
 def precision_by_k(results: Mapping[str, SetResult]) -> dict[int, Precision]:
@@ -142,7 +141,7 @@ def _catalogue_rows(results: Mapping[str, SetResult]) -> list[Row]:
     rows = []
     for tolerance in TOLERANCES:
         found = compare_catalogues(
-            result.catalogue, result.k_map, result.theta[..., 2], result.k, tolerance
+            result.catalogue, result.k_map, WAVEFORM.place_of(result.theta), result.k, tolerance
         )
         invented = found.estimated - found.matched
         for what, value, note in (
@@ -163,13 +162,13 @@ def _precision_rows(by_k: Mapping[int, Precision]) -> list[Row]:
     if not by_k:
         return []
     rows = []
-    for i in ORDER:
+    for i in TABLE_ORDER:
         measure = f"sd / bound, {SYMBOLS[i]}"
         values = {k: found.width[i] for k, found in by_k.items()}
         worst = max(values, key=lambda k: TARGETS[measure].excess(values[k]))
         note = f"K = {worst}; all K: {min(values.values()):.3f}–{max(values.values()):.3f}"
         rows.append(TARGETS.row(measure, values[worst], note=note, form=".3f"))
-    for i in ORDER:
+    for i in TABLE_ORDER:
         measure = f"error / bound, {SYMBOLS[i]}"
         values = {k: found.error[i] for k, found in by_k.items()}
         slack = {k: 3 * found.error_se[i] for k, found in by_k.items()}
@@ -189,7 +188,7 @@ def _coverage_rows(results: Mapping[str, SetResult]) -> list[Row]:
         curve = coverage(_tones(results[name]).level, results[name].mask)
         perfect = deviation_of_perfect(curve.n_tones)
         key = "coverage" if name in NOMINAL_SETS else f"coverage, {name}"  # none for the frontier
-        for i in ORDER:
+        for i in TABLE_ORDER:
             alpha, value = curve.worst(i)
             note = f"at α = {alpha:g}; perfect: 95 % within ±{perfect:.4f}"
             options: dict[str, Any] = {
@@ -211,7 +210,7 @@ def _width_rows(results: Mapping[str, SetResult]) -> list[Row]:
             continue
         ours = mean_relative(_tones(result).sd, result.theta, result.mask)
         bound = mean_relative(result.bound, result.theta, result.mask)
-        for i in ORDER:
+        for i in TABLE_ORDER:
             unit, scale = units[i]
             note = f"the paper's {scale * paper[i]:.3g} is {paper[i] / ours[i]:.2g} times this; "
             note += f"the bound {scale * bound[i]:.3g}"
@@ -264,9 +263,9 @@ def table_by_k(by_k: Mapping[int, Precision]) -> list[dict[str, float]]:
     table = []
     for k, found in by_k.items():
         entry: dict[str, float] = {"k": k, "tones": found.tones}
-        for i in ORDER:
+        for i in TABLE_ORDER:
             entry[f"sd / bound, {SYMBOLS[i]}"] = found.width[i]
-        for i in ORDER:
+        for i in TABLE_ORDER:
             entry[f"error / bound, {SYMBOLS[i]}"] = found.error[i]
             entry[f"standard error, {SYMBOLS[i]}"] = found.error_se[i]
         table.append(entry)
@@ -296,5 +295,5 @@ def set_details(results: Mapping[str, SetResult]) -> dict[str, Any]:
 
 
 def _columns(values: NDArray[np.float64]) -> dict[str, list[float]]:
-    """The columns of (L, 3) by the parameters' symbols."""
+    """The columns of (L, P) by the parameters' symbols."""
     return {symbol: column.tolist() for symbol, column in zip(SYMBOLS, values.T, strict=True)}

@@ -21,6 +21,7 @@ from slotflow.signal.bounds import crb_std
 from slotflow.signal.prior import Prior
 from slotflow.signal.simulation import Simulation, simulate
 from slotflow.studies.measures.cardinality import top_label
+from slotflow.studies.measures.parameters import SIZE, WAVEFORM
 from slotflow.studies.measures.tones import ToneSummary, midpoint, summarise
 
 __all__ = [
@@ -57,7 +58,7 @@ class SlotsLike(Protocol):
         """Which slots exist, (B, K), bool."""
 
     def sample(self, n: int, seed: int) -> Tensor:
-        """Draws of (A, φ, f), (B, n, K, 3), float64."""
+        """Draws of (A, φ, f), (B, n, K, P), float64."""
 
 
 class AnalysisLike(Protocol):
@@ -126,11 +127,11 @@ class SetResult:
     sigma: Tensor
     """True noise level, (n,), float64."""
     theta: Tensor
-    """True (A, φ, f), (n, K, 3), float64."""
+    """True components, (n, K, P), float64."""
     tones: ToneSummary | None
-    """Posterior at the true K against the truth, (n, K, 3) each."""
+    """Posterior at the true K against the truth, (n, K, P) each."""
     bound: Tensor | None
-    """Joint Cramér–Rao bound at the truth, (n, K, 3)."""
+    """Joint Cramér–Rao bound at the truth, (n, K, P)."""
     catalogue: Tensor | None
     """Medians of the frequencies at the most probable K, (n, K), the first k_map of each signal."""
     seconds: float
@@ -173,7 +174,7 @@ def suite_seed(number: int, batch: int, seed: int) -> int:
 def default_batch(device: torch.device, draws: int, k_max: int) -> int:
     """Signals that are analysed together: as many as the memory of their draws allows, within reason."""
     kind = "cuda" if device.type == "cuda" else "cpu"
-    fits = MEMORY[kind] // (draws * k_max * 3 * 8)
+    fits = MEMORY[kind] // (draws * k_max * SIZE * 8)
     return max(1, min(fits, {"cuda": 2000, "cpu": 500}[kind]))
 
 
@@ -281,7 +282,7 @@ def posterior_seed(seed: int) -> int:
 
 def _frequencies(slots: SlotsLike, draws: int, seed: int) -> Tensor:
     """Median frequency of each slot, (B, K), existing slots first."""
-    median = midpoint(slots.sample(draws, seed)[..., 2])
+    median = midpoint(WAVEFORM.place_of(slots.sample(draws, seed)))
     order = (~slots.mask).long().argsort(dim=-1, stable=True)
     return median.gather(1, order)
 

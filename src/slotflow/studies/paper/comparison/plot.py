@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from slotflow.core.packages import needed
 from slotflow.show.plots.style import COLOURS, GREY, INK, style
-from slotflow.studies.measures.tones import SYMBOLS
+from slotflow.studies.measures.parameters import PLACE, SIZE, SYMBOLS
 from slotflow.studies.paper.result import Data
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def _corner(figure: Figure, shown: Data) -> None:
         lines = {"linestyles": look["linestyle"], "linewidths": 1.1}
         corner.corner(
             draws[name], fig=figure, bins=24, range=list(zip(middle - half, middle + half, strict=True)),
-            color=look["color"], labels=labels, truths=np.zeros(3 * k), truth_color=GREY, levels=LEVELS,
+            color=look["color"], labels=labels, truths=np.zeros(SIZE * k), truth_color=GREY, levels=LEVELS,
             smooth=1.3, plot_datapoints=False, plot_density=False, no_fill_contours=True, max_n_ticks=3,
             contour_kwargs=lines, hist_kwargs={"density": True, "linestyle": look["linestyle"], "lw": 1.1},
             label_kwargs={"fontsize": 9}, labelpad=0.1,
@@ -97,10 +97,10 @@ def _corner(figure: Figure, shown: Data) -> None:
         ax.tick_params(labelsize=7)
         for line in ax.get_lines():
             line.set(linewidth=0.7, markersize=3)
-    for j in range(3 * k):
-        _fit_height(panels[j * (3 * k + 1)])
+    for j in range(SIZE * k):
+        _fit_height(panels[j * (SIZE * k + 1)])
     figure.subplots_adjust(left=0.065, right=0.985, bottom=0.065, top=0.985, wspace=0.06, hspace=0.06)  # fmt: skip
-    frequencies = ", ".join(f"{line[2]:.3f}" for line in shown["truth"])
+    frequencies = ", ".join(f"{line[PLACE]:.3f}" for line in shown["truth"])
     figure.text(
         0.20,
         0.965,
@@ -137,15 +137,15 @@ def _distances(ax: Axes, entries: list[Data]) -> None:
     rng = np.random.default_rng(0)
     sd = np.array([entry["sd"]["exact"] for entry in entries])
     for j, (pair, (label, colour)) in enumerate(PAIR_LOOKS.items()):
-        value = np.array([entry["w2"][pair] for entry in entries]) / sd  # (n, K, 3)
-        for i in range(3):
+        value = np.array([entry["w2"][pair] for entry in entries]) / sd  # (n, K, P)
+        for i in range(SIZE):
             flat = value[..., i].ravel()
             place = i + 0.2 * (j - 1.5)
             spread = rng.uniform(-0.06, 0.06, flat.size)
             name = label if i == 0 else None
             ax.plot(place + spread, flat, ".", ms=6, alpha=0.6, mew=0, color=colour, label=name)
             ax.plot((place - 0.08, place + 0.08), [np.median(flat)] * 2, color=INK, lw=1.4)
-    ax.set_xticks(range(3), SYMBOLS)
+    ax.set_xticks(range(SIZE), SYMBOLS)
     ax.set(ylabel="W₂ in posterior sd")
     ax.set_ylim(bottom=0)
     ax.set_title("Distance of marginals (line: median)")
@@ -172,7 +172,7 @@ def _ratios(ax: Axes, entries: list[Data]) -> None:
             )
     ax.add_patch(Rectangle((0, 0), 0, 0, color=GREY, alpha=0.35, lw=0, label="paper's network"))
     ax.axhline(1, color=INK, lw=0.8)
-    ax.set_xticks(range(3), SYMBOLS)
+    ax.set_xticks(range(SIZE), SYMBOLS)
     ax.set(ylabel="sd over RJMCMC's", ylim=(0.8, 3.2), xlim=(-0.5, 2.5))
     ax.set_title("Ratio of standard deviations")
     ax.legend(loc="upper left", markerscale=2, handletextpad=0.4)

@@ -23,7 +23,7 @@ from slotflow.posterior.posterior import Posterior
 from slotflow.posterior.sampled import CONVERGED, SampledPosterior
 from slotflow.studies.answers import exact_of
 from slotflow.studies.measures.distances import residuals, wasserstein
-from slotflow.studies.measures.tones import SYMBOLS
+from slotflow.studies.measures.parameters import SYMBOLS, WAVEFORM
 from slotflow.studies.paper.bench import Bench, Settings
 from slotflow.studies.paper.comparison.plot import plot
 from slotflow.studies.paper.result import Data, Result
@@ -97,7 +97,7 @@ def _run(bench: Bench) -> Data:
         posteriors = {"network": amortized, "exact": exact, "rjmcmc": chain}
         entry: Data = {
             "sigma": float(sim.sigma[i]),
-            "gap": float(np.diff(truth[:, 2]).min()),
+            "gap": float(np.diff(WAVEFORM.place_of(truth)).min()),
             "k_probs": {name: post.k_probs.tolist() for name, post in posteriors.items()},
             "exact_ess": exact.ess,
         } | _chain(chain)
@@ -129,14 +129,14 @@ def _chain(post: SampledPosterior) -> Data:
 
 
 def _draws(posteriors: dict[str, Posterior], truth: Array, n: int, seed: int) -> dict[str, Array]:
-    """Residuals of n draws of each method at the true K, (n, K, 3), and of the network's once more."""
+    """Residuals of n draws of each method at the true K, (n, K, P), and of the network's once more."""
     draws = {name: post.sample(n, K, seed) for name, post in posteriors.items()}
     draws["again"] = posteriors["network"].sample(n, K, seed + 1)
     return {name: residuals(sample, truth) for name, sample in draws.items()}
 
 
 def _distances(draws: dict[str, Array]) -> Data:
-    """W₂ of each pair and sd of each method, (K, 3) each."""
+    """W₂ of each pair and sd of each method, (K, P) each."""
     return {
         "w2": {
             pair: _short(wasserstein(draws[one], draws[other]))
@@ -157,7 +157,7 @@ def _shown(draws: dict[str, Array], truth: Array, entry: Data) -> Data:
 
 
 def _whole(draws: Array, step: Array) -> NDArray[np.int64]:
-    """Draws in units of the steps, (n, 3K)."""
+    """Draws in units of the steps, (n, KP)."""
     return np.rint(draws.reshape(len(draws), -1) / step).astype(np.int64)
 
 
@@ -181,9 +181,9 @@ def _compare(data: Data) -> list[Row]:
     entries = [entry for entry in data["signals"] if "w2" in entry]
     if not entries:
         return rows + _convergence(data)
-    w2 = {pair: np.array([entry["w2"][pair] for entry in entries]) for pair in PAIRS}  # (n, K, 3)
+    w2 = {pair: np.array([entry["w2"][pair] for entry in entries]) for pair in PAIRS}  # (n, K, P)
     sd = {name: np.array([entry["sd"][name] for entry in entries]) for name in METHODS}
-    distance = {pair: np.sqrt((value**2).mean(1)) for pair, value in w2.items()}  # (n, 3)
+    distance = {pair: np.sqrt((value**2).mean(1)) for pair, value in w2.items()}  # (n, P)
     for i, symbol in enumerate(SYMBOLS):
         floor = float(distance["floor"][:, i].mean())
         for pair, name in _PAIR_NAMES.items():

@@ -20,6 +20,8 @@ from slotflow.posterior.posterior import Posterior
 from slotflow.signal.bounds import crb_std
 from slotflow.signal.simulation import Simulation
 from slotflow.studies.answers import exact_of
+from slotflow.studies.measures import parameters
+from slotflow.studies.measures.parameters import WAVEFORM, relative_units
 from slotflow.studies.paper.bench import Bench, Settings
 from slotflow.studies.paper.comparison.three_tones import network
 from slotflow.studies.paper.interference.plot import plot
@@ -91,8 +93,8 @@ def _run(bench: Bench) -> Data:
         sim = simulate_cell(first, second, repeats, suite_seed(NUMBER, i, s.seed))
         truth, bound = sim.components(0), crb_std(sim.theta[:1], sim.sigma[:1], sim.grids)[0]
         entry: Data = {"snr": [first, second], "sigma": float(sim.sigma[0])}
-        entry["amplitude"] = _short(truth[:, 0])
-        bound[:, 0] /= sim.theta[0, :, 0]
+        entry["amplitude"] = _short(WAVEFORM.of(truth, "amplitude"))
+        bound /= relative_units(sim.theta[0])
         entry["bound"] = [_short(line) for line in bound.numpy()]
         summaries = _summaries(model, sim, truth, bench)
         for name in METHODS:
@@ -173,17 +175,17 @@ def _compare(data: Data) -> list[Row]:
                     note=f"{note}; {WHY[i]}" if first else note,
                 )
             )
-        median = 1e3 * float(np.median(error[weak][:, 2]))
+        median = 1e3 * float(np.median(error[weak][:, parameters.PLACE]))
         rows["small"].append(
             Row(
                 f"sources with an error of f below 10 mHz, {label}",
-                float((error[..., 2] < 0.01).mean()),
+                float((error[..., parameters.PLACE] < 0.01).mean()),
                 "nearly all" if first else "",
                 form=".0%",
                 note=f"median {median:.2g} mHz for sources below {WEAK:g} dB",
             )
         )
-        ratio = error[..., 2] / sd[..., 2]
+        ratio = error[..., parameters.PLACE] / sd[..., parameters.PLACE]
         rows["sd"].append(
             Row(
                 f"error over claimed sd of f, median, {label}",
@@ -206,16 +208,17 @@ def _compare(data: Data) -> list[Row]:
     loss = data["interference"]
     apart = Row(
         "bound of f of the pair over that of one source alone",
-        loss[2],
+        loss[parameters.PLACE],
         form=".2f",
-        note=f"A {loss[0]:.2f}, φ {loss[1]:.2f}, whatever the amplitudes: 0.01 Hz is 3/T, and what can be known of a "
-        "source depends on its own A/σ. The paper's SNR counts the other source as noise, which hides that",
+        note=f"A {loss[parameters.AMPLITUDE]:.2f}, φ {loss[parameters.PHASE]:.2f}, whatever the amplitudes: 0.01 Hz is "
+        "3/T, and what can be known of a source depends on its own A/σ. The paper's SNR counts the other source as "
+        "noise, which hides that",
     )
     return [row for part in rows.values() for row in part] + [apart]
 
 
 def _arrays(data: Data, name: str) -> tuple[Array, Array, Array]:
-    """Errors and sd of a method, (cells, 2, 3), and how often it found K = 2, (cells,)."""
+    """Errors and sd of a method, (cells, 2, P), and how often it found K = 2, (cells,)."""
     parts = [entry[name] for entry in data["cells"]]
     error, sd, found = (np.array([part[key] for part in parts]) for key in ("error", "sd", "found"))
     return error, sd, found

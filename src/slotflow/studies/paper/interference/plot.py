@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slotflow.show.plots.style import INK, style
+from slotflow.studies.measures.parameters import PLACE, SIZE
 from slotflow.studies.paper.result import Data
 
 if TYPE_CHECKING:
@@ -74,11 +75,11 @@ def _map(data: Data, name: str, column: int, axis: list[float]) -> Array:
     for entry in data["cells"]:
         i, j = (axis.index(x) for x in entry["snr"])
         part = entry[name]
-        error, sd = np.array(part["error"]), np.array(part["sd"])  # (2, 3) each
-        if column < 3:
-            values[i, j] = error[:, column].mean() * (1e3 if column == 2 else 1.0)
-        elif column == 3:
-            values[i, j] = np.exp(np.log(error[:, 2] / sd[:, 2]).mean())
+        error, sd = np.array(part["error"]), np.array(part["sd"])  # (2, P) each
+        if column < SIZE:
+            values[i, j] = error[:, column].mean() * (1e3 if column == PLACE else 1.0)
+        elif column == SIZE:
+            values[i, j] = np.exp(np.log(error[:, PLACE] / sd[:, PLACE]).mean())
         else:
             values[i, j] = part["found"]
     return values

@@ -24,8 +24,7 @@ from numpy.typing import NDArray
 
 from slotflow.core.seeds import spread_seed
 from slotflow.signal.simulation import Simulation, coincident, tones
-from slotflow.studies.measures.distances import wrap
-from slotflow.studies.measures.tones import PHASE
+from slotflow.studies.measures.parameters import WAVEFORM, differences, relative_units
 from slotflow.studies.suites.sets import GRIDS
 
 __all__ = ["AMPLITUDE", "FREQUENCIES", "PHASES", "SIGMA", "cell", "errors", "grid", "simulate_cell"]
@@ -62,28 +61,25 @@ def cell(first: float, second: float) -> tuple[float, float, float] | None:
 
 
 def errors(draws: Array, truth: Array) -> tuple[Array, Array]:
-    """Mean |draw − truth| of two components, A relative to the truth, and the draws' sd, (2, 3) each.
+    """Mean |draw − truth| of two components, A relative to the truth, and the draws' sd, (2, P) each.
 
     Each draw's components are assigned to the sources by least Σ min(|Δf| T, 1): what is farther than a bin 1/T from a
     source is not that source.
 
     Args:
-        draws: (A, φ, f), (n, 2, 3).
-        truth: (A, φ, f), (2, 3).
+        draws: (A, φ, f), (n, 2, P).
+        truth: (A, φ, f), (2, P).
     """
     swapped = draws[:, ::-1]
     cost = [_cost(draws, truth), _cost(swapped, truth)]
     chosen = np.where((cost[1] < cost[0])[:, None, None], swapped, draws)
-    difference = chosen - truth
-    difference[..., PHASE] = wrap(difference[..., PHASE])
-    unit = np.ones_like(truth)
-    unit[:, 0] = truth[:, 0]
+    difference, unit = differences(chosen, truth), relative_units(truth)
     return np.abs(difference / unit).mean(0), (difference / unit).std(0, ddof=1)
 
 
 def _cost(draws: Array, truth: Array) -> Array:
     """Σ min(|Δf| T, 1) of each draw, (n,)."""
-    bins = np.abs(draws[..., 2] - truth[:, 2]) * GRIDS[0].duration
+    bins = np.abs(WAVEFORM.place_of(draws) - WAVEFORM.place_of(truth)) * GRIDS[0].duration
     cost: Array = np.minimum(bins, 1.0).sum(-1)
     return cost
 

@@ -21,8 +21,17 @@ from numpy.typing import NDArray
 from slotflow.network.zoom.batch import SlotBatch
 from slotflow.show.plots.style import COLOURS, style
 from slotflow.studies.measures.matching import assign
+from slotflow.studies.measures.parameters import (
+    AMPLITUDE,
+    PHASE,
+    PLACE,
+    SIZE,
+    SYMBOLS,
+    TABLE_ORDER,
+    WAVEFORM,
+)
 from slotflow.studies.measures.regression import explained_by, linear, neighbours, standardised
-from slotflow.studies.measures.tones import SYMBOLS, midpoint
+from slotflow.studies.measures.tones import midpoint
 from slotflow.studies.paper.bench import CPU_BATCH, Bench
 from slotflow.studies.paper.pooled import PooledSlots
 from slotflow.studies.paper.result import Data, Result
@@ -70,19 +79,19 @@ def _run(bench: Bench) -> Data:
     vectors, parameters = [], []
     for sim in batches(MIXTURES, _mixtures(s.tenth), CPU_BATCH, s.seed, bench.device):
         slots = bench.model.analyse(sim, NOMINAL).slots(sim.k)
-        frequency = slots.sample(s.draws, posterior_seed(sim.seed))[..., 2]
+        frequency = WAVEFORM.place_of(slots.sample(s.draws, posterior_seed(sim.seed)))
         truth = sim.theta.cpu().numpy()
-        chosen = assign(midpoint(frequency).cpu().numpy(), truth[..., 2])
+        chosen = assign(midpoint(frequency).cpu().numpy(), WAVEFORM.place_of(truth))
         vectors.append(contexts(slots, K))
         parameters.append(np.take_along_axis(truth, chosen[..., None], 1))
         bench.advance(len(sim.k))
-    raw, theta = np.concatenate(vectors), np.concatenate(parameters)  # (n, K, d), (n, K, 3)
+    raw, theta = np.concatenate(vectors), np.concatenate(parameters)  # (n, K, d), (n, K, P)
     n = len(raw)
     points = standardised(raw.reshape(n * K, -1))
-    signal, flat = np.repeat(np.arange(n), K), theta.reshape(n * K, 3)
+    signal, flat = np.repeat(np.arange(n), K), theta.reshape(n * K, SIZE)
     drawn = min(n, DRAWN) * K
     plane = _tsne(points[:drawn], s.seed)
-    order = theta[..., 2].mean(0).argmin()
+    order = WAVEFORM.place_of(theta).mean(0).argmin()
     lowest = points.reshape(n, K, -1)[:, order]
     chart = _isomap(standardised(lowest))
     return {
@@ -142,11 +151,11 @@ def _manifold() -> Any:
 
 def _compare(data: Data) -> list[Row]:
     """How much of each parameter the contexts explain."""
-    claims = {2: "clusters by f", 0: "varies smoothly", 1: "varies smoothly"}
+    claims = {PLACE: "clusters by f", AMPLITUDE: "varies smoothly", PHASE: "varies smoothly"}
     note = "`zoom` keeps f and c = A exp(iφ) beside the context, whose task is only what is not Gaussian"
     rows = []
     for where, shares in data["explained"].items():
-        for i in (2, 0, 1):
+        for i in TABLE_ORDER:
             first = where.startswith("all coordinates, neighbours")
             rows.append(
                 Row(
@@ -154,11 +163,11 @@ def _compare(data: Data) -> list[Row]:
                     shares[i],
                     claims[i] if first else "",
                     form=".3f",
-                    note=note if first and i == 2 else "",
+                    note=note if first and i == PLACE else "",
                 )
             )
     for where, shares in data["explained_lowest"].items():
-        for i in (0, 1):
+        for i in (AMPLITUDE, PHASE):
             rows.append(Row(f"R² of {SYMBOLS[i]}, lowest slot, {where}", shares[i], form=".3f"))
     return rows
 
@@ -170,9 +179,9 @@ def _plot(data: Data) -> Figure:
     with style():
         figure = Figure(figsize=(12, 7.6), layout="constrained")
         axes = figure.subplots(2, 3)
-        for ax, i in zip(axes[0], (0, 2, 1), strict=True):
+        for ax, i in zip(axes[0], (AMPLITUDE, PLACE, PHASE), strict=True):
             _cloud(ax, data["tsne"], i, f"t-SNE of {len(data['tsne']['at']):,} slots")
-        for ax, i in zip(axes[1], (0, 1), strict=False):
+        for ax, i in zip(axes[1], (AMPLITUDE, PHASE), strict=False):
             _cloud(
                 ax, data["isomap"], i, f"Isomap of the lowest slot, {data['mixtures']:,} mixtures"
             )
@@ -199,7 +208,7 @@ def _cloud(ax: Axes, found: Data, i: int, title: str) -> None:
 
 def _bars(ax: Axes, explained: Data) -> None:
     """R² of each parameter in each space."""
-    order = (2, 0, 1)
+    order = TABLE_ORDER
     place = np.arange(len(order))
     width = 0.8 / len(explained)
     for j, (where, shares) in enumerate(explained.items()):

@@ -41,8 +41,9 @@ from slotflow.signal.fit import Laplace
 from slotflow.signal.likelihood import Statistics
 from slotflow.signal.prior import Prior
 from slotflow.signal.simulation import simulate
-from slotflow.signal.target import to_z
 from slotflow.studies.answers import exact_answer
+from slotflow.studies.measures.correlation import between_components, correlation
+from slotflow.studies.measures.parameters import SIZE, WAVEFORM
 from slotflow.studies.paper.bench import Bench, Settings
 from slotflow.studies.paper.comparison.three_tones import network
 from slotflow.studies.paper.cost.measure import SMALL, count_steps, measure, measured
@@ -51,7 +52,6 @@ from slotflow.studies.paper.cost.table import exponent
 from slotflow.studies.paper.properties.table import compare, plot
 from slotflow.studies.paper.result import Data, Result
 from slotflow.studies.suites.exact.parts import PARTS, pair_signal
-from slotflow.studies.suites.exact.reference import correlation
 from slotflow.studies.suites.sets import GRIDS, NOMINAL, suite_seed
 
 __all__ = ["PROPERTIES"]
@@ -198,7 +198,7 @@ def _dependence(
             model, observation, part.prior, draws=DRAWS, seed=i, max_seconds=SECONDS
         )
         theta, _, log_weights = exact.weighted(2)
-        between = correlation(theta, np.exp(log_weights))[:3, 3:]
+        between = between_components(correlation(theta, np.exp(log_weights)))
         at = np.unravel_index(np.abs(between).argmax(), between.shape)
         truth.append(float(abs(between[at])))
         draws = {
@@ -211,11 +211,10 @@ def _dependence(
             slots = post.slots
             draws[name] = slots.theta[2] if isinstance(slots, Draws) else post.sample(DRAWS, 2)
         for name, sample in draws.items():
-            order = np.argsort(sample[..., 2], 1)[..., None]
             if name != "paper":  # whose slots are looked at as they are
-                sample = np.take_along_axis(sample, order, 1)
-            matrix = correlation(sample, np.full(len(sample), 1 / len(sample)))[:3, 3:]
-            found[name].append(float(np.sign(between[at]) * matrix[at]))
+                sample = WAVEFORM.sorted(sample)
+            matrix = correlation(sample, np.full(len(sample), 1 / len(sample)))
+            found[name].append(float(np.sign(between[at]) * between_components(matrix)[at]))
         bench.advance(1)
     for name, values in found.items():
         methods[name] |= {"correlation": values, "correlation_exact": truth}
@@ -246,7 +245,7 @@ def _symmetry(model: SlotFlow, untrained: SlotFlow, methods: Data, seed: int) ->
         bare = np.concatenate([each[:, slot, order].sum(-1) for order in orders])
         methods[name]["bare_change"] = _largest(bare, SETS)
     statistics = Statistics.from_observation(observation)
-    table, z = Tabulated(statistics, NOMINAL), to_z_of_each(permuted, statistics.reference)
+    table, z = Tabulated(statistics, NOMINAL), WAVEFORM.to_z(permuted, statistics.reference)
     prior = StatePrior(replace(NOMINAL, k_min=TONES, k_max=TONES))
     target = prior(z, np.ones(z.shape[:2], dtype=bool)) + table.log_likelihood(table.rss(z))
     for name in SAMPLERS:
@@ -258,15 +257,9 @@ def _symmetry(model: SlotFlow, untrained: SlotFlow, methods: Data, seed: int) ->
     methods["classical"]["label_change"] = _largest(np.array(evidences), 1)
 
 
-def to_z_of_each(theta: Array, reference: float) -> Array:
-    """(f, Re c, Im c) of labelled tones in the order in which they are, (n, K, 3) to (n, K, 3)."""
-    single = theta.reshape(-1, 1, 3)  # to_z sorts the tones of a set
-    return to_z(single, reference).reshape(theta.shape)
-
-
 def _relabelled(fit: Laplace, order: list[int]) -> Laplace:
     """A fit of one signal with its tones in another order."""
-    index = torch.tensor([3 * j + i for j in order for i in range(3)])
+    index = torch.tensor([SIZE * j + i for j in order for i in range(SIZE)])
     covariance = fit.covariance[:, index][:, :, index]
     return replace(fit, theta=fit.theta[:, order], covariance=covariance)
 

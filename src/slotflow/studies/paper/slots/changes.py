@@ -28,7 +28,15 @@ from torch import Tensor
 from slotflow.show.plots.style import COLOURS, GREY
 from slotflow.signal.simulation import Simulation, tones
 from slotflow.studies.measures.matching import assign
-from slotflow.studies.measures.tones import SYMBOLS, midpoint, wrap
+from slotflow.studies.measures.parameters import (
+    PLACE,
+    SIZE,
+    SYMBOLS,
+    WAVEFORM,
+    differences,
+    unrolled,
+)
+from slotflow.studies.measures.tones import midpoint
 from slotflow.studies.paper.bench import CPU_BATCH, Bench
 from slotflow.studies.paper.result import Data
 from slotflow.studies.row import Row, Target
@@ -66,9 +74,9 @@ class Answer:
     slot: NDArray[np.int64]
     """Its slot, (B, 7)."""
     mean: Array
-    """Mean of the slot's draws, φ around the circle, (B, 7, 3)."""
+    """Mean of the slot's draws, φ around the circle, (B, 7, P)."""
     sd: Array
-    """Their standard deviation, (B, 7, 3)."""
+    """Their standard deviation, (B, 7, P)."""
     miss: Array
     """Median frequency less the true one in Hz, (B, 7)."""
 
@@ -93,8 +101,8 @@ def variants(seven: Simulation, rng: np.random.Generator) -> tuple[dict[str, Var
     fewer = without[without != touched[:, None]].reshape(size, 5)
     moved = theta.clone()
     rows = torch.arange(size)
-    moved[rows, torch.as_tensor(touched), 2] = theta[rows, torch.as_tensor(held), 2]
-    by_frequency = np.take_along_axis(moved[..., 2].cpu().numpy(), without, 1).argsort(1)
+    moved[rows, torch.as_tensor(touched), PLACE] = theta[rows, torch.as_tensor(held), PLACE]
+    by_frequency = np.take_along_axis(WAVEFORM.place_of(moved).cpu().numpy(), without, 1).argsort(1)
     resorted = np.take_along_axis(without, by_frequency, 1)
     found = {
         "before": _variant(seven, theta, without),
@@ -102,16 +110,16 @@ def variants(seven: Simulation, rng: np.random.Generator) -> tuple[dict[str, Var
         "removal": _variant(seven, theta, fewer),
         "shift": _variant(seven, moved, resorted),
     }
-    f = theta[..., 2].cpu().numpy()
+    f = WAVEFORM.place_of(theta).cpu().numpy()
     there, gone = (np.abs(f - np.take_along_axis(f, one[:, None], 1)) for one in (held, touched))
     return found, np.stack([there, gone, np.minimum(there, gone)])
 
 
 def _variant(seven: Simulation, theta: Tensor, label: NDArray[np.int64]) -> Variant:
-    """Some components of (B, 7, 3) in the noise of the seven."""
+    """Some components of (B, 7, P) in the noise of the seven."""
     assert seven.short is not None  # the set has both streams
     size, k = label.shape
-    index = torch.as_tensor(label, device=theta.device)[..., None].expand(-1, -1, 3)
+    index = torch.as_tensor(label, device=theta.device)[..., None].expand(-1, -1, SIZE)
     kept = torch.zeros_like(seven.theta)
     kept[:, :k] = theta.gather(1, index)
     long, short = GRIDS
@@ -155,17 +163,15 @@ def _answer(bench: Bench, variant: Variant) -> Answer:
     slots = bench.model.analyse(sim, NOMINAL).slots(sim.k)
     draws = slots.sample(bench.settings.draws, posterior_seed(sim.seed))
     number = (~slots.mask).long().argsort(dim=-1, stable=True)[:, :k]  # slots that exist, (B, k)
-    draws = draws.gather(2, number[:, None, :, None].expand(-1, draws.shape[1], -1, 3))
-    phase = draws[..., 1]
-    centre = torch.atan2(phase.sin().mean(1), phase.cos().mean(1))
-    draws[..., 1] = centre[:, None] + wrap(phase - centre[:, None])
-    middle = midpoint(draws[..., 2]).cpu().numpy()
-    truth = sim.theta[:, :k, 2].cpu().numpy()
+    draws = draws.gather(2, number[:, None, :, None].expand(-1, draws.shape[1], -1, SIZE))
+    draws = unrolled(draws, 1)
+    middle = midpoint(WAVEFORM.place_of(draws)).cpu().numpy()
+    truth = WAVEFORM.place_of(sim.theta[:, :k]).cpu().numpy()
     chosen = assign(middle, truth)
     component = np.take_along_axis(variant.label, chosen, 1)  # (B, k), by slot
     frequency = np.take_along_axis(truth, chosen, 1)
     slot = np.full((size, 7), -1)
-    mean, sd, miss = (np.full((size, 7, *more), math.nan) for more in ((3,), (3,), ()))
+    mean, sd, miss = (np.full((size, 7, *more), math.nan) for more in ((SIZE,), (SIZE,), ()))
     rows = np.arange(size)[:, None]
     slot[rows, component] = number.cpu().numpy()
     mean[rows, component] = draws.mean(1).cpu().numpy()
@@ -185,9 +191,8 @@ def _judge(before: Answer, after: Answer, distance: Array) -> Data:
     """Shares and moves of the components that are there before and after, in the same place."""
     tolerance = NOMINAL.min_separation / 2
     same = (before.slot >= 0) & (after.slot >= 0) & (distance > 0)
-    move = after.mean - before.mean
-    move[..., 1] = np.remainder(move[..., 1] + math.pi, 2 * math.pi) - math.pi
-    size = np.abs(move / before.sd)[same]  # (untouched, 3)
+    move = differences(after.mean, before.mean)
+    size = np.abs(move / before.sd)[same]  # (untouched, P)
     away = distance[same]
     classes = np.digitize(away, DISTANCES[1:-1])
     return {

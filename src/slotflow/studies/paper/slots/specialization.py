@@ -20,6 +20,7 @@ from slotflow.core.seeds import spread_seed
 from slotflow.show.plots.style import COLOURS, GREY, style
 from slotflow.signal.simulation import Simulation, coincident, tones
 from slotflow.studies.measures.matching import assign, consistency, explained, match_matrix
+from slotflow.studies.measures.parameters import WAVEFORM
 from slotflow.studies.measures.tones import midpoint
 from slotflow.studies.paper.bench import Bench
 from slotflow.studies.paper.result import Data, Result
@@ -79,18 +80,18 @@ def _mixtures(bench: Bench) -> tuple[Array, Array]:
     for sim in batches(MIXTURES, s.tenth, batch, s.seed, bench.device):
         slots = bench.model.analyse(sim, NOMINAL).slots(sim.k)
         truth = sim.theta.cpu().numpy()
-        chosen = assign(_medians(slots, s.draws, sim.seed), truth[..., 2])
+        chosen = assign(_medians(slots, s.draws, sim.seed), WAVEFORM.place_of(truth))
         taken = np.take_along_axis(truth, chosen[..., None], axis=1)
-        frequency.append(taken[..., 2])
-        amplitude.append(taken[..., 0])
+        frequency.append(WAVEFORM.place_of(taken))
+        amplitude.append(WAVEFORM.of(taken, "amplitude"))
         bench.advance(len(sim.k))
     return np.concatenate(frequency), np.concatenate(amplitude)
 
 
 def _medians(slots: SlotsLike, draws: int, seed: int) -> Array:
     """Median frequency of each slot, (B, K)."""
-    draws_f = slots.sample(draws, posterior_seed(seed))[..., 2]
-    medians: Array = midpoint(draws_f).cpu().numpy()
+    places = WAVEFORM.place_of(slots.sample(draws, posterior_seed(seed)))
+    medians: Array = midpoint(places).cpu().numpy()
     return medians
 
 
@@ -99,18 +100,19 @@ def _repeated(bench: Bench) -> Data:
     s = bench.settings
     (one,) = batches(SINGLE, 1, 1, s.seed, bench.device)
     truth = one.theta[0].cpu().numpy()
+    place = WAVEFORM.place_of(truth)
     sample = (
         bench.model.analyse(one, NOMINAL).slots(one.k).sample(s.repeats, posterior_seed(one.seed))
     )
-    drawn = sample[0, ..., 2].cpu().numpy()  # (R, K)
-    again = assign(drawn, np.broadcast_to(truth[:, 2], drawn.shape))
+    drawn = WAVEFORM.place_of(sample[0]).cpu().numpy()  # (R, K)
+    again = assign(drawn, np.broadcast_to(place, drawn.shape))
     bench.advance(1)
 
     noisy = _fresh_noise(one, s.repeats)
     slots = bench.model.analyse(noisy, NOMINAL).slots(noisy.k)
     medians = _medians(slots, s.draws, noisy.seed)
-    fresh = assign(medians, np.broadcast_to(truth[:, 2], medians.shape))
-    offset = medians - truth[fresh, 2]
+    fresh = assign(medians, np.broadcast_to(place, medians.shape))
+    offset = medians - place[fresh]
     bench.advance(s.repeats)
     return {
         "runs": s.repeats,

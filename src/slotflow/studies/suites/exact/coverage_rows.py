@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from slotflow.studies.measures.calibration import Coverage, coverage
-from slotflow.studies.measures.tones import SYMBOLS
+from slotflow.studies.measures.parameters import SIZE, SYMBOLS, TABLE_ORDER
 from slotflow.studies.row import Row, Target, Targets
 from slotflow.studies.tasks import Record
 
@@ -35,17 +35,15 @@ TARGETS = Targets(
         "times faster than Eryn": Target(low=100),
     }
 )
-ORDER = (2, 0, 1)
-"""The parameters as the table lists them: f, A, φ."""
 
 
 Records = Sequence[Record]
 
 
 def _levels(records: Records) -> tuple[Tensor, Tensor]:
-    """Levels of the tones, (n, K, 3), and which of them exist, (n, K)."""
+    """Levels of the tones, (n, K, P), and which of them exist, (n, K)."""
     columns = max((record["k"] for record in records), default=0)
-    level = torch.zeros(len(records), max(columns, 1), 3, dtype=torch.float64)
+    level = torch.zeros(len(records), max(columns, 1), SIZE, dtype=torch.float64)
     mask = torch.zeros(level.shape[:2], dtype=torch.bool)
     for row, record in enumerate(records):
         if record["k"]:
@@ -68,7 +66,7 @@ def curves(records: Records) -> dict[str, tuple[Coverage, int]]:
     if joint:
         found["joint"] = _single(joint), 0
         curve = coverage(*_levels(records))
-        found |= {SYMBOLS[i]: (curve, i) for i in ORDER}
+        found |= {SYMBOLS[i]: (curve, i) for i in TABLE_ORDER}
     if records:
         found["σ"] = _single([record["sigma_level"] for record in records]), 0
     return found

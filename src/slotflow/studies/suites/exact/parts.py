@@ -28,6 +28,7 @@ from slotflow.posterior.posterior import Posterior
 from slotflow.signal.prior import Prior
 from slotflow.signal.simulation import Simulation, simulate
 from slotflow.studies.answers import exact_answer
+from slotflow.studies.measures.parameters import PLACE, SIZE
 from slotflow.studies.measures.tones import summarise
 from slotflow.studies.suites.exact.misfits import KINDS
 from slotflow.studies.suites.sets import GRIDS, NOMINAL, SETS, suite_seed
@@ -126,8 +127,9 @@ def pair_signal(part: Part, index: int, seed: int) -> Simulation:
     drawn = draw_signal(part, index, seed)
     width = 1 / GRIDS[0].duration
     theta = drawn.theta[:, :2].clone()
-    theta[:, 1, 2] = theta[:, 0, 2] + PAIR * width
-    theta[:, :, 2] -= (theta[:, 1, 2] - part.prior.frequency[1] + width).clamp_min(0)[:, None]
+    place = theta[..., PLACE]
+    place[:, 1] = place[:, 0] + PAIR * width
+    place -= (place[:, 1] - part.prior.frequency[1] + width).clamp_min(0)[:, None]
     rng = torch.Generator().manual_seed(suite_seed(part.number, index, seed) % 2**31)
     series = []
     for grid in GRIDS:
@@ -152,14 +154,14 @@ def measure(post: RefinedPosterior, truth: NDArray[np.float64], sigma: float, se
 
     Args:
         post: The answer.
-        truth: True (A, φ, f), (K, 3), sorted by frequency.
+        truth: True components, (K, P), sorted by place.
         sigma: True noise level.
         seed: Of the draws.
     """
     k = len(truth)
     found = post.orders.results.get(k)
     drawn = found is not None and len(found.log_weights) > 0
-    levels = np.ones((k, 3))
+    levels = np.ones((k, SIZE))
     joint: float | None = 1.0 if k else None
     noise = 1.0
     if drawn:

@@ -26,9 +26,10 @@ from slotflow.signal.bounds import crb_std
 from slotflow.signal.likelihood import Statistics
 from slotflow.signal.prior import Prior
 from slotflow.signal.simulation import Simulation
-from slotflow.signal.target import Array, Target, to_z
+from slotflow.signal.target import Array, Target
+from slotflow.studies.measures.parameters import AMPLITUDE, WAVEFORM
 
-__all__ = ["Band", "Box", "correlation", "long_evidence", "long_pair"]
+__all__ = ["Band", "Box", "long_evidence", "long_pair"]
 
 REACH = 12.0
 """Half the side of a box, in standard deviations."""
@@ -40,8 +41,8 @@ class Box:
     """The uniform density of z in a box.
 
     Args:
-        centre: (K, 3).
-        half: Half of its sides, (K, 3).
+        centre: (K, P).
+        half: Half of its sides, (K, P).
     """
 
     def __init__(self, centre: Array, half: Array) -> None:
@@ -49,11 +50,11 @@ class Box:
         self.log_density = -float(np.log(2 * half).sum())
 
     def sample(self, n: int, rng: np.random.Generator) -> Array:
-        """Draws, (n, K, 3)."""
+        """Draws, (n, K, P)."""
         return self.centre + self.half * rng.uniform(-1, 1, (n, *self.centre.shape))
 
     def log_prob(self, z: Array) -> Array:
-        """Log density of z, (n, K, 3); shape (n,)."""
+        """Log density of z, (n, K, P); shape (n,)."""
         inside = (np.abs(z - self.centre) <= self.half).all((-1, -2))
         return np.where(inside, self.log_density, -np.inf)
 
@@ -77,16 +78,16 @@ class Band:
         self.generator = torch.Generator().manual_seed(spread_seed(seed))
 
     def sample(self, n: int, rng: np.random.Generator) -> Array:
-        """Draws, (n, K, 3), sorted."""
+        """Draws, (n, K, P), sorted."""
         theta = self.prior.sample_theta(torch.full((n,), self.k), self.generator)
-        return to_z(theta.numpy(), self.reference)
+        return WAVEFORM.to_z(theta.numpy(), self.reference)
 
     def log_prob(self, z: Array) -> Array:
-        """Log density of sorted z, (n, K, 3); shape (n,)."""
-        amplitude = np.hypot(z[..., 1], z[..., 2])
-        theta = torch.from_numpy(np.stack([amplitude, np.zeros_like(amplitude), z[..., 0]], -1))
-        log_prob: Array = self.prior.log_prob_theta(theta).numpy() + math.lgamma(self.k + 1)
-        log_prob -= np.log(np.maximum(amplitude, 1e-300)).sum(-1)
+        """Log density of sorted z, (n, K, P); shape (n,)."""
+        theta = WAVEFORM.to_theta(z, self.reference)
+        log_prob: Array = self.prior.log_prob_theta(torch.from_numpy(theta)).numpy()
+        log_prob += math.lgamma(self.k + 1)
+        log_prob -= np.log(np.maximum(WAVEFORM.of(theta, "amplitude"), 1e-300)).sum(-1)
         return log_prob
 
 
@@ -102,9 +103,10 @@ def long_evidence(sim: Simulation, prior: Prior, seed: int, options: Tempering) 
     statistics, truth = Statistics.from_observation(sim.observation(0)), sim.components(0)
     bound = crb_std(sim.theta, sim.sigma, sim.grids, sim.mask)[0, : len(truth)].numpy()
     # At mid-time the long stream alone knows either part of c to σ√(2/N).
-    part = np.maximum(bound[:, 0], float(sim.sigma) * math.sqrt(2 / sim.grids[0].n))
-    half = REACH * np.stack([bound[:, 2], part, part], -1)
-    box = Box(to_z(truth, statistics.reference), half)
+    part = np.maximum(bound[:, AMPLITUDE], float(sim.sigma) * math.sqrt(2 / sim.grids[0].n))
+    shape = [bound[:, WAVEFORM.column(name)] for name in WAVEFORM.shape]
+    half = REACH * np.stack([*shape, *(2 * WAVEFORM.amplitudes * [part])], -1)
+    box = Box(WAVEFORM.to_z(truth, statistics.reference), half)
     target = Target(statistics, prior, len(truth))
     return tempered(target, box, np.random.default_rng(seed), options)
 
@@ -115,27 +117,7 @@ def long_pair(sim: Simulation, prior: Prior, seed: int, options: Tempering) -> I
     target = Target(statistics, prior, len(truth))
     low, high = prior.frequency
     beside = BESIDE * target.bin
-    band = max(truth[0, 2] - beside, low), min(truth[-1, 2] + beside, high)
+    place = WAVEFORM.place_of(truth)
+    band = max(place[0] - beside, low), min(place[-1] + beside, high)
     start = Band(prior, band, len(truth), statistics.reference, seed)
     return tempered(target, start, np.random.default_rng(seed), options)
-
-
-def correlation(theta: Array, weights: Array) -> Array:
-    """Correlation matrix of weighted draws.
-
-    Args:
-        theta: (A, φ, f), (n, K, 3), sorted by frequency; phases are unrolled around their circular mean.
-        weights: Of the draws, (n,), summing to one.
-
-    Returns:
-        (3K, 3K).
-    """
-    x = theta.copy()
-    middle = np.angle(np.einsum("n,nk->k", weights, np.exp(1j * x[..., 1])))
-    x[..., 1] = np.remainder(x[..., 1] - middle + math.pi, 2 * math.pi)
-    flat = x.reshape(len(x), -1)
-    flat = flat - weights @ flat
-    covariance = (weights[:, None] * flat).T @ flat
-    scale = 1 / np.sqrt(np.diag(covariance))
-    matrix: Array = covariance * scale[:, None] * scale
-    return matrix

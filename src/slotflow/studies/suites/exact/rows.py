@@ -14,6 +14,8 @@ from torch import Tensor
 
 from slotflow.studies.measures.calibration import deviation_of_perfect
 from slotflow.studies.measures.cardinality import ece, ece_of_perfect, top_label
+from slotflow.studies.measures.correlation import between_components
+from slotflow.studies.measures.parameters import PLACE, SYMBOLS, TABLE_ORDER
 from slotflow.studies.row import Row, Target
 from slotflow.studies.suites.exact.coverage_rows import (
     TARGETS,
@@ -156,8 +158,8 @@ def _frontier_rows(records: Records) -> list[Row]:
         rows.append(_paired_row(right, theirs, "the classical estimator"))
     rows.append(_ece_row("frontier", records))
     found = curves(records)
-    perfect = deviation_of_perfect(found["f"][0].n_tones)
-    for symbol in ("f", "A", "φ"):
+    perfect = deviation_of_perfect(found[SYMBOLS[PLACE]][0].n_tones)
+    for symbol in (SYMBOLS[i] for i in TABLE_ORDER):
         curve, column = found[symbol]
         alpha, value = curve.worst(column)
         note = f"at α = {alpha:g}; perfect: 95 % within ±{perfect:.4f}"
@@ -188,7 +190,9 @@ def _correlation_row(records: Records) -> Row:
     off = [np.array(record["ours"]) - np.array(record["theirs"]) for record in records]
     entries = np.concatenate([matrix[np.triu_indices(len(matrix), 1)] for matrix in off])
     worst = float(entries[np.abs(entries).argmax()])
-    largest = max(float(np.abs(np.triu(record["ours"], 1)[:3, 3:]).max()) for record in records)
+    largest = max(
+        float(np.abs(between_components(np.array(record["ours"]))).max()) for record in records
+    )
     note = f"{len(records)} pairs at 1.2/T, rms {np.sqrt((entries**2).mean()):.4f}; "
     note += f"largest between the tones {largest:.2f}"
     return TARGETS.row(

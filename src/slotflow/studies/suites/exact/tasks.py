@@ -10,6 +10,7 @@ import numpy as np
 
 from slotflow.network.model import SlotFlow
 from slotflow.signal.simulation import simulate
+from slotflow.studies.measures.correlation import correlation
 from slotflow.studies.suites.exact.misfits import misfit
 from slotflow.studies.suites.exact.parts import (
     DRAWS,
@@ -21,7 +22,7 @@ from slotflow.studies.suites.exact.parts import (
     pair_signal,
     solve,
 )
-from slotflow.studies.suites.exact.reference import correlation, long_evidence, long_pair
+from slotflow.studies.suites.exact.reference import long_evidence, long_pair
 from slotflow.studies.suites.sets import GRIDS, suite_seed
 from slotflow.studies.tasks import Record, Worker
 

@@ -22,10 +22,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from slotflow.core.seeds import spread_seed
-from slotflow.signal.simulation import Simulation, coincident, tones
+from slotflow.signal.simulation import Simulation
 from slotflow.studies.measures.parameters import WAVEFORM, differences, relative_units
 from slotflow.studies.suites.sets import GRIDS
+from slotflow.studies.suites.signals import in_fresh_noise
 
 __all__ = ["AMPLITUDE", "FREQUENCIES", "PHASES", "SIGMA", "cell", "errors", "grid", "simulate_cell"]
 
@@ -90,14 +90,5 @@ def simulate_cell(first: float, second: float, repeats: int, seed: int) -> Simul
     assert amplitudes is not None  # `grid` keeps no other
     *a, sigma = amplitudes
     one = torch.tensor(list(zip(a, PHASES, FREQUENCIES, strict=True)), dtype=torch.float64)
-    theta = one.expand(repeats, -1, -1)
-    long, short = GRIDS
-    generator = torch.Generator().manual_seed(spread_seed(seed))
-    noise = [torch.randn(repeats, g.n, generator=generator) for g in (long, short)]
-    i, j = (torch.as_tensor(index) for index in coincident(long, short))
-    noise[1][:, j] = noise[0][:, i]
-    x_long, x_short = (
-        tones(theta, g) + sigma * e for g, e in zip((long, short), noise, strict=True)
-    )
     level = torch.full((repeats,), sigma, dtype=torch.float64)
-    return Simulation(torch.full((repeats,), 2), theta, level, x_long, x_short, (long, short), seed)
+    return in_fresh_noise(one.expand(repeats, -1, -1), level, seed)

@@ -49,7 +49,9 @@ __all__ = ["KINDS", "change_rows", "changes", "draw_moves", "draw_shares", "vari
 
 Array = NDArray[np.float64]
 
-SEVEN = SignalSet(82, NOMINAL, k=7)
+COMPONENTS = 7
+"""Components of a signal, one of which is held back at first."""
+SEVEN = SignalSet(82, NOMINAL, k=COMPONENTS)
 KINDS = ("insertion", "removal", "shift")
 LEAST = 0.99
 """Share of untouched components that a slot should still find."""
@@ -92,13 +94,13 @@ def variants(seven: Simulation, rng: np.random.Generator) -> tuple[dict[str, Var
         Variants by name ("before" and `KINDS`), and for each component of the seven its distance in Hz to the nearest
         place of the change, (3, B, 7), one row for each of `KINDS`.
     """
-    theta = seven.theta[:, :7]
+    theta = seven.theta[:, :COMPONENTS]
     size = len(theta)
-    order = rng.permuted(np.tile(np.arange(7), (size, 1)), axis=1)
+    order = rng.permuted(np.tile(np.arange(COMPONENTS), (size, 1)), axis=1)
     held, touched = order[:, 0], order[:, 1]
-    everything = np.tile(np.arange(7), (size, 1))
-    without = everything[everything != held[:, None]].reshape(size, 6)
-    fewer = without[without != touched[:, None]].reshape(size, 5)
+    everything = np.tile(np.arange(COMPONENTS), (size, 1))
+    without = everything[everything != held[:, None]].reshape(size, COMPONENTS - 1)
+    fewer = without[without != touched[:, None]].reshape(size, COMPONENTS - 2)
     moved = theta.clone()
     rows = torch.arange(size)
     moved[rows, torch.as_tensor(touched), PLACE] = theta[rows, torch.as_tensor(held), PLACE]
@@ -170,8 +172,10 @@ def _answer(bench: Bench, variant: Variant) -> Answer:
     chosen = assign(middle, truth)
     component = np.take_along_axis(variant.label, chosen, 1)  # (B, k), by slot
     frequency = np.take_along_axis(truth, chosen, 1)
-    slot = np.full((size, 7), -1)
-    mean, sd, miss = (np.full((size, 7, *more), math.nan) for more in ((SIZE,), (SIZE,), ()))
+    slot = np.full((size, COMPONENTS), -1)
+    mean, sd, miss = (
+        np.full((size, COMPONENTS, *more), math.nan) for more in ((SIZE,), (SIZE,), ())
+    )
     rows = np.arange(size)[:, None]
     slot[rows, component] = number.cpu().numpy()
     mean[rows, component] = draws.mean(1).cpu().numpy()

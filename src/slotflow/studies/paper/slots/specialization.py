@@ -16,9 +16,7 @@ import torch
 from numpy.typing import NDArray
 from scipy.stats import spearmanr
 
-from slotflow.core.seeds import spread_seed
 from slotflow.show.plots.style import COLOURS, GREY, style
-from slotflow.signal.simulation import Simulation, coincident, tones
 from slotflow.studies.measures.matching import assign, consistency, explained, match_matrix
 from slotflow.studies.measures.parameters import WAVEFORM
 from slotflow.studies.measures.tones import midpoint
@@ -27,7 +25,6 @@ from slotflow.studies.paper.result import Data, Result
 from slotflow.studies.paper.slots.changes import change_rows, changes, draw_moves, draw_shares
 from slotflow.studies.row import Row, Target
 from slotflow.studies.suites.sets import (
-    GRIDS,
     NOMINAL,
     SignalSet,
     SlotsLike,
@@ -35,6 +32,7 @@ from slotflow.studies.suites.sets import (
     default_batch,
     posterior_seed,
 )
+from slotflow.studies.suites.signals import in_fresh_noise
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -108,7 +106,8 @@ def _repeated(bench: Bench) -> Data:
     again = assign(drawn, np.broadcast_to(place, drawn.shape))
     bench.advance(1)
 
-    noisy = _fresh_noise(one, s.repeats)
+    theta, sigma = one.theta.expand(s.repeats, -1, -1), one.sigma.expand(s.repeats)
+    noisy = in_fresh_noise(theta, sigma, one.seed + 1)
     slots = bench.model.analyse(noisy, NOMINAL).slots(noisy.k)
     medians = _medians(slots, s.draws, noisy.seed)
     fresh = assign(medians, np.broadcast_to(place, medians.shape))
@@ -123,31 +122,6 @@ def _repeated(bench: Bench) -> Data:
         "slot_sd": drawn.std(0, ddof=1).tolist(),
         "largest_offset": float(np.abs(offset).max()),
     }
-
-
-def _fresh_noise(one: Simulation, runs: int) -> Simulation:
-    """The components of a signal in new noise of the same level, R times."""
-    long, short = GRIDS
-    theta, sigma = one.theta.expand(runs, -1, -1), one.sigma.expand(runs)
-    seed = one.seed + 1
-    generator = torch.Generator(device=theta.device).manual_seed(spread_seed(seed))
-
-    def noise(n: int) -> torch.Tensor:
-        return torch.randn(runs, n, generator=generator, device=theta.device)
-
-    noise_long, noise_short = noise(long.n), noise(short.n)
-    i, j = (torch.as_tensor(index, device=theta.device) for index in coincident(long, short))
-    noise_short[:, j] = noise_long[:, i]
-    level = sigma[:, None].float()
-    return Simulation(
-        one.k.expand(runs),
-        theta,
-        sigma,
-        tones(theta, long) + level * noise_long,
-        tones(theta, short) + level * noise_short,
-        GRIDS,
-        seed,
-    )
 
 
 def _compare(data: Data) -> list[Row]:

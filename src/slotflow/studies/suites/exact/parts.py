@@ -13,7 +13,7 @@ bounds is a place to start from; prior and evidence are those of the log-uniform
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
@@ -28,10 +28,11 @@ from slotflow.posterior.posterior import Posterior
 from slotflow.signal.prior import Prior
 from slotflow.signal.simulation import Simulation, simulate
 from slotflow.studies.answers import exact_answer
-from slotflow.studies.measures.parameters import PLACE, SIZE
+from slotflow.studies.measures.parameters import SIZE, WAVEFORM
 from slotflow.studies.measures.tones import summarise
 from slotflow.studies.suites.exact.misfits import KINDS
 from slotflow.studies.suites.sets import GRIDS, NOMINAL, SETS, suite_seed
+from slotflow.studies.suites.signals import in_fresh_noise
 from slotflow.studies.tasks import Record
 
 __all__ = ["DRAWS", "PARTS", "Part", "Settings", "draw_signal", "measure", "pair_signal", "solve"]
@@ -46,7 +47,7 @@ LONGER = Tempering(particles=16_384, islands=8, sweeps=10, max_seconds=600.0)
 """The independent posterior of a pair, for its correlations."""
 CHAIN = Options(temperatures=2, hottest=2.3, effective=5000.0, max_seconds=120.0)
 """Eryn's run: long enough for its rate of effective draws to be known."""
-PAIR = 1.2
+PAIR_DISTANCE = 1.2
 """Distance of the pair in bins 1/T."""
 
 
@@ -123,22 +124,14 @@ def draw_signal(part: Part, index: int, seed: int) -> Simulation:
 
 
 def pair_signal(part: Part, index: int, seed: int) -> Simulation:
-    """Two tones at `PAIR` bins from each other, the rest drawn from the prior."""
+    """Two tones at `PAIR_DISTANCE` bins from each other, the rest drawn from the prior."""
     drawn = draw_signal(part, index, seed)
     width = 1 / GRIDS[0].duration
-    theta = drawn.theta[:, :2].clone()
-    place = theta[..., PLACE]
-    place[:, 1] = place[:, 0] + PAIR * width
+    pair = torch.from_numpy(drawn.components(0))[None].clone()
+    place = WAVEFORM.place_of(pair)
+    place[:, 1] = place[:, 0] + PAIR_DISTANCE * width
     place -= (place[:, 1] - part.prior.frequency[1] + width).clamp_min(0)[:, None]
-    rng = torch.Generator().manual_seed(suite_seed(part.number, index, seed) % 2**31)
-    series = []
-    for grid in GRIDS:
-        t = torch.from_numpy(grid.times)
-        a, phi, f = theta[0].unbind(-1)
-        clean = (a * torch.cos(2 * torch.pi * f * t[:, None] + phi)).sum(-1)
-        noise = torch.randn(grid.n, generator=rng, dtype=torch.float64)
-        series.append((clean + drawn.sigma * noise)[None].float())
-    return replace(drawn, theta=theta, long=series[0], short=series[1], prior=None)
+    return in_fresh_noise(pair, drawn.sigma, drawn.seed + 1)
 
 
 def solve(

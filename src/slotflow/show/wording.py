@@ -26,7 +26,7 @@ __all__ = [
     "ratio_words",
 ]
 
-ROUNDING_SHARE = 1e-14
+ROUNDING_SHARE = 1e-12
 """An uncertainty that is a smaller share of its value only reflects rounding: all draws are the same."""
 FEWEST_CYCLES = 10
 """With fewer cycles of a tone, a short stream cannot tell an offset from the tone."""

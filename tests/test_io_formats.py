@@ -424,7 +424,7 @@ def test_arrays_of_absurd_size_are_refused(tmp_path: Path) -> None:
     for name in ("a.h5", "a.nc"):
         with h5py.File(tmp_path / name, "w") as file:
             file.create_dataset("x", (2**40,), "f8", chunks=(1024,))  # a few kilobytes on the disk
-        with pytest.raises(ValueError, match="at most 268,435,456 numbers in one array"):
+        with pytest.raises(ValueError, match=r"a file of [\d,]+ bytes can hold"):
             read_stream(tmp_path / name, dt=1.0)
 
 

@@ -124,11 +124,12 @@ def write(post: Result, path: PathLike, n: int, seed: int) -> None:
     encoding = {name: packed for name in (*post.waveform.names, "k", "sigma") if name in found}
     if n == 0:
         encoding = {}
-    with atomic_path(path) as temporary:
-        found.to_netcdf(temporary, engine="h5netcdf", encoding=encoding)
-        digest = hashlib.sha256(temporary.read_bytes()).hexdigest()
-        with temporary.open("ab") as file:
-            file.write(SEAL + digest.encode() + b"\n")
+    # In memory first: where a disk is full, HDF5 prints a traceback for everything that it cannot close.
+    content = bytes(found.to_netcdf(engine="h5netcdf", encoding=encoding))
+    seal = SEAL + hashlib.sha256(content).hexdigest().encode() + b"\n"
+    with atomic_path(path) as temporary, temporary.open("wb") as file:
+        file.write(content)
+        file.write(seal)
 
 
 def _data(post: Result) -> dict[str, Any]:

@@ -69,9 +69,13 @@ def _parse(content: bytes) -> xr.Dataset:
     import h5py
     import xarray as xr
 
-    from slotflow.data.read.formats.arrays import elsewhere, is_elsewhere
-    from slotflow.data.read.formats.hdf5 import check_blocks
-    from slotflow.data.read.tables import check_size, foreign
+    from slotflow.data.read.formats.hdf5 import (
+        check_blocks,
+        check_dataset,
+        elsewhere,
+        is_elsewhere,
+    )
+    from slotflow.data.read.tables import foreign
 
     check_blocks(content)
     outside: list[str] = []
@@ -85,7 +89,7 @@ def _parse(content: bytes) -> xr.Dataset:
                 if node is None or (isinstance(node, h5py.Dataset) and is_elsewhere(node)):
                     outside.append(name)
                 elif isinstance(node, h5py.Dataset):
-                    check_size(node.shape or ())
+                    check_dataset(node, len(content))
     if absent:
         raise ValueError(
             f"expected a file that Posterior.save wrote, received one without {', '.join(absent)}; "

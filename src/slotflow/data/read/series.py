@@ -175,6 +175,8 @@ def _series_name(table: Table, role: str, wanted: str | int | None) -> str:
     """Chooses the series among the arrays of a file."""
     if wanted in table.names:
         return str(wanted)
+    if isinstance(wanted, str) and wanted.strip("/") in table.names:  # as HDF5 writes paths
+        return wanted.strip("/")
     numbered = {str(i): name for i, name in enumerate(table.names, 1)}
     if str(wanted) in numbered:
         return numbered[str(wanted)]

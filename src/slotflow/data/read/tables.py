@@ -10,18 +10,33 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Array", "Rows", "Table", "as_text", "check_size", "choose_time", "foreign"]
+__all__ = [
+    "Array",
+    "Rows",
+    "Table",
+    "as_text",
+    "check_kind",
+    "check_size",
+    "choose_time",
+    "foreign",
+    "stored_bytes",
+]
 
 Array = NDArray[Any]
 
-LARGEST = 2**28
-"""Most numbers in one array: a small damaged file may promise any number of them."""
-SHORTEST = 16
+MOST_NUMBERS = 2**28
+"""Most numbers in one array."""
+MOST_NUMBERS_OF_SMALL_FILES = 2**25
+"""Most numbers in an array of a file of any size: 256 MiB of memory in double precision."""
+NUMBERS_PER_BYTE = 4
+"""Most numbers in an array for each byte of a larger file: more than any measured series is packed to."""
+SHORTEST_SIGNAL = 16
 """Samples of a row below which an array of more rows holds columns: so short a signal cannot be analysed."""
 
 
@@ -41,7 +56,7 @@ class Rows:
 
     @classmethod
     def of(cls, values: Array) -> Rows:
-        """Those of an array in memory: its rows if it has two dimensions, else itself."""
+        """The rows of an array in memory that has two dimensions; any other array is its own only row."""
         if values.ndim == 2 and values.size:
             return cls(len(values), values.shape[1], lambda first, last: list(values[first:last]))
         return cls(1, values.size, lambda first, last: [values][first:last])
@@ -54,10 +69,11 @@ class Table:
     Args:
         names: Their names, in the file's order.
         get: Gives an array by name.
-        columns: Whether the arrays are columns (of a text table) or channels, which `column` names.
+        columns: Whether the arrays are columns of a text table or channels of a sound, which `column` names.
         offered: Those that can be the series, if that is known.
         time: Name of the column of time stamps in a text table.
-        times: Name of the time stamps of each array that has some, where the format says so; else they go by name.
+        times: Name of the time stamps of each array that has some, where the format says so. Where it does not, time
+            stamps are recognized by their name.
         step: Sampling step in seconds, where the format says so.
         units: Units by name, as they are written in the file.
         resolution: Worth of the last printed digit of the time stamps, in their unit.
@@ -88,7 +104,7 @@ class Table:
                     f"{values.shape} in {name!r}; write the part to analyse as such an array."
                 )
             found = Rows.of(values)
-        if found.size < SHORTEST < found.count:
+        if found.size < SHORTEST_SIGNAL < found.count:
             raise ValueError(
                 f"expected one signal per row, received {found.count:,} rows of {found.size} in {name!r}: if each "
                 "column is a series, write them as separate arrays (of an NPZ file, say: np.savez(file, t=a[:, 0], "
@@ -97,7 +113,15 @@ class Table:
         return found
 
     def find(self, name: str, role: str, *bases: str) -> str | None:
-        """Finds what belongs to a series: ``dt`` in its attributes, beside it or at the root; columns have no such."""
+        """Finds a fact about a series, such as ``dt``: in its attributes, beside it or at the root of the file.
+
+        Columns of a text table have no facts of this kind: a column called dt is a series like any other.
+
+        Args:
+            name: The series.
+            role: ``long`` or ``short``.
+            *bases: Names that the fact may have.
+        """
         if self.columns:
             return None
         parent = name.rpartition("/")[0]
@@ -163,12 +187,49 @@ def foreign(format_name: str) -> Iterator[None]:
         ) from error
 
 
-def check_size(shape: tuple[int, ...]) -> None:
-    """Refuses arrays of an absurd size before memory is asked for."""
-    if math.prod(shape) > LARGEST:
+def check_size(shape: tuple[int, ...], width: int = 8) -> None:
+    """Refuses to read an array of an absurd size at once, before memory is asked for.
+
+    Args:
+        shape: The shape of what is to be read.
+        width: Bytes of one entry; larger ones than a number of double precision count as several.
+    """
+    if math.prod(shape) * max(width, 8) // 8 > MOST_NUMBERS:
         raise ValueError(
-            f"expected at most {LARGEST:,} numbers in one array, received the shape {shape}; "
+            f"expected at most {MOST_NUMBERS:,} numbers in one array, received the shape {shape}; "
             "cut the series into pieces."
+        )
+
+
+def check_packing(shape: tuple[int, ...], stored: int, width: int = 8) -> None:
+    """Refuses an array that a file of its size cannot hold: packed or unwritten, a few bytes may promise anything.
+
+    Args:
+        shape: The shape that the file promises.
+        stored: Size of the file in bytes.
+        width: Bytes of one entry.
+    """
+    count = math.prod(shape) * max(width, 8) // 8
+    if count > max(MOST_NUMBERS_OF_SMALL_FILES, NUMBERS_PER_BYTE * stored):
+        raise ValueError(
+            f"expected an array that a file of {stored:,} bytes can hold, received one that unpacks to the shape "
+            f"{shape}; write the part to analyse to a file of its own, without compression."
+        )
+
+
+def stored_bytes(path: Path) -> int:
+    """Bytes that a file takes on the disk, or its size if that is smaller: a file may have holes."""
+    facts = path.stat()
+    blocks = getattr(facts, "st_blocks", 0)  # in units of 512 bytes; some file systems do not tell
+    return min(facts.st_size, 512 * blocks) if blocks else facts.st_size
+
+
+def check_kind(kind: str, name: str) -> None:
+    """Refuses text and objects, which are of no use as numbers and of any size."""
+    if kind in "OSU":
+        raise ValueError(
+            f"values must be numbers, received text or objects in {name!r}; name another array with dataset (on the "
+            "command line --dataset)."
         )
 
 

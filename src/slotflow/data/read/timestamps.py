@@ -7,6 +7,7 @@ would otherwise cost the digits that the step is measured with.
 from __future__ import annotations
 
 import datetime
+import math
 import re
 from typing import Any, NamedTuple
 
@@ -20,6 +21,7 @@ __all__ = [
     "STEPS",
     "TIME_HEADER",
     "Stamps",
+    "clock_seconds",
     "header_unit",
     "join_dates",
     "parse_clock",
@@ -27,7 +29,6 @@ __all__ = [
     "print_date",
     "to_seconds",
     "unit_seconds",
-    "unwrap_clock",
 ]
 
 Array = NDArray[Any]
@@ -62,7 +63,6 @@ TIME_HEADER = re.compile(
     re.IGNORECASE,
 )
 """Headers of a column of time stamps, with or without a unit."""
-BRACKETS = re.compile(r"[\[(]\s*([^\[\]()]*?)\s*[\])]\s*$")
 DATE = re.compile(
     r"(\d{4})[-/](\d{1,2})[-/](\d{1,2})"
     r"(?:[T ]+(\d{1,2}):(\d{1,2})(?::(\d{1,2})(?:[.,](\d{1,18}))?)?)?\s*(Z|UTC|[+-]\d{2}:?\d{2})?$",
@@ -71,8 +71,8 @@ DATE = re.compile(
 SPLIT_DATE = re.compile(r"(\d{4}[-/]\d{1,2}[-/]\d{1,2})[ \t]+(?=\d{1,2}:\d{1,2})", re.ASCII)
 DOTTED = re.compile(r"^\s*(\d{1,2})\.(\d{1,2})\.(\d{4})", re.ASCII)
 """Day, month and year with dots, which is read in one way only; with strokes, it is not."""
-CLOCK = re.compile(r"(\d{1,3}):([0-5]?\d)(?::([0-5]?\d)(?:[.,](\d{1,18}))?)?$", re.ASCII)
-DAY = 86400.0
+CLOCK = re.compile(r"(\d{1,3}):([0-5]?\d)(?::([0-5]?\d))?(?:[.,](\d{1,18}))?$", re.ASCII)
+HOUR, DAY = 3600.0, 86400.0
 BILLION = 10**9
 COUNTED = {"ns": 1e18, "us": 1e15, "ms": 1e12}
 """Units, and the smallest number that is more likely a time since 1970 in this unit than one in seconds."""
@@ -103,8 +103,8 @@ def header_unit(header: str, of_time: bool = False) -> str | None:
         header: The name of the column.
         of_time: Whether it is a column of time stamps.
     """
-    if found := BRACKETS.search(header):
-        return found[1] or None
+    if (inside := _in_brackets(header)) is not None:
+        return inside or None
     if not of_time:
         return None
     _, slash, after = header.rpartition("/")
@@ -119,23 +119,92 @@ def header_unit(header: str, of_time: bool = False) -> str | None:
     return words[0] if known else None  # the days of BJD_TDB and of BJD - 2457000
 
 
+def _in_brackets(header: str) -> str | None:
+    """What stands between brackets at the end of a header, or None if there are none."""
+    text = header.rstrip()
+    start = max(text.rfind("["), text.rfind("("))
+    inside = text[start + 1 : -1]
+    if start < 0 or text[-1] not in "])" or "]" in inside or ")" in inside:
+        return None
+    return inside.strip()
+
+
 def join_dates(line: str) -> str:
     """Writes a date and the time of day after it as one field, so that white space may separate columns."""
     return SPLIT_DATE.sub(r"\1T", DOTTED.sub(r"\3-\2-\1", line))
 
 
-def parse_clock(text: str) -> float | None:
-    """Seconds since midnight of a time of day such as ``12:00:00.5``, or None if it is none."""
+def parse_clock(text: str) -> tuple[int, int, float | None] | None:
+    """The parts of a time such as ``12:00:00.5``, or of ``12:30``, whose third part is None; None if it is no time.
+
+    A fraction belongs to the last part: ``12:30.5`` has the parts 0, 12 and 30.5.
+    """
     found = CLOCK.match(text.strip())
     if found is None:
         return None
-    hour, minute, second, fraction = (part or "0" for part in found.groups())
-    return 60.0 * (60 * int(hour) + int(minute)) + float(f"{second}.{fraction}")
+    first, second, third, fraction = found.groups()
+    if third is None and fraction is None:
+        return int(first), int(second), None
+    if third is None:
+        return 0, int(first), float(f"{second}.{fraction}")
+    return int(first), int(second), float(f"{third}.{fraction or 0}")
 
 
-def unwrap_clock(seconds: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Times of day (n,) counted on over midnight."""
-    return seconds + DAY * np.concatenate([[0], np.cumsum(np.diff(seconds) < -DAY / 2)])
+def clock_seconds(column: list[str], unit: str | None) -> tuple[NDArray[np.float64], str]:
+    """A column of times such as ``12:00:00.5`` or ``12:30`` in seconds, counted on over midnight, and a note.
+
+    Times of two parts are hours and minutes, or minutes and seconds. The header may say which (``time (min:s)``), or a
+    fraction of the last part does. Without either they are taken for hours and minutes, which is noted, as long as no
+    hour is above 23.
+
+    Args:
+        column: The times; what is no time is NaN.
+        unit: What the header says in brackets, if anything.
+
+    Returns:
+        Seconds, (n,), and what was assumed, in words, or nothing.
+    """
+    parts = [parse_clock(text) for text in column]
+    known = [(text, part) for text, part in zip(column, parts, strict=True) if part is not None]
+    short = [(text, part) for text, part in known if text.count(":") == 1]
+    if short and len(short) < len(known):
+        other = next(text for text, _ in known if text.count(":") == 2)
+        raise ValueError(
+            f"expected times that all have two parts or all have three, received {short[0][0]!r} and {other!r}; write "
+            "all of them as h:min:s."
+        )
+    note, period = "", DAY
+    minutes = False
+    if short:
+        said = (unit or "").strip().lower()[:1] if ":" in (unit or "") else ""
+        fraction = any(part[2] is not None for _, part in short)
+        minutes = said == "m" or fraction
+        most = max(part[0] for _, part in short)
+        if not said and not fraction and most > 23:
+            raise ValueError(
+                f"expected times of day, received {short[0][0]!r} and hours up to {most}, which may be minutes and "
+                "seconds; say so in the header, as in time (min:s) or time (h:min), or leave the column aside: "
+                "time='none' with dt (on the command line --time none --dt SECONDS)."
+            )
+        if not said:
+            meant = "minutes and seconds" if minutes else "hours and minutes"
+            note = f"times such as {short[0][0]!r} taken as {meant}"
+        period = HOUR if minutes else DAY
+    seconds = np.array([math.nan if part is None else _seconds(part, minutes) for part in parts])
+    return unwrap_clock(seconds, period), note
+
+
+def _seconds(part: tuple[int, int, float | None], minutes: bool) -> float:
+    """Seconds of the parts of a time; of two parts, whether they are minutes and seconds."""
+    first, second, third = part
+    if third is None:
+        first, second, third = (0, first, float(second)) if minutes else (first, second, 0.0)
+    return 60.0 * (60 * first + second) + third
+
+
+def unwrap_clock(seconds: NDArray[np.float64], period: float = DAY) -> NDArray[np.float64]:
+    """Times of day (n,) counted on over midnight; with another period, over the end of each."""
+    return seconds + period * np.concatenate([[0], np.cumsum(np.diff(seconds) < -period / 2)])
 
 
 def parse_date(text: str) -> int | None:

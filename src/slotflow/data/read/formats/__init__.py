@@ -89,7 +89,7 @@ def open_table(path: PathLike, options: ReadOptions) -> AbstractContextManager[T
         return nullcontext(wav_table(path))
     if suffix in NETCDF:
         return netcdf_table(path)
-    return numpy_table(path) if suffix in NUMPY else hdf5_table(path)
+    return numpy_table(path) if suffix in NUMPY else hdf5_table(path, options)
 
 
 def _advice(suffix: str) -> str:

@@ -1,32 +1,53 @@
-"""Damaged HDF5 files on which the HDF5 library would never come back: how they are met before that.
+"""What lies in an HDF5 file: every object once, and damage on which the HDF5 library would never come back.
 
-Two kinds of damage make the library (seen with version 2.0.0) loop for ever; `tests/test_io_fuzz.py` looks for others.
+Three things make a program that follows the links of a file (or the library itself, seen with version 2.0.0) run for
+ever; `tests/test_io_fuzz.py` looks for others.
 
 - **A ring in a group's index.** `h5py.Group.visititems` asks for the size of each index, which follows the links
-  between its neighbouring nodes and never ends if they form a ring. :func:`walk` reads the entries instead, from the
+  between its neighbouring nodes and never ends if they form a ring. :func:`explore` reads the entries instead, from the
   top down.
 - **A free place of no size.** Text of variable length, and the dimensions of NetCDF variables, lie in blocks of objects
   that open with ``GCOL``: an object's number (2 bytes), 6 bytes of other facts, its size (8 bytes), then its content,
   padded to 8 bytes. Number 0 is the free rest, whose size counts its own 16 bytes. The library moves on by that size;
   where damage has left a zero, it stays. :func:`check_blocks` adds the sizes up itself.
+- **Groups with several names.** A chain of n groups in which each has two names for the next has 2ⁿ paths.
+  :func:`explore` enters every group once.
 """
 
 from __future__ import annotations
 
 import mmap
 import os
-from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-__all__ = ["check_blocks", "check_file", "walk"]
+from slotflow.data.read.tables import check_packing
+
+__all__ = [
+    "MOST_OBJECTS",
+    "Contents",
+    "check_blocks",
+    "check_dataset",
+    "check_file",
+    "elsewhere",
+    "explore",
+    "is_elsewhere",
+]
 
 BLOCK = b"GCOL\x01"
 """What a block of objects opens with; its size stands in the bytes 8 to 15."""
-SMALLEST = 4096
+SMALLEST_BLOCK = 4096
 """Bytes in a block at least."""
 HEAD = 16
 """Bytes before the content of a block, and of each object in it."""
+MOST_OBJECTS = 100_000
+"""Most groups and data sets in a file."""
+DEEPEST = 200
+"""Most groups inside each other."""
+
+
+# --- Damage --------------------------------------------------------------------------------------
 
 
 def check_file(path: Path) -> None:
@@ -40,7 +61,7 @@ def check_blocks(content: bytes | mmap.mmap) -> None:
     start = content.find(BLOCK)
     while start >= 0:
         place, end = start + HEAD, start + _integer(content, start + 8, 8)
-        whole = start + SMALLEST <= end <= len(content)  # the library looks at no other
+        whole = start + SMALLEST_BLOCK <= end <= len(content)  # the library looks at no other
         while whole and place + HEAD <= end:
             number, size = _integer(content, place, 2), _integer(content, place + 8, 8)
             step = size if number == 0 else HEAD + (size + 7) // 8 * 8
@@ -58,25 +79,82 @@ def _integer(content: bytes | mmap.mmap, place: int, width: int) -> int:
     return int.from_bytes(content[place : place + width], "little")
 
 
-def walk(group: Any, name: str = "", above: tuple[Any, ...] = ()) -> Iterator[tuple[str, Any]]:
-    """A group of an HDF5 file and all that lies below it, with their names; links elsewhere are not followed.
+# --- Objects -------------------------------------------------------------------------------------
+
+
+@dataclass
+class Contents:
+    """What lies in a file."""
+
+    nodes: dict[str, Any] = field(default_factory=dict)
+    """Groups and data sets by name; the file itself is ``""``."""
+    outside: list[str] = field(default_factory=list)
+    """Names of links into other files, which are not followed."""
+    twice: list[str] = field(default_factory=list)
+    """Further names of groups that were entered already."""
+
+
+def explore(file: Any, wanted: str | None = None) -> Contents:
+    """All groups and data sets of a file; every group is entered once, links to elsewhere are not followed.
 
     Args:
-        group: The group.
-        name: Its name.
-        above: The groups that hold it, so that none is entered twice on the way down.
+        file: The open file.
+        wanted: Name of a data set. A group that has several names goes by the one on the way to it.
     """
     import h5py
 
-    yield name, group
-    for key in group:
-        if not isinstance(group.get(key, getlink=True), h5py.HardLink):
+    found, entered = Contents(), set()
+    pending: list[tuple[str, Any]] = [("", file)]
+    while pending:
+        name, group = pending.pop()
+        if group.id in entered:  # by its place in the file; h5o.get_info would follow the rings
+            found.twice.append(name)
             continue
-        whole = f"{name}/{os.fsdecode(key)}".lstrip(
-            "/"
-        )  # h5py gives bytes where a name is not UTF-8
-        node = group[key]
-        if not isinstance(node, h5py.Group):
-            yield whole, node
-        elif node not in (*above, group):
-            yield from walk(node, whole, (*above, group))
+        entered.add(group.id)
+        found.nodes[name] = group
+        groups = []
+        for key in group:
+            whole = f"{name}/{os.fsdecode(key)}".lstrip("/")  # bytes where a name is not UTF-8
+            link = group.get(key, getlink=True)
+            if isinstance(link, h5py.ExternalLink):
+                found.outside.append(whole)
+            if not isinstance(link, h5py.HardLink):
+                continue
+            node = group[key]
+            if isinstance(node, h5py.Group):
+                groups.append((whole, node))
+            else:
+                found.nodes[whole] = node
+            if len(found.nodes) + len(pending) + len(groups) > MOST_OBJECTS:
+                raise ValueError(f"more than {MOST_OBJECTS:,} groups and data sets")
+        if groups and name.count("/") >= DEEPEST:
+            raise ValueError(f"more than {DEEPEST} groups inside each other")
+        groups.sort(key=lambda one: not f"{wanted}/".startswith(f"{one[0]}/"))
+        pending += reversed(groups)
+    return found
+
+
+def check_dataset(node: Any, stored: int) -> None:
+    """Refuses a data set whose numbers, or whose chunks, are too many for the file that they are in.
+
+    Args:
+        node: The data set.
+        stored: Size of the file in bytes.
+    """
+    width = node.dtype.itemsize
+    check_packing(tuple(node.shape or ()), stored, width)
+    if node.chunks is not None:  # a chunk is unpacked whole, whatever is asked of it
+        check_packing(tuple(node.chunks), stored, width)
+
+
+def is_elsewhere(node: Any) -> bool:
+    """Whether the numbers of an HDF5 data set lie in other files."""
+    return bool(node.is_virtual or node.external)
+
+
+def elsewhere(name: str) -> str:
+    """The complaint about such a data set: a file may not choose what else is read."""
+    return (
+        f"expected a file that holds its own numbers, received {name!r} that refers to other files; "
+        "copy the numbers into one file."
+    )

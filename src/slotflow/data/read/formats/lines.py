@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import re
 from collections import Counter
+from itertools import chain
 from typing import NamedTuple
 
 from slotflow.data.read.timestamps import (
@@ -23,6 +24,8 @@ MISSING |= {"#n/a", "#na", "#num!", "#value!", "#div/0!", "#ref!"}
 COMMENT = re.compile(r"(#|%|!|//)+\s*")
 WITH_POINT = re.compile(r"[+-]?\d*\.\d+([eE][+-]?\d+)?$")
 WITH_COMMA = re.compile(r"[+-]?\d*,\d+([eE][+-]?\d+)?$")
+MOST_COLUMNS = 16_384
+"""Most columns of a table, as in a spreadsheet."""
 
 
 class Lines(NamedTuple):
@@ -36,16 +39,30 @@ class Lines(NamedTuple):
     """What the header calls the columns; empty if there is none."""
     units: list[str]
     """What the line below it says; empty if there is none."""
-    skipped: tuple[int, ...]
-    """Numbers of the lines above the table that are neither comments nor headers."""
+    notes: tuple[str, ...]
+    """What was skipped and assumed, in words."""
+
+
+class _Row(NamedTuple):
+    """The fields of one line."""
+
+    fields: list[str]
+    """The fields without the empty ones at the end, of which a spreadsheet may write thousands."""
+    length: int
+    """Number of fields, the empty ones at the end included."""
+
+    def padded(self, width: int) -> list[str]:
+        """The fields, with empty ones at the end only up to a width."""
+        return self.fields + [""] * (min(self.length, width) - len(self.fields))
 
 
 def split_lines(raw: bytes) -> Lines:
     """Splits a text table into fields.
 
     Lines that are blank or start with #, %, ! or // are skipped. The delimiter is the first of tab, semicolon and comma
-    that a line in the middle holds (the first line, where that is a single field), else white space; a decimal comma is
-    understood where the delimiter is not a comma. Fields may be quoted. Empty fields at the end of lines are dropped.
+    that a line in the middle holds (the first line, where that is a single field); without any of them it is white
+    space. A decimal comma is understood where the delimiter is not a comma, and noted. Fields may be quoted. Empty
+    fields at the end of lines are dropped.
 
     The table begins with the first line of numbers that has as many fields as most lines. Lines without any number
     right above it are headers, of which one names the columns; so does a comment there that speaks of time or of
@@ -53,24 +70,21 @@ def split_lines(raw: bytes) -> Lines:
     """
     lines, comments = _lines(raw)
     delimiter, decimal = _delimiter(lines)
-    rows = [_fields(line, delimiter, number) for number, line in lines]
-    if decimal:
-        rows = [[f.replace(",", ".") if WITH_COMMA.match(f) else f for f in row] for row in rows]
-    usual = Counter(map(len, rows)).most_common(1)[0][0]
-    middle = next(row for row in rows[len(rows) // 2 :] + rows if len(row) == usual)
-    first = next((i for i, row in enumerate(rows) if _is_row(row, middle)), None)
+    rows = [_row(line, delimiter, number) for number, line in lines]
+    decimals = _replace_commas(rows, lines) if decimal else _Decimals([], [])
+    first = _first_row(rows)
     if first is None:
         number, line = lines[0]
         raise ValueError(
             f"line {number}: expected a number, received {line.strip()[:40]!r} and none below it; a table has one row "
             "of numbers such as 0.5 or 5e-1 for each sample."
         )
-    usual = Counter(map(len, rows[first:])).most_common(1)[0][0]
-    width = max(len(_cut(row, 1)) for row in rows[first:] if len(row) == usual)
+    usual = Counter(row.length for row in rows[first:]).most_common(1)[0][0]
+    width = max(len(row.fields) for row in rows[first:] if row.length == usual)
     top = first
-    while top > 0 and len(rows[top - 1]) in (usual, width) and not _has_number(rows[top - 1]):
+    while top > 0 and rows[top - 1].length in (usual, width) and not _has_number(rows[top - 1]):
         top -= 1
-    headers = [row[:width] for row in rows[top:first]]
+    headers = [row.padded(width)[:width] for row in rows[top:first]]
     if not headers:
         comment = comments.get(lines[first][0] - 1)
         above = lines[first - 1][1] if first else ""
@@ -78,17 +92,14 @@ def split_lines(raw: bytes) -> Lines:
         top -= len(headers) if comment is None else 0
     named = next((i for i, row in enumerate(headers) if any(map(TIME_HEADER.match, row))), 0)
     names, units = [*headers[named : named + 2], [], []][:2]
-    body = [_cut(row, width) for row in rows[first:]]
     numbers = [number for number, _ in lines[first:]]
-    for number, row in zip(numbers, body, strict=True):
-        if len(row) != width:
-            like = next(n for n, other in zip(numbers, body, strict=True) if len(other) == width)
-            raise ValueError(
-                f"line {number}: expected {width} column(s) as in line {like}, received {len(row)}; "
-                "complete or remove the line."
-            )
-    skipped = tuple(number for number, _ in lines[: top + named])
-    return Lines(numbers, body, names, units, skipped)
+    body = _body(rows[first:], numbers, width)
+    notes: tuple[str, ...] = ()
+    if skipped := lines[: top + named]:
+        notes = (
+            f"{len(skipped)} line(s) above the table skipped, the last is line {skipped[-1][0]}",
+        )
+    return Lines(numbers, body, names, units, notes + decimals.note(numbers[0]))
 
 
 def _lines(raw: bytes) -> tuple[list[tuple[int, str]], dict[int, str]]:
@@ -106,11 +117,15 @@ def _lines(raw: bytes) -> tuple[list[tuple[int, str]], dict[int, str]]:
     comments: dict[int, str] = {}
     for number, line in enumerate(text.splitlines(), 1):
         content = line.strip(" \r\n")
-        mark = COMMENT.match(content.lstrip())
-        start = re.split(r"[\s;,]", content.strip().lower(), maxsplit=1)[0]
-        if mark and start not in MISSING:  # a row may begin with #N/A
-            comments[number] = content.lstrip()[mark.end() :]
-        elif content.strip() and not content.lower().startswith("sep="):  # a note to spreadsheets
+        bare = content.lstrip()
+        if not bare:
+            continue
+        if bare[0] in "#%!/" and (mark := COMMENT.match(bare)):
+            start = re.split(r"[\s;,]", bare.lower(), maxsplit=1)[0]
+            if start not in MISSING:  # a row may begin with #N/A
+                comments[number] = bare[mark.end() :]
+                continue
+        if content[:4].lower() != "sep=":  # a note to spreadsheets
             lines.append((number, content))
     if not lines:
         raise ValueError("the file holds no data; expected at least one sample.")
@@ -118,27 +133,115 @@ def _lines(raw: bytes) -> tuple[list[tuple[int, str]], dict[int, str]]:
 
 
 def _delimiter(lines: list[tuple[int, str]]) -> tuple[str | None, bool]:
-    """What separates fields (None: white space), and whether numbers have a decimal comma."""
+    """What separates fields (None for white space), and whether numbers have a decimal comma."""
     sample = lines[len(lines) // 2][1].strip()
     if len(re.split(r"[\s;,]", sample)) == 1:
         sample = lines[0][1].strip()
     delimiter = next((d for d in "\t;," if d in sample), None)
-    fields = [field.strip() for field in sample.split(delimiter)]
-    if delimiter == "," and len(sample.split()) > 1 and all(map(WITH_COMMA.match, sample.split())):
+    fields = [field.strip() for field in sample.split(delimiter, MOST_COLUMNS)]
+    words = sample.split(None, MOST_COLUMNS)
+    if delimiter == "," and len(words) > 1 and all(map(WITH_COMMA.match, words)):
         return None, True
     return delimiter, delimiter != "," and not any(map(WITH_POINT.match, fields))
 
 
-def _has_number(row: list[str]) -> bool:
+def _row(line: str, delimiter: str | None, number: int) -> _Row:
+    """Splits one line, whose number is for complaints."""
+    trailing = 0
+    if delimiter is None:
+        fields = join_dates(line).split(None, MOST_COLUMNS)
+    elif '"' in line:
+        try:
+            fields = next(csv.reader([line], delimiter=delimiter, skipinitialspace=True))
+        except csv.Error as error:
+            raise ValueError(f"line {number}: {error}; correct the quotation marks.") from None
+    else:
+        content = line.rstrip(f"{delimiter} ") if line[-1] in f"{delimiter} " else line
+        trailing = line.count(delimiter, len(content))
+        fields = content.split(delimiter, MOST_COLUMNS)
+    fields = [field.strip().strip("\"'") for field in fields]
+    length = len(fields) + trailing
+    while len(fields) > 1 and not fields[-1]:
+        fields.pop()
+    if len(fields) > MOST_COLUMNS:
+        raise ValueError(
+            f"line {number}: expected at most {MOST_COLUMNS:,} columns, received more; write one row for each sample."
+        )
+    return _Row(fields, length)
+
+
+class _Decimals(NamedTuple):
+    """Numbers with a decimal comma, and with a decimal point, in a table that may have decimal commas."""
+
+    commas: list[tuple[int, str]]
+    """Line number and field of each number with a comma."""
+    points: list[tuple[int, str]]
+    """The same of numbers with a point."""
+
+    def note(self, first: int) -> tuple[str, ...]:
+        """What to say of them in a table that begins in line `first`; refuses a table that has both.
+
+        In a table with both, commas may separate thousands.
+        """
+        commas = [one for one in self.commas if one[0] >= first]
+        points = [one for one in self.points if one[0] >= first]
+        if not commas:
+            return ()
+        if points:
+            raise ValueError(
+                f"expected decimal points or decimal commas, received {points[0][1]!r} in line {points[0][0]} and "
+                f"{commas[0][1]!r} in line {commas[0][0]}; write numbers without thousands separators."
+            )
+        return (f"numbers such as {commas[0][1]!r} read with a decimal comma",)
+
+
+def _replace_commas(rows: list[_Row], lines: list[tuple[int, str]]) -> _Decimals:
+    """Replaces decimal commas by points, in place."""
+    found = _Decimals([], [])
+    for row, (number, line) in zip(rows, lines, strict=True):
+        if "," not in line and "." not in line:
+            continue
+        for i, field in enumerate(row.fields):
+            if "," in field and WITH_COMMA.match(field):
+                row.fields[i] = field.replace(",", ".")
+                found.commas.append((number, field))
+            elif "." in field and WITH_POINT.match(field):
+                found.points.append((number, field))
+    return found
+
+
+def _first_row(rows: list[_Row]) -> int | None:
+    """Where the table begins, or None if there is no row of numbers."""
+    usual = Counter(row.length for row in rows).most_common(1)[0][0]
+    half = len(rows) // 2
+    middle = next(row for row in chain(rows[half:], rows) if row.length == usual)
+    starts_with_value = _is_value(middle.fields[0])
+    for i, row in enumerate(rows):
+        values = [_is_value(field) for field in row.fields]
+        alike = row.length == middle.length and values[0] >= starts_with_value
+        whole = all(values) and row.length == len(row.fields)
+        if _has_number(row) and (alike or whole):
+            return i
+    return None
+
+
+def _body(rows: list[_Row], numbers: list[int], width: int) -> list[list[str]]:
+    """The rows of the table, all of one width."""
+    body = [row.fields if len(row.fields) == width else row.padded(width) for row in rows]
+    for number, row in zip(numbers, body, strict=True):
+        if len(row) != width:
+            like = next(n for n, other in zip(numbers, body, strict=True) if len(other) == width)
+            raise ValueError(
+                f"line {number}: expected {width} column(s) as in line {like}, received {len(row)}; "
+                "complete or remove the line."
+            )
+    return body
+
+
+def _has_number(row: _Row | list[str]) -> bool:
     """Whether some field of a line stands for a number."""
-    return any(map(is_numeric, filter(None, row)))
-
-
-def _is_row(row: list[str], middle: list[str]) -> bool:
-    """Whether a line can be the first row of a table of which `middle` is one."""
-    values = [_is_value(field) for field in row]
-    alike = len(row) == len(middle) and values[0] >= _is_value(middle[0])
-    return _has_number(row) and (alike or all(values))
+    fields = row.fields if isinstance(row, _Row) else row
+    return any(map(is_numeric, filter(None, fields)))
 
 
 def _is_value(field: str) -> bool:
@@ -166,29 +269,10 @@ def _loose_header(text: str, delimiter: str | None, width: int) -> list[list[str
     return []
 
 
-def _fields(line: str, delimiter: str | None, number: int) -> list[str]:
-    """The fields of one line."""
-    if delimiter is None:
-        fields = join_dates(line).split()
-    elif '"' in line:
-        try:
-            fields = next(csv.reader([line], delimiter=delimiter, skipinitialspace=True))
-        except csv.Error as error:
-            raise ValueError(f"line {number}: {error}; correct the quotation marks.") from None
-    else:
-        fields = line.split(delimiter)
-    return [field.strip().strip("\"'") for field in fields]
-
-
-def _cut(row: list[str], width: int) -> list[str]:
-    """A row without the empty fields at its end, but not shorter than a width."""
-    while len(row) > width and not row[-1]:
-        row = row[:-1]
-    return row
-
-
 def is_numeric(field: str) -> bool:
     """Whether a field stands for a number, be it missing or complex."""
+    if "_" in field:  # Python would read 1_000
+        return False
     try:
         complex(field.replace("i", "j") if field[-1:] == "i" else field)
     except ValueError:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,9 +9,24 @@ from typing import Any
 
 import numpy as np
 
-from slotflow.data.read.formats.arrays import elsewhere, is_elsewhere, one_column
-from slotflow.data.read.formats.hdf5 import check_file
-from slotflow.data.read.tables import Array, Rows, Table, as_text, check_size, foreign
+from slotflow.data.read.formats.arrays import one_column
+from slotflow.data.read.formats.hdf5 import (
+    check_dataset,
+    check_file,
+    elsewhere,
+    explore,
+    is_elsewhere,
+)
+from slotflow.data.read.tables import (
+    Array,
+    Rows,
+    Table,
+    as_text,
+    check_packing,
+    check_size,
+    foreign,
+    stored_bytes,
+)
 from slotflow.data.read.timestamps import AUXILIARY, TIME_HEADER, unit_seconds
 
 __all__ = ["netcdf_table"]
@@ -28,9 +42,10 @@ def netcdf_table(path: Path) -> Iterator[Table]:
 
     with path.open("rb") as file:
         classic = file.read(3) == b"CDF"
+    stored = stored_bytes(path)
     if not classic:
         check_file(path)
-        _check_links(path)
+        _check_contents(path, stored)
     with foreign("NetCDF"):
         dataset = xr.open_dataset(
             path,
@@ -56,6 +71,7 @@ def netcdf_table(path: Path) -> Iterator[Table]:
         def get(name: str) -> Array:
             if name in attributes:
                 return np.asarray(attributes[name])
+            check_packing(dataset[name].shape, stored)
             check_size(dataset[name].shape)
             with foreign("NetCDF"):
                 variable = dataset[name]
@@ -66,6 +82,8 @@ def netcdf_table(path: Path) -> Iterator[Table]:
         def slices(name: str) -> Rows | None:
             if name in attributes or len(dataset[name].shape) != 2 or not dataset[name].size:
                 return None
+            check_packing(dataset[name].shape, stored)
+            check_size(dataset[name].shape)
             with foreign("NetCDF"):
                 variable = dataset[name]
                 if name in times:
@@ -98,18 +116,33 @@ def _time(dataset: Any, name: str) -> str | None:
     return None
 
 
-def _check_links(path: Path) -> None:
-    """Refuses a NetCDF 4 file that refers to other files, before anything in it is followed."""
+def _check_contents(path: Path, stored: int) -> None:
+    """Refuses what would be followed or read when a NetCDF 4 file is opened.
+
+    That is: links into other files, groups with several names (whose paths may be beyond number), and arrays of one
+    dimension (as coordinates are) or chunks of an absurd size.
+
+    Args:
+        path: The file.
+        stored: Its size in bytes.
+    """
     import h5py
 
-    with foreign("NetCDF"), h5py.File(path, "r") as file:
-        links = {os.fsdecode(name): file.get(name, getlink=True) for name in file}
-        outside = {name for name, link in links.items() if isinstance(link, h5py.ExternalLink)}
-        nodes = {name: file.get(name) for name in links.keys() - outside}
-        outside |= {
-            name
-            for name, node in nodes.items()
-            if isinstance(node, h5py.Dataset) and is_elsewhere(node)
-        }
-    for name in sorted(outside):
-        raise ValueError(elsewhere(name))
+    with foreign("NetCDF"):
+        file = h5py.File(path, "r")
+    with file:
+        with foreign("NetCDF"):
+            contents = explore(file)
+            datasets = {n: x for n, x in contents.nodes.items() if isinstance(x, h5py.Dataset)}
+            top = {name: node for name, node in datasets.items() if "/" not in name}
+            outside = [name for name, node in top.items() if is_elsewhere(node)]
+        for name in sorted({*outside, *(n for n in contents.outside if "/" not in n)}):
+            raise ValueError(elsewhere(name))
+        for name in contents.twice:
+            raise ValueError(
+                f"expected groups with one name each, received {name!r} as a further name of one; copy the variable "
+                "to analyse into a file of its own."
+            )
+        for node in top.values():
+            if node.ndim == 1:
+                check_dataset(node, stored)

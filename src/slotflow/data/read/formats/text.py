@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Callable
-from functools import partial
+from contextlib import suppress
 from itertools import pairwise
 
 import numpy as np
@@ -16,11 +15,11 @@ from slotflow.data.read.options import ReadOptions
 from slotflow.data.read.tables import Array, Table, choose_time
 from slotflow.data.read.timestamps import (
     TIME_HEADER,
+    clock_seconds,
     header_unit,
     parse_clock,
     parse_date,
     unit_seconds,
-    unwrap_clock,
 )
 
 __all__ = ["text_table"]
@@ -29,6 +28,11 @@ INDEX = re.compile(
     r"(|index|idx|sample|(sample )?(no|nr|number)\.?|#|row|i|n|unnamed: 0)$", re.IGNORECASE
 )
 """Headers of a column that may count the rows; the first column has none in the tables of pandas."""
+NOT_DIGITS = re.compile(r"[eE].*|\D")
+"""What is no digit of a number's mantissa."""
+THOUSANDS = re.compile(r"[+-]?\d{1,3}([,_' \u00a0\u202f]\d{3})+([.,]\d*)?$")
+MANY_STAMPS = 2000
+"""Stamps at either end, and about as many between them, that tell how many digits are printed."""
 
 
 def text_table(raw: bytes, options: ReadOptions) -> Table:
@@ -66,35 +70,25 @@ def text_table(raw: bytes, options: ReadOptions) -> Table:
     units = {name: unit for name, text in headed if (unit := header_unit(text, name == time))}
     if lines.units:
         units = _unit_line(dict(zip(names, lines.units, strict=True)), time) | units
-    clock = None
-    if (
-        time is not None
-        and (clock := _join_clock(fields, time)) is None
-        and _is_clock(fields[time])
-    ):
-        units[time] = "s"
-    getters: dict[str, Callable[[], Array]] = {
-        name: partial(_column, column, lines.numbers) for name, column in fields.items()
-    }
+    clock, notes = None, lines.notes
+    values: dict[str, Array] = {}
+    if time is not None:
+        clock = _join_clock(fields, time)
+        if clock is None and _is_clock(fields[time]):
+            values[time], note = clock_seconds(fields[time], units.get(time))
+            units[time] = "s"
+            notes += (note,) if note else ()
+
+    def get(name: str) -> Array:
+        if name not in values:
+            values[name] = _column(fields[name], lines.numbers)
+        return values[name]
+
     apart = (time, guess, clock)
     offered = [n for n in names if n not in apart and any(map(is_numeric, fields[n]))]
     offered = [n for n in offered if n not in counting] or offered
-    resolution = 0.0 if time is None else _resolution(fields[time], getters[time]())
-    notes: tuple[str, ...] = ()
-    if lines.skipped:
-        notes = (
-            f"{len(lines.skipped)} line(s) above the table skipped, the last is line {lines.skipped[-1]}",
-        )
-    return Table(
-        names,
-        lambda name: getters[name](),
-        True,
-        offered,
-        time,
-        units=units,
-        resolution=resolution,
-        notes=notes,
-    )
+    resolution = 0.0 if time is None else _resolution(fields[time], get(time))
+    return Table(names, get, True, offered, time, units=units, resolution=resolution, notes=notes)
 
 
 def _is_index(header: str, column: list[str]) -> bool:
@@ -152,11 +146,15 @@ def _column(column: list[str], numbers: list[int]) -> Array:
         ticks = [np.iinfo(np.int64).min if date is None else date for date in dates]
         return np.array(ticks, dtype="M8[ns]")
     if _is_clock(column):
-        hours = [parse_clock(field) for field in column]
-        return unwrap_clock(np.array([math.nan if hour is None else hour for hour in hours]))
+        return clock_seconds(column, None)[0]
+    if "_" not in "".join(column):  # Python would read 1_000
+        with suppress(ValueError):
+            return np.array(list(map(float, column)))
     values = np.empty(len(column))
     for i, (number, field) in enumerate(zip(numbers, column, strict=True)):
         try:
+            if "_" in field:
+                raise ValueError
             values[i] = math.nan if field.lower() in MISSING else float(field)
         except ValueError:
             raise ValueError(f"line {number}: {_not_a_number(field)}") from None
@@ -165,13 +163,15 @@ def _column(column: list[str], numbers: list[int]) -> Array:
 
 def _resolution(column: list[str], values: Array) -> float:
     """Worth of the last digit of printed numbers, or of the seconds of printed dates."""
+    step = max(len(column) // MANY_STAMPS, 1)
+    some = column[:MANY_STAMPS] + column[MANY_STAMPS:-MANY_STAMPS:step] + column[-MANY_STAMPS:]
     if values.dtype.kind == "M" or _is_clock(column):
-        found = [re.search(r":\d{1,2}[.,](\d+)", field) for field in column]
+        found = [re.search(r":\d{1,2}[.,](\d+)", field) for field in some]
         return 10.0 ** -max(len(part[1]) if part else 0 for part in found)
     largest = float(np.abs(values).max())
     if not math.isfinite(largest) or largest == 0:
         return 0.0
-    digits = max(len(re.sub(r"[eE].*|\D", "", field).lstrip("0")) for field in column)
+    digits = max(len(NOT_DIGITS.sub("", field).lstrip("0")) for field in some)
     return 10.0 ** (math.floor(math.log10(largest)) - digits + 1)
 
 
@@ -179,6 +179,8 @@ def _not_a_number(field: str) -> str:
     """Says what a field is that is not a real number."""
     if is_numeric(field):
         return f"expected a real number, received the complex {field!r}; keep the real part only."
+    if THOUSANDS.match(field):
+        return f"expected a number, received {field!r}; write it without thousands separators."
     if len(re.findall(r"\d[-/.:]\d", field)) > 1 or re.match(r"\d{4}-\d", field):
         return (
             f"expected a number or a date such as 2024-03-01T12:00:00, received {field!r}; write dates year first, "

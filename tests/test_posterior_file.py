@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import math
+import os
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -84,6 +88,29 @@ def test_failed_save_keeps_the_old_file(tmp_path: Path, monkeypatch: pytest.Monk
         post.save(path, n=50)
     assert path.read_bytes() == before
     assert [p.name for p in tmp_path.iterdir()] == ["posterior.nc"]
+
+
+FULL_DISK = """
+import resource, signal, sys
+from test_posterior_file import stated
+
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))  # what lies beyond fails as on a full disk
+try:
+    stated().save(sys.argv[1], n=5000)
+except OSError as error:
+    print("OSError", error.errno)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="file sizes cannot be limited")
+def test_a_full_disk_is_one_error_without_tracebacks(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", FULL_DISK, str(tmp_path / "posterior.nc")]
+    path = os.pathsep.join([str(Path(__file__).parent), *sys.path])
+    environment = os.environ | {"PYTHONPATH": path}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=True)
+    assert done.stdout == f"OSError {errno.EFBIG}\n" and done.stderr == ""
+    assert list(tmp_path.iterdir()) == []
 
 
 # ---------------------------------------------------------------- what comes back

@@ -11,14 +11,8 @@ from oracle_helpers import Oracle
 
 from slotflow import Prior
 from slotflow.core.seeds import TRAINING_SEED
-from slotflow.studies.suites.sets import (
-    SETS,
-    SignalSet,
-    batches,
-    default_batch,
-    run_set,
-    suite_seed,
-)
+from slotflow.studies.suites.results import run_set
+from slotflow.studies.suites.sets import SETS, SignalSet, Sizes, batches, default_batch, suite_seed
 
 CPU = torch.device("cpu")
 
@@ -77,22 +71,24 @@ def test_default_batch_bounds_the_memory() -> None:
 def test_run_set_keeps_what_is_asked_for(seed: int) -> None:
     seen: list[int] = []
     signals = SignalSet(200, Prior(k_min=0, k_max=3), catalogue=True)
-    options: dict[str, Any] = {"draws": 50, "batch": 8, "seed": seed % 2**20}
-    result = run_set(Oracle(doubt=0.4), signals, 20, advance=seen.append, **options)
+    options: dict[str, Any] = {"sizes": Sizes(20, 50, batch=8), "seed": seed % 2**20}
+    result = run_set(Oracle(doubt=0.4), signals, advance=seen.append, **options)
     assert seen == [8, 8, 4] and result.n == 20
     assert result.tones is not None and result.bound is not None and result.catalogue is not None
     assert result.tones.level.shape == result.bound.shape == (20, 3, 3)
     assert result.catalogue.shape == (20, 3) and result.k_probs.shape == (20, 4)
     assert ((result.bound > 0).all(-1) == result.mask).all()
     assert ((result.tones.sd > 0).all(-1) == result.mask).all()
-    again = run_set(Oracle(doubt=0.4), signals, 20, **options)
+    again = run_set(Oracle(doubt=0.4), signals, **options)
     assert again.tones is not None and torch.equal(again.tones.level, result.tones.level)
-    other = run_set(Oracle(), SignalSet(200, Prior(), tones=False), 5, batch=5, seed=seed % 2**20)
+    other = run_set(
+        Oracle(), SignalSet(200, Prior(), tones=False), Sizes(5, batch=5), seed=seed % 2**20
+    )
     assert other.tones is None and other.bound is None and other.exact.all()
 
 
 def test_run_set_refuses_what_is_not_finite() -> None:
     with pytest.raises(ValueError, match="finite"):
-        run_set(Oracle(width=math.nan), SETS["k1"], 3, draws=5)
+        run_set(Oracle(width=math.nan), SETS["k1"], Sizes(3, 5))
     with pytest.raises(ValueError, match="n >= 1"):
-        run_set(Oracle(), SETS["k1"], 0)
+        run_set(Oracle(), SETS["k1"], Sizes(0))

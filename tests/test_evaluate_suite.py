@@ -24,8 +24,8 @@ from slotflow.studies.suites import Report, Row, Target, quick_report, run_suite
 from slotflow.studies.suites.model import PARTS, check_analyser
 from slotflow.studies.suites.model_rows import TARGETS
 from slotflow.studies.suites.rivals import classical_exact
-from slotflow.studies.suites.sets import SETS, batches
-from slotflow.studies.suites.timing import throughput
+from slotflow.studies.suites.sets import SETS, Sizes, batches
+from slotflow.studies.suites.timing import infer_throughput, throughput
 
 CPU = torch.device("cpu")
 
@@ -67,13 +67,13 @@ N = 4000
 @pytest.fixture(scope="module")
 def perfect(base_seed: int) -> Report:
     """A calibrated and efficient posterior that is right about K."""
-    return run_suite(Oracle(), N, draws=100, only=["nominal", "stress"], seed=base_seed)
+    return run_suite(Oracle(), Sizes(N, 100), only=["nominal", "stress"], seed=base_seed)
 
 
 @pytest.fixture(scope="module")
 def narrow(base_seed: int) -> Report:
     """The same with draws that are 20 % too narrow."""
-    return run_suite(Oracle(width=0.8), N, draws=100, only=["nominal", "stress"], seed=base_seed)
+    return run_suite(Oracle(width=0.8), Sizes(N, 100), only=["nominal", "stress"], seed=base_seed)
 
 
 def test_a_perfect_posterior_passes(perfect: Report) -> None:
@@ -103,7 +103,7 @@ def test_its_coverage_is_the_level(perfect: Report) -> None:
 def test_every_measure_has_its_row() -> None:
     """Each target is used by some row, but for those whose part is left out here."""
     parts = [part for part in PARTS if part != "speed"]
-    report = run_suite(Oracle(), 50, 0, draws=20, only=parts, weights_bytes=3_000_000)
+    report = run_suite(Oracle(), Sizes(50, 20, 0), only=parts, weights_bytes=3_000_000)
     left_out = {"frontier: exact-K ahead of classical", "GPU signals per second"}
     used = {id(row.target) for row in report.rows if row.target is not None}
     assert {m for m, target in TARGETS.items() if id(target) not in used} == left_out
@@ -113,7 +113,7 @@ def test_every_measure_has_its_row() -> None:
 
 
 def test_tones_in_noise_are_counted(base_seed: int) -> None:
-    report = run_suite(Oracle(doubt=0.2), 500, draws=5, only=["noise"], seed=base_seed)
+    report = run_suite(Oracle(doubt=0.2), Sizes(500, 5), only=["noise"], seed=base_seed)
     row = report["noise: share with k_map > 0"]
     assert row.value == pytest.approx(0.1, abs=5 * 0.3 / math.sqrt(500)) and row.met is False
 
@@ -138,7 +138,7 @@ def test_few_signals_leave_a_miss_open(base_seed: int) -> None:
 
     def verdicts(width: float) -> list[bool | None]:
         reports = (
-            run_suite(Oracle(width=width), 30, draws=50, only=["k1"], seed=10 * base_seed + i)
+            run_suite(Oracle(width=width), Sizes(30, 50), only=["k1"], seed=10 * base_seed + i)
             for i in range(10)
         )
         rows = [r[f"coverage − α, K = 1, {symbol}"] for r in reports for symbol in "Aφf"]
@@ -154,7 +154,7 @@ def test_few_signals_leave_a_miss_open(base_seed: int) -> None:
 def test_a_wrong_estimate_fails(base_seed: int) -> None:
     """Errors 30 % above the bound, and draws as wide as the errors: calibrated but not efficient."""
     report = run_suite(
-        Oracle(width=1.3, error=1.3), 1500, draws=100, only=["nominal"], seed=base_seed
+        Oracle(width=1.3, error=1.3), Sizes(1500, 100), only=["nominal"], seed=base_seed
     )
     assert {f"{what} / bound, {s}" for what in ("sd", "error") for s in "Aφf"} <= missed(report)
     row = report["error / bound, f"]
@@ -163,14 +163,10 @@ def test_a_wrong_estimate_fails(base_seed: int) -> None:
 
 
 def test_ece_tells_honest_from_boastful_doubt(base_seed: int) -> None:
-    kwargs: dict[str, Any] = {
-        "n_classical": 0,
-        "draws": 10,
-        "only": ["frontier"],
-        "seed": base_seed,
-    }
-    honest = run_suite(Oracle(doubt=0.4), N, **kwargs)
-    boastful = run_suite(Oracle(doubt=0.4, boast=4.0), N, **kwargs)
+    sizes = Sizes(N, 10, n_classical=0)
+    kwargs: dict[str, Any] = {"sizes": sizes, "only": ["frontier"], "seed": base_seed}
+    honest = run_suite(Oracle(doubt=0.4), **kwargs)
+    boastful = run_suite(Oracle(doubt=0.4, boast=4.0), **kwargs)
     assert honest["frontier: exact-K"].value == pytest.approx(0.8, abs=5 * 0.4 / math.sqrt(N))
     assert honest["frontier: exact-K"].met is False
     assert boastful["frontier: ECE"].met is False
@@ -181,7 +177,7 @@ def test_ece_tells_honest_from_boastful_doubt(base_seed: int) -> None:
 
 
 def test_wrong_counts_cost_recall_and_false_positives(base_seed: int) -> None:
-    report = run_suite(Oracle(doubt=0.1), 2000, draws=20, only=["stress"], seed=base_seed)
+    report = run_suite(Oracle(doubt=0.1), Sizes(2000, 20), only=["stress"], seed=base_seed)
     row = report["stress: false positives per mixture within 5 mHz"]
     assert row.met is False
     # A count that is one too high, which 5 % of K = 5..9 are, adds a tone somewhere in the band.
@@ -191,7 +187,7 @@ def test_wrong_counts_cost_recall_and_false_positives(base_seed: int) -> None:
 
 
 def test_widths_beside_the_papers(base_seed: int) -> None:
-    report = run_suite(Oracle(), 1500, draws=100, only=["k1", "k10"], seed=base_seed)
+    report = run_suite(Oracle(), Sizes(1500, 100), only=["k1", "k10"], seed=base_seed)
     # Means of the joint bound over nominal signals, in %, rad and mHz (tests/test_bounds.py holds them to errors).
     for k, widths in {1: (1.3, 0.016, 0.023), 10: (1.8, 0.026, 0.029)}.items():
         for unit, value in zip(("relative A, %", "φ, rad", "f, mHz"), widths, strict=True):
@@ -205,13 +201,14 @@ def test_widths_beside_the_papers(base_seed: int) -> None:
 def test_rival_sees_the_same_signals() -> None:
     """Batches of the suite, first signals, same prior: as when the estimator is called by hand."""
     signals = SETS["frontier"]
-    exact = classical_exact(signals, 9, 6, batch=4, seed=3, device=CPU)
+    sizes = Sizes(9, 5, n_classical=6, batch=4)
+    exact = classical_exact(signals, sizes, seed=3, device=CPU)
     by_hand = []
     for sim in batches(signals, 9, 4, 3, CPU):
         found = classical([sim.observation(i) for i in range(len(sim.k))], signals.prior)
         by_hand += (found.k_map == sim.k.numpy()).tolist()
     assert exact.tolist() == by_hand[:6]
-    report = run_suite(Oracle(), 9, n_classical=6, draws=5, only=["frontier"], batch=4, seed=3)
+    report = run_suite(Oracle(), sizes, only=["frontier"], seed=3)
     row = report["frontier: exact-K ahead of classical"]
     assert row.value == pytest.approx(1 - np.mean(by_hand[:6]))
     assert row.met == (row.value > 0)
@@ -221,10 +218,19 @@ def test_rival_sees_the_same_signals() -> None:
 def test_throughput_and_progress(capsys: pytest.CaptureFixture[str]) -> None:
     per_second, batch = throughput(Oracle(), CPU, batch=5, repeats=2)
     assert per_second > 0 and batch == 5
-    report = run_suite(Oracle(), 3, draws=5, only=["speed", "k1"], progress=True)
+    report = run_suite(Oracle(), Sizes(3, 5), only=["speed", "k1"], progress=True)
     row = report["CPU signals per second"]
     assert row.met is None and "100 draws" in row.note and row.value > 0
     assert capsys.readouterr().out == ""  # and no bar where there is no terminal
+
+
+def test_speed_as_a_user_sees_it(zoom: SlotFlow) -> None:
+    """Draws of each answer take time too, and the row says both."""
+    answered, drawn, n = infer_throughput(zoom, n=4)
+    assert answered > drawn > 0 and n == 4
+    assert [row.measure for row in run_suite(Oracle(), Sizes(3, 5), only=["speed"]).rows] == [
+        "CPU signals per second"  # an oracle cannot be asked as a user would
+    ]
 
 
 def test_quick_report(base_seed: int) -> None:
@@ -242,16 +248,16 @@ def test_quick_report(base_seed: int) -> None:
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 def test_on_a_gpu(base_seed: int) -> None:
     parts = [*SETS, "speed"]
-    report = run_suite(Oracle(), N, n_classical=0, only=parts, device="cuda", seed=base_seed)
+    report = run_suite(Oracle(), Sizes(N, n_classical=0), only=parts, device="cuda", seed=base_seed)
     assert not {m for m in missed(report) if "nominal" in m or "stress" in m or "bound" in m}
     assert report["GPU signals per second"].value > 0
 
 
 def test_bad_arguments() -> None:
     with pytest.raises(ValueError, match="received nothing_such"):
-        run_suite(Oracle(), 3, only=["nothing_such"])
+        run_suite(Oracle(), Sizes(3), only=["nothing_such"])
     with pytest.raises(ValueError, match="received none"):
-        run_suite(Oracle(), 3, only=[])
+        run_suite(Oracle(), Sizes(3), only=[])
     with pytest.raises(ValueError, match="preset zoom"):
         check_analyser(object())
     assert set(PARTS) == {*SETS, "speed"}

@@ -20,6 +20,7 @@ from slotflow.studies.report import Report
 from slotflow.studies.suites.exact.parts import DRAWS, Settings
 from slotflow.studies.suites.exact.suite import GROUPS, run_exact_suite
 from slotflow.studies.suites.model import PARTS, check_analyser, run_suite
+from slotflow.studies.suites.sets import Sizes
 
 __all__ = ["HELP", "run"]
 
@@ -31,10 +32,6 @@ HELP = help_text(
     "slotflow evaluate --suite exact --jobs 8 --work exact-records",
 )
 SUITES = ("model", "exact")
-SIGNALS = 10_000
-"""Signals per set of the suite `model`."""
-SLOT_DRAWS = 500
-"""Draws per slot of the suite `model`."""
 
 
 def run(
@@ -43,16 +40,16 @@ def run(
     n: Annotated[
         int | None,
         typer.Option(
-            min=1, help=f"Signals per set; {SIGNALS:,}, or what the targets of suite exact ask for."
+            min=1, help=f"Signals per set; {Sizes.n:,}, or what the targets of suite exact ask for."
         ),
     ] = None,
     n_classical: Annotated[
         int, typer.Option(min=0, help="Of them, signals for the classical estimator; 0: none.")
-    ] = 2000,
+    ] = Sizes.n_classical,
     draws: Annotated[
         int | None,
         typer.Option(
-            min=2, help=f"Draws per slot ({SLOT_DRAWS}), or of each K ({DRAWS:,}, exact)."
+            min=2, help=f"Draws per slot ({Sizes.draws}), or of each K ({DRAWS:,}, exact)."
         ),
     ] = None,
     only: Annotated[
@@ -87,9 +84,7 @@ def run(
     else:
         report = run_suite(
             analyser,
-            n=n or SIGNALS,
-            n_classical=n_classical,
-            draws=draws or SLOT_DRAWS,
+            Sizes(n or Sizes.n, draws or Sizes.draws, n_classical),
             device=network.device,
             seed=seed,
             only=parts,

@@ -23,7 +23,7 @@ from slotflow.studies.paper.bench import METHODS, QUICK
 from slotflow.studies.paper.pooled import PooledAnalyser
 from slotflow.studies.paper.registry import NUMBERS, missing
 from slotflow.studies.paper.runner import INDEX
-from slotflow.studies.suites.sets import Analyser
+from slotflow.studies.suites.analyser import Analyser
 
 __all__ = ["HELP", "run"]
 

@@ -9,7 +9,9 @@ import torch
 
 from slotflow.signal.prior import Prior
 from slotflow.studies.paper.exact_step import ExactSet, ExactStep
-from slotflow.studies.suites.sets import SEED_LIMIT, Analyser, SetResult, SignalSet, run_set
+from slotflow.studies.suites.analyser import Analyser
+from slotflow.studies.suites.results import SetResult, run_set
+from slotflow.studies.suites.sets import SEED_LIMIT, SignalSet, Sizes
 
 __all__ = ["METHODS", "QUICK", "Bench", "Settings"]
 
@@ -119,12 +121,11 @@ class Bench:
                 self.advance(n)
                 return self._found[known, n]
         s = self.settings
+        batch = CPU_BATCH if self.device.type == "cpu" else None
         result = run_set(
             self.model,
             signals,
-            n,
-            draws=s.draws,
-            batch=CPU_BATCH if self.device.type == "cpu" else None,
+            Sizes(n, s.draws, batch=batch),
             seed=s.seed,
             device=self.device,
             advance=self.advance,

@@ -24,7 +24,8 @@ from slotflow.studies.paper.bench import Bench
 from slotflow.studies.paper.result import Data, Result
 from slotflow.studies.row import Row, Target, tidy
 from slotflow.studies.suites.model_rows import ece_of_set
-from slotflow.studies.suites.sets import SETS, SetResult
+from slotflow.studies.suites.results import SetResult
+from slotflow.studies.suites.sets import SETS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -21,7 +21,8 @@ from slotflow.studies.answers import exact_answer
 from slotflow.studies.measures.parameters import SIZE
 from slotflow.studies.measures.tones import ToneSummary, summarise
 from slotflow.studies.suites.exact.parts import DRAWS, Part, draw_signal
-from slotflow.studies.suites.sets import SetResult, SignalSet, suite_seed
+from slotflow.studies.suites.results import SetResult
+from slotflow.studies.suites.sets import SignalSet, suite_seed
 from slotflow.studies.tasks import Record, Worker, run_tasks
 
 __all__ = ["ExactSet", "ExactStep"]

@@ -26,7 +26,8 @@ from slotflow.studies.paper.bench import Bench
 from slotflow.studies.paper.result import Data, Result
 from slotflow.studies.row import Row, Target
 from slotflow.studies.suites.model_rows import PAPER_SD
-from slotflow.studies.suites.sets import NOMINAL, SetResult, SignalSet
+from slotflow.studies.suites.results import SetResult
+from slotflow.studies.suites.sets import NOMINAL, SignalSet
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -14,11 +14,15 @@ import torch
 from torch import Tensor
 
 from slotflow.core.progress import progress as progress_bar
+from slotflow.network.model import SlotFlow
 from slotflow.studies.report import Report
+from slotflow.studies.row import Row
+from slotflow.studies.suites.analyser import Analyser
 from slotflow.studies.suites.model_rows import (
     TARGETS,
     all_rows,
     ece_of_set,
+    infer_row,
     precision_by_k,
     precision_of_sets,
     set_details,
@@ -26,9 +30,15 @@ from slotflow.studies.suites.model_rows import (
     table_by_k,
     weights_row,
 )
+from slotflow.studies.suites.results import SetResult, run_set
 from slotflow.studies.suites.rivals import classical_exact
-from slotflow.studies.suites.sets import SETS, Analyser, SetResult, default_batch, run_set
-from slotflow.studies.suites.timing import THROUGHPUT_DRAWS, device_label, throughput
+from slotflow.studies.suites.sets import SETS, Sizes
+from slotflow.studies.suites.timing import (
+    THROUGHPUT_DRAWS,
+    device_label,
+    infer_throughput,
+    throughput,
+)
 
 __all__ = ["PARTS", "TARGETS", "check_analyser", "quick_report", "run_suite"]
 
@@ -39,39 +49,73 @@ PARTS = (*SETS, SPEED)
 
 def run_suite(
     model: Analyser,
-    n: int = 10_000,
-    n_classical: int = 2000,
-    draws: int = 500,
+    sizes: Sizes | None = None,
+    *,
     device: str | torch.device | None = None,
     seed: int = 0,
     only: Sequence[str] | None = None,
     progress: bool = False,
-    batch: int | None = None,
     weights_bytes: int | None = None,
 ) -> Report:
     """Evaluates a model against the targets.
 
     Args:
         model: What to evaluate.
-        n: Signals per set.
-        n_classical: Signals of the frontier that the classical estimator analyses too, on the CPU; 0: none.
-        draws: Draws per slot.
+        sizes: Signals and draws; those of the targets if None.
         device: Where the model is; its own `device` if None, or the CPU.
         seed: The same seed gives the same signals on the same kind of device.
         only: Some of `PARTS`; all if None.
         progress: Whether to show a bar on standard error.
-        batch: Signals per batch; as the device's memory allows if None.
         weights_bytes: Size of the model's file, for the row about it.
     """
+    sizes = Sizes() if sizes is None else sizes
     chosen = _choose(only)
     device = _device(model, device)
+    start = time.perf_counter()
     names = [name for name in SETS if name in chosen]
-    rival = min(n, n_classical) if "frontier" in chosen else 0
-    sizes = {name: batch or default_batch(device, draws, SETS[name].prior.k_max) for name in names}
+    results, theirs = _run_sets(model, names, sizes, seed, device, progress)
+    by_k = precision_by_k(results)
+    rows = all_rows(results, by_k, theirs)
+    if weights_bytes is not None:
+        rows.append(weights_row(weights_bytes))
+    if SPEED in chosen:
+        rows += _speed_rows(model, device, seed)
+    seconds = sum(result.seconds for result in results.values())
+    facts = {
+        "suite": "model",
+        "signals_per_set": sizes.n,
+        "draws": sizes.draws,
+        "seed": seed,
+        "device": device_label(device),
+        "torch": torch.__version__,
+        "seconds": round(time.perf_counter() - start, 2),
+        "signals_per_second": round(sizes.n * len(names) / seconds, 1) if names else None,
+    }
+    return Report(rows, table_by_k(by_k), set_details(results), facts)
+
+
+def _run_sets(
+    model: Analyser,
+    names: Sequence[str],
+    sizes: Sizes,
+    seed: int,
+    device: torch.device,
+    progress: bool,
+) -> tuple[dict[str, SetResult], Tensor | None]:
+    """The sets by name, and whether the classical estimator counts the first signals of the frontier right.
+
+    Args:
+        model: What to evaluate.
+        names: Keys of `SETS`.
+        sizes: Signals and draws.
+        seed: The user's seed.
+        device: Where the model is.
+        progress: Whether to show a bar on standard error.
+    """
+    rival = min(sizes.n, sizes.n_classical) if "frontier" in names else 0
     results: dict[str, SetResult] = {}
     theirs: Tensor | None = None
-    start = time.perf_counter()
-    with progress_bar(n * len(names) + rival, "evaluate", quiet=not progress) as bar:
+    with progress_bar(sizes.n * len(names) + rival, "evaluate", quiet=not progress) as bar:
         done = 0
 
         def step(name: str) -> Callable[[int], None]:
@@ -83,46 +127,26 @@ def run_suite(
             return advance
 
         for name in names:
-            results[name] = run_set(
-                model,
-                SETS[name],
-                n,
-                draws=draws,
-                batch=sizes[name],
-                seed=seed,
-                device=device,
-                advance=step(name),
-            )
+            one = SETS[name]
+            results[name] = run_set(model, one, sizes, seed=seed, device=device, advance=step(name))
         if rival:
             theirs = classical_exact(
-                SETS["frontier"],
-                n,
-                rival,
-                batch=sizes["frontier"],
-                seed=seed,
-                device=device,
-                advance=step("classical"),
+                SETS["frontier"], sizes, seed=seed, device=device, advance=step("classical")
             )
-    by_k = precision_by_k(results)
-    rows = all_rows(results, by_k, theirs)
-    if weights_bytes is not None:
-        rows.append(weights_row(weights_bytes))
-    if SPEED in chosen:
-        per_second, together = throughput(model, device, seed=seed)
-        note = f"{device_label(device)}; {THROUGHPUT_DRAWS} draws per slot, batches of {together:,}, nominal"
-        rows.append(speed_row(per_second, device.type == "cuda", note))
-    seconds = sum(result.seconds for result in results.values())
-    facts = {
-        "suite": "model",
-        "signals_per_set": n,
-        "draws": draws,
-        "seed": seed,
-        "device": device_label(device),
-        "torch": torch.__version__,
-        "seconds": round(time.perf_counter() - start, 2),
-        "signals_per_second": round(n * len(names) / seconds, 1) if names else None,
-    }
-    return Report(rows, table_by_k(by_k), set_details(results), facts)
+    return results, theirs
+
+
+def _speed_rows(model: Analyser, device: torch.device, seed: int) -> list[Row]:
+    """Signals per second of batches that lie on the device, and of the call that a user writes."""
+    gpu = device.type == "cuda"
+    per_second, together = throughput(model, device, seed=seed)
+    note = f"{device_label(device)}; {THROUGHPUT_DRAWS} draws per slot, nominal batches of {together:,} that lie there"
+    rows = [speed_row(per_second, gpu, note)]
+    if isinstance(model, SlotFlow):
+        answered, drawn, n = infer_throughput(model, seed=seed)
+        note = f"{n:,} observations at once, no exact step; with {THROUGHPUT_DRAWS} draws of each {drawn:,.0f}"
+        rows.append(infer_row(answered, gpu, note))
+    return rows
 
 
 def quick_report(
@@ -147,7 +171,7 @@ def quick_report(
     device = _device(model, device)
     values: dict[str, float] = {}
     for name in ("nominal", "stress", "frontier"):
-        result = run_set(model, SETS[name], n, draws=draws, seed=seed, device=device)
+        result = run_set(model, SETS[name], Sizes(n, draws), seed=seed, device=device)
         values[f"{name}_exact"] = float(result.exact.double().mean())
         values[f"{name}_ece"] = ece_of_set(result)
         if name == "nominal":

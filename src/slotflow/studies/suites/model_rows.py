@@ -18,12 +18,14 @@ from slotflow.studies.measures.parameters import SYMBOLS, TABLE_ORDER, WAVEFORM
 from slotflow.studies.measures.precision import Precision, mean_relative, precision
 from slotflow.studies.measures.tones import ToneSummary
 from slotflow.studies.row import Row, Target, Targets
-from slotflow.studies.suites.sets import SETS, SetResult
+from slotflow.studies.suites.results import SetResult
+from slotflow.studies.suites.sets import SETS
 
 __all__ = [
     "TARGETS",
     "all_rows",
     "ece_of_set",
+    "infer_row",
     "precision_by_k",
     "precision_of_sets",
     "set_details",
@@ -222,6 +224,12 @@ def speed_row(per_second: float, gpu: bool, note: str) -> Row:
     """Signals per second of inference and draws; the target is a GPU's."""
     measure = f"{'GPU' if gpu else 'CPU'} signals per second"
     return TARGETS.row(measure, per_second, note=note, form=",.0f")
+
+
+def infer_row(per_second: float, gpu: bool, note: str) -> Row:
+    """Signals per second of `model.infer`, for which there is no target."""
+    measure = f"{'GPU' if gpu else 'CPU'} signals per second, model.infer"
+    return Row(measure, per_second, note=note, form=",.0f")
 
 
 def weights_row(size: int) -> Row:

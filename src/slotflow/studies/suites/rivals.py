@@ -7,20 +7,18 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from slotflow.studies.suites.sets import SignalSet, batches
+from slotflow.studies.suites.sets import SignalSet, Sizes, batches, default_batch
 
 __all__ = ["classical_exact"]
 
-CHUNK = 50
+SIGNALS_AT_ONCE = 50
 """Signals that the classical estimator takes at once."""
 
 
 def classical_exact(
     signals: SignalSet,
-    n: int,
-    count: int,
+    sizes: Sizes,
     *,
-    batch: int,
     seed: int,
     device: torch.device,
     advance: Callable[[int], None] | None = None,
@@ -29,23 +27,22 @@ def classical_exact(
 
     Args:
         signals: The set; its prior is what the evidence is taken under.
-        n: Signals of the set, batch and seed as in `run_set`: they decide which signals these are.
-        count: How many of them to analyse, from the first on.
-        batch: Signals per batch of the set.
+        sizes: As of `run_set`, which decide which signals these are; the first `n_classical` of them are analysed.
         seed: The user's seed.
         device: Where the set is simulated; the estimator itself runs on the CPU.
         advance: Called with the number of signals after each step.
 
     Returns:
-        Shape (min(n, count),), bool.
+        Shape (min(n, n_classical),), bool.
     """
     from slotflow.exact.classical import classical
 
     exact: list[Tensor] = []
-    left = min(n, count)
-    for sim in batches(signals, n, batch, seed, device):
-        for start in range(0, min(len(sim.k), left), CHUNK):
-            stop = min(start + CHUNK, left, len(sim.k))
+    left = min(sizes.n, sizes.n_classical)
+    batch = sizes.batch or default_batch(device, sizes.draws, signals.prior.k_max)
+    for sim in batches(signals, sizes.n, batch, seed, device):
+        for start in range(0, min(len(sim.k), left), SIGNALS_AT_ONCE):
+            stop = min(start + SIGNALS_AT_ONCE, left, len(sim.k))
             found = classical([sim.observation(i) for i in range(start, stop)], signals.prior)
             exact.append(torch.from_numpy(found.k_map) == sim.k[start:stop])
             if advance is not None:

@@ -36,7 +36,8 @@ from slotflow.studies.paper.bench import CPU_BATCH, Bench
 from slotflow.studies.paper.pooled import PooledSlots
 from slotflow.studies.paper.result import Data, Result
 from slotflow.studies.row import Row
-from slotflow.studies.suites.sets import NOMINAL, SignalSet, SlotsLike, batches, posterior_seed
+from slotflow.studies.suites.analyser import SlotsLike
+from slotflow.studies.suites.sets import NOMINAL, SignalSet, batches, posterior_seed
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

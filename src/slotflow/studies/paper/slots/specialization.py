@@ -24,14 +24,8 @@ from slotflow.studies.paper.bench import Bench
 from slotflow.studies.paper.result import Data, Result
 from slotflow.studies.paper.slots.changes import change_rows, changes, draw_moves, draw_shares
 from slotflow.studies.row import Row, Target
-from slotflow.studies.suites.sets import (
-    NOMINAL,
-    SignalSet,
-    SlotsLike,
-    batches,
-    default_batch,
-    posterior_seed,
-)
+from slotflow.studies.suites.analyser import SlotsLike
+from slotflow.studies.suites.sets import NOMINAL, SignalSet, batches, default_batch, posterior_seed
 from slotflow.studies.suites.signals import in_fresh_noise
 
 if TYPE_CHECKING:

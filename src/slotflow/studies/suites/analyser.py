@@ -1,0 +1,42 @@
+"""What a model must offer to be evaluated."""
+
+from __future__ import annotations
+
+from typing import Protocol, runtime_checkable
+
+from torch import Tensor
+
+from slotflow.signal.prior import Prior
+from slotflow.signal.simulation import Simulation
+
+__all__ = ["Analyser", "AnalysisLike", "SlotsLike"]
+
+
+class SlotsLike(Protocol):
+    """Posteriors of the slots of B signals, for a given K of each."""
+
+    @property
+    def mask(self) -> Tensor:
+        """Which slots exist, (B, K), bool."""
+
+    def sample(self, n: int, seed: int) -> Tensor:
+        """Draws of (A, φ, f), (B, n, K, P), float64."""
+
+
+class AnalysisLike(Protocol):
+    """Posterior of B signals."""
+
+    @property
+    def k_probs(self) -> Tensor:
+        """q(K | x), (B, k_max + 1), index = K."""
+
+    def slots(self, k: Tensor | None = None) -> SlotsLike:
+        """Slots for K = k, (B,), int64, on the CPU; for the most probable K if None."""
+
+
+@runtime_checkable
+class Analyser(Protocol):
+    """Anything that can be evaluated: a network, or an exact posterior in a test."""
+
+    def analyse(self, simulation: Simulation, prior: Prior, /) -> AnalysisLike:
+        """Posterior of every signal of a batch under a prior."""

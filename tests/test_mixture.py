@@ -13,7 +13,7 @@ import yaml
 from statistics_helpers import assert_same_law, assert_within
 
 from slotflow import Prior
-from slotflow.core.parsing import from_dict, plain
+from slotflow.core.fields import from_dict, plain
 from slotflow.signal.mixture import MixturePart, PriorMixture
 from slotflow.signal.prior_batch import PriorBatch
 

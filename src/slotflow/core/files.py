@@ -36,16 +36,14 @@ def atomic_path(path: PathLike) -> Iterator[Path]:
         yield temporary
         with temporary.open("rb+") as file:
             os.fsync(file.fileno())
-        temporary.chmod(
-            0o666 & ~_umask()
-        )  # as any new file: some writers leave it to its owner alone
+        temporary.chmod(0o666 & ~_umask())  # as any new file; some writers make it private
         os.replace(temporary, target)
     finally:
         temporary.unlink(missing_ok=True)
 
 
 def _umask() -> int:
-    """The permission bits that this process takes from new files."""
+    """The permission bits that this process withholds from new files."""
     mask = os.umask(0)
     os.umask(mask)
     return mask

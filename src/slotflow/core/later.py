@@ -1,9 +1,9 @@
-"""Functions of later rooms that an earlier room offers as methods.
+"""Functions of later modules that an earlier one offers as methods.
 
-A posterior can be refined, plotted and printed as a page; a model can infer. The code behind these methods lives in
-rooms that come after those of `Posterior` and `SlotFlow` and import them, so the classes cannot import it in turn. They
-ask for it by a name instead, and `slotflow/__init__.py`, the roof over all rooms, says which module answers to which
-name. That module is imported when it is first asked.
+A posterior can be refined, plotted and printed as a page; a model can infer, and be loaded from a file. The code behind
+these methods lives in modules that come after those of `Posterior` and `SlotFlow` and import them, so the classes
+cannot import it in turn. They ask for it by a name instead, and `slotflow/__init__.py`, the roof over all rooms, says
+which module answers to which name. That module is imported when it is first asked for.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Elementary functions of NumPy arrays for the exact step's inner loops, where what starts an operation costs time too.
+"""Elementary functions of NumPy arrays for inner loops, where starting an operation costs as much as the operation.
 
-Sines of long arrays are several times faster in torch than in NumPy; SciPy's general functions check and dispatch for
-longer than a small system takes to solve.
+Sines of long arrays are several times faster in torch than in NumPy. SciPy's general functions spend more time on
+checks than a small system takes to solve.
 """
 
 from __future__ import annotations
@@ -10,12 +10,11 @@ import math
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from scipy.linalg import lapack
 
-__all__ = ["Array", "log_sum_exp", "phasor", "sine", "solve_lower"]
+from slotflow.core.arrays import Array, Complex
 
-Array = NDArray[np.float64]
+__all__ = ["Array", "log_sum_exp", "phasor", "sine", "solve_lower"]
 
 
 def sine(x: Array) -> Array:
@@ -24,16 +23,16 @@ def sine(x: Array) -> Array:
     return result
 
 
-def phasor(turns: Array) -> NDArray[np.complex128]:
+def phasor(turns: Array) -> Complex:
     """e^{2πi·turns} of an array, same shape; whole turns are taken off first, exactly."""
     angle = torch.from_numpy(2 * math.pi * (turns - np.floor(turns)))
-    result: NDArray[np.complex128] = np.empty(turns.shape, dtype=np.complex128)
+    result: Complex = np.empty(turns.shape, dtype=np.complex128)
     result.real, result.imag = angle.cos().numpy(), angle.sin().numpy()
     return result
 
 
 def log_sum_exp(x: Array, axis: int | None = None) -> Array:
-    """Logarithm of the sum of exponentials along an axis, or of all if None; −inf where all are."""
+    """Logarithm of the sum of exponentials along an axis, or of all values if None; −inf where all values are −inf."""
     top = x.max(axis=axis, keepdims=True)
     top = np.where(np.isfinite(top), top, 0.0)
     with np.errstate(divide="ignore"):

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from slotflow.core.parsing import check
+from slotflow.core.fields import check
 
 __all__ = ["Grid", "Instants", "Sampling"]
 

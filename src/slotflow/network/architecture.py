@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass
 
-from slotflow.core.parsing import check
+from slotflow.core.fields import check
 
 __all__ = ["EncoderConfig", "FlowConfig", "ZoomConfig"]
 
@@ -47,7 +47,7 @@ class FlowConfig:
     layers: int = 8
     """Layers of the flow."""
     kinds: tuple[str, ...] = ("spline", "affine")
-    """Kinds of layers in turn: "spline" and "affine" couplings, or "marginal" splines of each coordinate."""
+    """Kinds of layers, which take turns: "spline" and "affine" couplings, "marginal" splines of each coordinate."""
     hidden: int = 768
     """Width of each coupling layer's network."""
     hidden_layers: int = 2
@@ -55,13 +55,13 @@ class FlowConfig:
     bins: int = 48
     """Bins of the rational-quadratic splines."""
     bound: float = 2.0
-    """The splines act on [−bound, bound] and are the identity outside."""
+    """The splines act on [−bound, bound] and are the identity outside of it."""
     phase_weight: float = 2.0
     """w_φ, the factor on cos φ and sin φ in the flow's target."""
     frequency_weight: float = 3.0
     """w_f, the factor on the centred frequency in the flow's target."""
     radius_jitter: float = 0.0
-    """Spread of ln(radius) that training gives the targets' circle; 0 is the paper's degenerate target (target.py)."""
+    """Spread of ln(radius) that training gives the targets' circle; 0 is the paper's degenerate target."""
 
     def __post_init__(self) -> None:
         for name in ("layers", "hidden", "hidden_layers"):
@@ -76,12 +76,12 @@ class FlowConfig:
 
 @dataclass(frozen=True)
 class ZoomConfig:
-    """The spectral encoder and the slots that look closer (encoders/spectral.py, slots/zoom.py)."""
+    """The spectral encoder and the slots that look closer (`network/zoom`)."""
 
     bins: int = 150
     """Widest band in bins 1/T of the long stream."""
     margin: int = 20
-    """Bins of the window on either side of the band."""
+    """Bins that the network sees on either side of the band."""
     stem: int = 96
     """Channels of the convolutions over half-bins."""
     width: int = 192
@@ -101,15 +101,15 @@ class ZoomConfig:
     rounds: int = 2
     """Rounds that move the slots before the joint steps."""
     zoom: bool = True
-    """Whether slots see their windows (an ablation)."""
+    """Whether slots see the spectrum around themselves; False is an ablation."""
     subtract: bool = True
-    """Whether the other slots are subtracted there (an ablation)."""
+    """Whether the other slots are subtracted there; False is an ablation."""
     canonical: bool = True
-    """Whether a window is divided by the slot's own amplitude (an ablation)."""
+    """Whether what a slot sees is divided by its own amplitude; False is an ablation."""
     joint: bool = True
-    """Whether the joint steps move the estimate (an ablation)."""
+    """Whether the joint steps move the estimate; False is an ablation."""
     recount: bool = True
-    """Whether the slots correct q(K | x) (an ablation)."""
+    """Whether the slots correct q(K | x); False is an ablation."""
 
     def __post_init__(self) -> None:
         for name in (
@@ -126,15 +126,19 @@ class ZoomConfig:
             check(getattr(self, name) >= 1, f"{name} >= 1", getattr(self, name))
         for name in ("margin", "rounds"):
             check(getattr(self, name) >= 0, f"{name} >= 0", getattr(self, name))
-        check(self.view_bins % 10 == 0, "bins + 2 margin in tens", self.view_bins)
+        check(self.view_bins % 10 == 0, "bins + 2 margin that is a multiple of ten", self.view_bins)
         check(
             self.width % 8 == self.width % self.heads == 0,
             "heads that divide the width",
             self.heads,
         )
-        check(self.slot_width % self.slot_heads == 0, "slot_heads that divide it", self.slot_heads)
+        check(
+            self.slot_width % self.slot_heads == 0,
+            "slot_heads that divide the slot_width",
+            self.slot_heads,
+        )
 
     @property
     def view_bins(self) -> int:
-        """Bins of the whole window."""
+        """Bins that the network sees: the widest band and a margin on both sides."""
         return self.bins + 2 * self.margin

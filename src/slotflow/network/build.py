@@ -9,7 +9,7 @@ from typing import Any
 
 from torch import Tensor
 
-from slotflow.core.parsing import from_dict
+from slotflow.core.fields import from_dict
 from slotflow.network.cards import Card, card_path, embedded, embedded_card, read_verified
 from slotflow.network.checkpoint import CheckpointError, load_weights, model_config, read_model
 from slotflow.network.config import ModelConfig

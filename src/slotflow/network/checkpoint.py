@@ -19,8 +19,8 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
+from slotflow.core.fields import plain
 from slotflow.core.files import atomic_path
-from slotflow.core.parsing import plain
 from slotflow.core.version import __version__
 from slotflow.network.config import ModelConfig
 
@@ -76,7 +76,10 @@ def save_model(
 
 
 def read_model(path: str | Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """The weights of a model file as they are stored, and its header; of a training checkpoint, those it would keep."""
+    """The weights of a model file as they are stored, and its header.
+
+    Of a training checkpoint these are the weights that the training would keep: their average if there is one.
+    """
     tensors, header = _read(path)
     if header["kind"] == "training":
         tensors = _part(tensors, "ema.") or _part(tensors, "model.")

@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from slotflow.core.parsing import check, from_dict, plain
+from slotflow.core.fields import check, from_dict, plain
 from slotflow.data.sampling import Grid
 from slotflow.network.architecture import EncoderConfig, FlowConfig, ZoomConfig
 from slotflow.signal.mixture import PriorMixture
@@ -45,7 +45,7 @@ class ModelConfig:
     flow: FlowConfig = field(default_factory=FlowConfig)
     """Flow and target."""
     zoom: ZoomConfig | None = None
-    """Spectral encoder and zooming slots instead of the paper's; `encoder` has no say then."""
+    """Spectral encoder and zooming slots instead of the paper's parts; `encoder` is not used then."""
 
     def __post_init__(self) -> None:
         nyquist = 0.5 / self.long.dt
@@ -90,7 +90,7 @@ class LossConfig:
     rounds: float = 0.1
     """Weight of the estimates of each round."""
     curriculum: tuple[float, float] | None = None
-    """Shares of training between which slots move from the true to the predicted K; None: true K."""
+    """Shares of training between which slots move from the true to the predicted K; None keeps the true K."""
 
     def __post_init__(self) -> None:
         for name in WEIGHTED_TERMS:
@@ -127,7 +127,7 @@ class TrainConfig:
     steps_per_epoch: int = 62_500
     """Steps between validations; 62,500 × 128 = the paper's 8 million signals."""
     max_epochs: int = 300
-    """Epochs at most."""
+    """Largest number of epochs."""
     validation_signals: int = 10_000
     """Signals of the fixed validation set, rounded up to whole batches."""
     optimizer: str = "adam"
@@ -137,7 +137,7 @@ class TrainConfig:
     weight_decay: float = 0.0
     """Decoupled weight decay; adamw only."""
     betas: tuple[float, float] = (0.9, 0.999)
-    """Moment decay rates."""
+    """Decay rates of the optimizer's moments."""
     schedule: str = "plateau"
     """"plateau" (ReduceLROnPlateau), "cosine" (over the steps or minutes given) or "constant"."""
     plateau_factor: float = 0.5
@@ -147,13 +147,13 @@ class TrainConfig:
     min_learning_rate: float = 1e-6
     """Floor of the learning rate."""
     early_stopping: int = 20
-    """Epochs without improvement before training ends; 0: never."""
+    """Epochs without improvement before training ends; 0 for never."""
     warmup_steps: int = 0
     """Steps of linear warm-up."""
     ema: float = 0.0
-    """Decay of the exponential moving average of the weights, which is what is kept; 0: none."""
+    """Decay of the exponential moving average of the weights, which is what is kept; 0 for no average."""
     clip_norm: float = 0.0
-    """Largest norm of the gradient; 0: unbounded."""
+    """Largest norm of the gradient; 0 for no bound."""
     bfloat16: bool = False
     """Whether encoder and coupling networks compute in bfloat16; spline and loss stay float32."""
     compile: bool = False
@@ -205,7 +205,7 @@ class Config:
     model: ModelConfig
     loss: LossConfig = field(default_factory=LossConfig)
     mixture: PriorMixture | None = None
-    """Priors that training signals are drawn under, around the model's; None: the model's own."""
+    """Priors that training signals are drawn under, around the model's; None for the model's own alone."""
     train: TrainConfig = field(default_factory=TrainConfig)
 
     @classmethod

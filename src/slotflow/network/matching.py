@@ -48,7 +48,7 @@ def match(cost: Tensor, slots: Tensor, components: Tensor) -> tuple[Tensor, Tens
 
     Returns:
         Slot rows and component rows of the matched pairs, both (Σ min(slots, components),), int64, on the CPU. No
-        row appears twice; signals stay in order.
+        row appears twice, and signals keep their order.
     """
     values = np.nan_to_num(
         cost.detach().double().cpu().numpy(), nan=WORST, posinf=WORST, neginf=-WORST

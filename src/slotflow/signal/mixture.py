@@ -27,7 +27,7 @@ from slotflow.signal.prior_batch import PriorBatch
 
 __all__ = ["MixturePart", "PriorMixture"]
 
-FILL = 0.9
+MAX_FILLED_SHARE = 0.9
 """Largest share of a signal's band that the gaps between k_max components may take."""
 
 
@@ -82,7 +82,7 @@ class PriorMixture:
             )
 
     def check(self, base: Prior) -> None:
-        """Refuses a base prior that some part does not go with."""
+        """Raises a ValueError if some part does not fit a base prior."""
         for i, part in enumerate(self.parts):
             if part.amplitude_low[1] >= base.amplitude[1]:
                 raise ValueError(
@@ -115,7 +115,7 @@ class PriorMixture:
         spare = (f_hi - f_lo) - width  # exactly 0 where the share is 1
         band = torch.stack([f_lo + u[4] * spare, f_hi - (1 - u[4]) * spare], dim=1)
         if base.k_max > 1:
-            separation = torch.minimum(separation, FILL / (base.k_max - 1) * width)
+            separation = torch.minimum(separation, MAX_FILLED_SHARE / (base.k_max - 1) * width)
 
         return PriorBatch(
             base.k_min,

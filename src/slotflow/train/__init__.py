@@ -1,1 +1,8 @@
-"""The room `train`."""
+"""Training: signals are simulated on the fly, checkpoints hold everything, several processes can share a batch.
+
+- `loop`: `train`, one function to read from top to bottom, and the validation.
+- `state`: what is trained and how far, and the checkpoint of it. `folder`: what a run writes.
+- `batches`: the signals of a step. `schedule`: learning rate and curriculum. `objectives`: the loss of a network.
+- `means`: averages of loss terms. `metrics`: the metrics file.
+- `processes`: several processes that train together, and the signals that stop them.
+"""

@@ -1,4 +1,4 @@
-"""What a training step is fed with: seeds and signals."""
+"""What a training step gets: a seed and signals."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def batch_seed(seed: int, step: int, rank: int = 0) -> int:
 
 
 def draw_batch(config: Config, n: int, seed: int, device: torch.device) -> Simulation:
-    """N signals of a step: under the model's prior or the mixture's, with the model's short stream or another."""
+    """N signals of a step, under the model's prior or the mixture's, with the model's short stream or another one."""
     model = config.model
     short = _short_grid(config, seed)
     return simulate(
@@ -37,9 +37,8 @@ def _short_grid(config: Config, seed: int) -> Grid | None:
     chance = draw.random()
     if chance < cfg.short_dropped:
         return None
-    if (
-        chance < cfg.short_dropped + cfg.short_varied
-    ):  # 1 to 30 % of the long stream, anywhere in it
+    if chance < cfg.short_dropped + cfg.short_varied:
+        # 1 to 30 % of the long stream, anywhere in it
         duration = long.duration * 0.01 * 30 ** draw.random()
         start = long.t0 + draw.random() * (long.duration - duration)
         return Grid(grid.n, duration / grid.n, start)

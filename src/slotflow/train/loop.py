@@ -16,33 +16,23 @@ import time
 from pathlib import Path
 
 import torch
-import yaml
 from torch import Tensor, nn
 
-from slotflow.core.files import atomic_path
 from slotflow.core.progress import progress
 from slotflow.core.seeds import VALIDATION_SEED
 from slotflow.network.build import MODEL_FILE, load_model
-from slotflow.network.checkpoint import CheckpointError, load_weights, save_model
+from slotflow.network.checkpoint import CheckpointError, load_weights
 from slotflow.network.config import Config
 from slotflow.network.model import SlotFlow
 from slotflow.train.batches import batch_seed, draw_batch
+from slotflow.train.folder import CHECKPOINT_FILE, RunFolder, TrainingError, failure
 from slotflow.train.means import TermMeans
-from slotflow.train.metrics import MetricsLog
 from slotflow.train.objectives import Objective, build_objective
 from slotflow.train.processes import agree, process_group, stop_signals
 from slotflow.train.schedule import predicted_share, set_learning_rate
 from slotflow.train.state import TrainingState
 
 __all__ = ["TrainingError", "train"]
-
-CHECKPOINT_FILE = "checkpoint.safetensors"
-METRICS_FILE = "metrics.jsonl"
-CONFIG_FILE = "config.yaml"
-
-
-class TrainingError(RuntimeError):
-    """Training that cannot go on, with the step and the seed that show why."""
 
 
 def train(
@@ -92,7 +82,7 @@ def train(
         state = TrainingState(model, config)
         if resume:
             state.restore(out / CHECKPOINT_FILE)
-        writer = _Writer(config, out, state, active=rank == 0)
+        folder = RunFolder(config, out, state, active=rank == 0)
         step_module: nn.Module = objective
         if world > 1:
             step_module = nn.parallel.DistributedDataParallel(objective)
@@ -134,100 +124,40 @@ def train(
                     _check_finite(loss, state.step - 1, cfg.seed, rank)
                     values = state.means.take(device, world)
                     rate = pace.rate(state.step) * cfg.batch_size
-                    writer.log_training(values, rate)
+                    folder.log_training(values, rate)
                     bar.update(done, step=state.step, **values, signals_per_second=rate)
                 if epoch_end:
                     values = validate(objective, config, device, rank, world, state.ema)
                     if cfg.schedule == "plateau":
                         state.plateau.step(values["loss"])
                     improved = state.improve(values["loss"])
-                    writer.log_validation(values, improved)
+                    folder.log_validation(values, improved)
                     if cfg.early_stopping and state.bad_epochs >= cfg.early_stopping:
                         break
                     pace.restart(state.step)
                 if epoch_end or time.monotonic() - last_save > 60 * cfg.checkpoint_minutes:
                     _check_finite(loss, state.step - 1, cfg.seed, rank)
-                    writer.save()
+                    folder.save()
                     last_save = time.monotonic()
 
         # --- the end -----------------------------------------------------------------------------
         _check_finite(loss, state.step - 1, cfg.seed, rank)
         if stopping and done < 1:
-            writer.save()
+            folder.save()
             raise KeyboardInterrupt(f"training stopped at step {state.step}; resume it from {out}")
         if state.step % cfg.steps_per_epoch:  # the time budget ended inside an epoch
             if state.means.count:
                 values = state.means.take(device, world)
-                writer.log_training(values, pace.rate(state.step) * cfg.batch_size)
+                folder.log_training(values, pace.rate(state.step) * cfg.batch_size)
             values = validate(objective, config, device, rank, world, state.ema)
             improved = values["loss"] < state.best
             state.best = min(state.best, values["loss"])
-            writer.log_validation(values, improved)
-        writer.save()
+            folder.log_validation(values, improved)
+        folder.save()
         return out / MODEL_FILE
 
 
 # --- parts of the loop -------------------------------------------------------------------------------
-
-
-class _Writer:
-    """What process 0 writes: config, metrics, the best model and checkpoints.
-
-    Args:
-        config: Of the run.
-        out: Its folder, which is made.
-        state: The training, resumed or new.
-        active: Whether this is process 0; the others write nothing.
-    """
-
-    def __init__(self, config: Config, out: Path, state: TrainingState, active: bool) -> None:
-        self.config, self.out, self.state, self.active = config, out, state, active
-        if not active:
-            return
-        out.mkdir(parents=True, exist_ok=True)
-        with atomic_path(out / CONFIG_FILE) as temporary:
-            temporary.write_text(yaml.safe_dump(config.to_dict(), sort_keys=False))
-        for leftover in (*out.glob(".checkpoint.*"), *out.glob(".model.*")):
-            leftover.unlink(missing_ok=True)  # of a process that was killed while writing
-        self.log = MetricsLog(out / METRICS_FILE, state.step)
-
-    def log_training(self, means: dict[str, float], signals_per_second: float) -> None:
-        """Appends a line on the last steps."""
-        if not self.active:
-            return
-        rate = self.state.optimizer.param_groups[0]["lr"]
-        values = {**means, "lr": rate, "signals_per_second": signals_per_second}
-        self.log.write(self.config, "train", self.state.step, self.state.seconds, values)
-
-    def log_validation(self, values: dict[str, float], improved: bool) -> None:
-        """Appends a line on a validation and, if it is the best so far, writes the model."""
-        if not self.active:
-            return
-        state, cfg = self.state, self.config.train
-        self.log.write(self.config, "val", state.step, state.seconds, values)
-        if not improved:
-            return
-        device = state.model.device
-        on_gpu = device.type == "cuda"
-        facts = {
-            "seed": cfg.seed,
-            "steps": state.step,
-            "signals": state.step * cfg.batch_size,
-            "seconds": round(state.seconds, 1),
-            "device": torch.cuda.get_device_name(device) if on_gpu else device.type,
-            "validation": values,
-        }
-        save_model(self.out / MODEL_FILE, state.weights, self.config.model, facts)
-
-    def save(self) -> None:
-        """Writes a checkpoint, but never weights that are not finite: a finite loss can have such a gradient."""
-        if not self.active:
-            return
-        state, seed = self.state, self.config.train.seed
-        if not all(bool(p.isfinite().all()) for p in state.model.parameters()):
-            last = state.step - 1
-            raise _failure("the gradient is not finite", last, batch_seed(seed, last))
-        state.save(self.out / CHECKPOINT_FILE)
 
 
 class _Pace:
@@ -296,11 +226,4 @@ def _check_request(
 def _check_finite(loss: Tensor, step: int, seed: int, rank: int) -> None:
     """Raises if the loss of a step is not finite."""
     if not math.isfinite(value := loss.item()):
-        raise _failure(f"the loss is {value}", step, batch_seed(seed, step, rank))
-
-
-def _failure(what: str, step: int, seed: int) -> TrainingError:
-    return TrainingError(
-        f"{what} at step {step}; its batch has the seed {seed}. Lower the learning rate or set clip_norm, "
-        "and resume from the last checkpoint, which is whole."
-    )
+        raise failure(f"the loss is {value}", step, batch_seed(seed, step, rank))

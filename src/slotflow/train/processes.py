@@ -33,8 +33,8 @@ def process_group(
         yield device, rank, world
     finally:
         if world > 1:
-            # gloo's thread needs the interpreter's lock to let go of the last tensor; without this pause the
-            # lock can be held by a destructor that waits for that thread, for ever.
+            # gloo's thread needs the interpreter's lock to let go of the last tensor. Without this pause a destructor
+            # can hold that lock and wait for the thread for ever.
             time.sleep(0.1)
             dist.destroy_process_group()
 

@@ -51,7 +51,7 @@ class DualStreamEncoder(nn.Module):
         self.spectrum = spectrum
 
     def before_compiling(self) -> None:
-        """Leaves out of compilation what does not compile; not earlier, since the compiler takes long to import."""
+        """Excludes what does not compile; only when asked, since the compiler takes long to import."""
         self.spectrum = torch.compiler.disable(spectrum)  # type: ignore[no-untyped-call]
 
     def forward(self, long: Tensor, short: Tensor) -> Encoding:

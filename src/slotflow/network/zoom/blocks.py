@@ -36,7 +36,7 @@ class Block(nn.Module):
         d: Width of the tokens.
         heads: Of the attention.
         kernel: Length of the convolution; 0 for none.
-        few: Whether there are so few tokens that attention is best written out.
+        few: Whether there are few tokens, for which attention is fastest as plain matrix products.
     """
 
     def __init__(self, d: int, heads: int, kernel: int = 0, few: bool = False) -> None:
@@ -50,7 +50,7 @@ class Block(nn.Module):
         self.mlp = nn.Sequential(nn.Linear(d, 4 * d), nn.GELU(), nn.Linear(4 * d, d))
 
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
-        """Tokens (B, L, d) to tokens; mask, (B, 1, 1, L) or (B, 1, L, L), says which may be attended to."""
+        """Tokens (B, L, d) to tokens; the mask, (B, 1, 1, L) or (B, 1, L, L), says which may be attended to."""
         if self.kernel:
             x = x + self.conv_out(nn.functional.gelu(self._convolved(self.conv_norm(x))))
         batch, length, d = x.shape

@@ -1,8 +1,8 @@
 """The spectral encoder: half-bins to tokens of two bins, by convolution and attention; nothing is pooled on the way.
 
-The short stream's places are tokens of their own beside the long stream's. The conditions (prior, noise, short
-stream) enter every token. Three things are read off: the tokens themselves, which the slots look up; a heat map of
-where tones are; and a first count of them, from pooled tokens.
+The short stream's places are tokens of their own beside the long stream's. The conditions (prior, noise, short stream)
+enter every token. The encoder gives three things: the tokens, which the slots look up; a heat map of where tones are;
+and a first count of them, from pooled tokens.
 """
 
 from __future__ import annotations

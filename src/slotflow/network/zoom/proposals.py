@@ -1,10 +1,10 @@
 r"""Where the slots start: the heat map's most probable places, two of which may share a bin.
 
 The heat map gives each bin the probability p_1 of a tone in it and p_2 of a second one, with a place for each. The
-places are taken in the order of their probabilities. A tone on the border of two bins lights up both at half
-strength: when a place with probability p is taken, what it lacks, 1 − p, is taken off the neighbours within three
-quarters of a bin, so that the other half does not count as a tone of its own, while a true neighbour with p = 1
-keeps its claim.
+places are taken in the order of their probabilities. A tone on the border of two bins lights up both at half strength.
+When a place with probability p is taken, what p lacks, 1 − p, is therefore subtracted from the neighbours within three
+quarters of a bin: the other half does not count as a tone of its own, while a true neighbour with p = 1 keeps its
+claim.
 
 The places do not depend on K: K slots are the first K of them, and K + 1 slots are the same and one more.
 """
@@ -16,7 +16,7 @@ from torch import Tensor
 
 __all__ = ["heat_targets", "propose", "starts"]
 
-NEAR = 0.75
+SAME_TONE_BINS = 0.75
 """Distance in bins within which two places may be the same tone."""
 
 
@@ -27,10 +27,10 @@ def propose(heat: Tensor, band: Tensor, k_max: int) -> Tensor:
     Args:
         heat: Logits and offsets, (B, bins, 2, 2), float32.
         band: Edges of the band in bins, (B, 2).
-        k_max: How many.
+        k_max: How many places to give.
 
     Returns:
-        Frequencies in bins from the window's edge, most probable first, (B, k_max), float64.
+        Frequencies in bins from the edge of the view, most probable first, (B, k_max), float64.
     """
     bins = torch.arange(heat.shape[1], device=heat.device)[:, None]
     low, high = band[:, 0, None, None], band[:, 1, None, None]
@@ -45,7 +45,7 @@ def propose(heat: Tensor, band: Tensor, k_max: int) -> Tensor:
         best, at = p.max(1, keepdim=True)
         here = place.gather(1, at)
         found.append(here)
-        near = ((place - here).abs() < NEAR) & (index // 2 != at // 2)
+        near = ((place - here).abs() < SAME_TONE_BINS) & (index // 2 != at // 2)
         p = torch.where(near, (p - (1 - best)).maximum(1e-6 * p), p)
         p = torch.where(index == at, -1.0, p)
     return torch.cat(found, 1)
@@ -62,9 +62,9 @@ def heat_targets(frequency: Tensor, mask: Tensor, bins: int) -> tuple[Tensor, Te
     """What the heat map should show.
 
     Args:
-        frequency: In bins from the window's edge, sorted, (B, K), float64.
+        frequency: In bins from the edge of the view, sorted, (B, K), float64.
         mask: Which tones exist, (B, K), bool.
-        bins: Length of the window.
+        bins: Length of the view.
 
     Returns:
         Presence of a first and a second tone in each bin, (B, bins, 2), and their offsets, (B, bins, 2), float32.

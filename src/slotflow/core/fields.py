@@ -1,4 +1,7 @@
-"""Nested dictionaries to frozen dataclasses and back, naming whatever does not fit."""
+"""Settings as frozen dataclasses: checked when they are made, read from nested dictionaries and turned into them.
+
+Errors name the field that does not fit.
+"""
 
 from __future__ import annotations
 
@@ -13,13 +16,19 @@ T = TypeVar("T")
 
 
 def check(condition: bool, expected: str, received: object) -> None:
-    """Refuses a setting, saying what was expected."""
+    """Raises a ValueError that says what was expected and what was received, unless the condition holds."""
     if not condition:
         raise ValueError(f"expected {expected}, received {received}.")
 
 
 def from_dict(cls: type[T], data: Any, where: str = "") -> T:
-    """Builds a dataclass from nested dictionaries, naming whatever does not fit."""
+    """Builds a dataclass from nested dictionaries.
+
+    Args:
+        cls: The dataclass; its fields may be dataclasses, tuples, numbers, strings and any of them or None.
+        data: A mapping from the names of fields to values.
+        where: Where in a larger document the data come from, for error messages.
+    """
     label = where or cls.__name__
     if not isinstance(data, dict):
         raise ValueError(f"{label}: expected a mapping, received {type(data).__name__}.")

@@ -311,8 +311,10 @@ def test_evidence_in_words() -> None:
     assert evidence_words(-5982.43, 0.0) == "−5982.43 (standard error < 0.01)"
     assert evidence_words(12.3, 0.006) == "12.30 ± 0.01"
     assert evidence_words(12.3, math.inf) == "12.30"
+    assert evidence_words(12.3, math.nan) == "12.30 (approximate, without a standard error)"
     assert ratio_words(-12.0, -2.0, 0.1) == "−10.0" and ratio_words(-2.0, -2.0, 0.1) == "+0.0"
     assert ratio_words(-12.0, -2.0, math.inf) == "≲ −10.0"
+    assert ratio_words(-12.0, -2.0, math.nan) == "−10.0"
     assert ratio_words(-math.inf, -2.0, 0.1) == ratio_words(-2.0, -math.inf, 0.1) == ""
 
 

@@ -77,9 +77,11 @@ def headline(post: Posterior, digits: int = 3) -> str:
 
 
 def evidence_words(value: float, error: float) -> str:
-    """Ln Z and its standard error: −5982.43 ± 0.02; the value alone where the error is not known."""
+    """Ln Z and its standard error: −5982.43 ± 0.02; the value alone where it is a bound."""
     text = f"{value:.2f}".replace("-", "−")
-    if not math.isfinite(error):
+    if math.isnan(error):
+        return f"{text} (approximate, without a standard error)"
+    if math.isinf(error):
         return text
     return f"{text} ± {error:.2f}" if error >= 0.005 else f"{text} (standard error < 0.01)"
 

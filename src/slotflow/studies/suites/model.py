@@ -140,11 +140,11 @@ def _speed_rows(model: Analyser, device: torch.device, seed: int) -> list[Row]:
     """Signals per second of batches that lie on the device, and of the call that a user writes."""
     gpu = device.type == "cuda"
     per_second, together = throughput(model, device, seed=seed)
-    note = f"{device_label(device)}; {THROUGHPUT_DRAWS} draws per slot, nominal batches of {together:,} that lie there"
+    note = f"{device_label(device)}; {THROUGHPUT_DRAWS} draws per slot, batches of {together:,} on the device"
     rows = [speed_row(per_second, gpu, note)]
     if isinstance(model, SlotFlow):
         answered, drawn, n = infer_throughput(model, seed=seed)
-        note = f"{n:,} observations at once, no exact step; with {THROUGHPUT_DRAWS} draws of each {drawn:,.0f}"
+        note = f"{n:,} at once, no exact step; with {THROUGHPUT_DRAWS} draws of each {drawn:,.0f}"
         rows.append(infer_row(answered, gpu, note))
     return rows
 

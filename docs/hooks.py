@@ -1,4 +1,4 @@
-"""What the site needs beyond Markdown: formulas without a script from elsewhere, and links that end at the site's edge.
+"""What the site needs beyond Markdown: formulas without JavaScript, and no links that lead out of the site.
 
 mkdocs calls the functions below (`hooks` in mkdocs.yml); mkdocstrings loads `Formulas` to read docstrings.
 

@@ -334,7 +334,7 @@ def draw_pictures() -> None:
     model = SlotFlow.from_pretrained(MODEL)
     config = model.config
     sim = simulate(config.prior, 1, config.long, config.short, mode="physical", seed=SEED)
-    post = model.infer(sim.observation(0))
+    post = model.infer(sim.observation(0), prior=config.prior)
     figure = plot_posterior(post, sim.components(0), band=config.prior.frequency)
     save_figure(figure, images / "demo.png", dpi=110)
     save_figure(crowded(), images / "crowded.png", dpi=110)

@@ -228,8 +228,8 @@ def test_a_misfit_has_no_probability_in_its_headline(no_pictures: None) -> None:
     sure = gaussian_posterior([0.0, 0.0, 1.0, 0.0])
     answer = re.compile('<p class="answer">(.*?)</p>')
     for status, words in (
-        ("exact", "2 components (probability &gt; 0.999), noise"),
-        ("misfit", "2 components at best, but the data are not explained, noise"),
+        ("exact", "2 components (probability &gt; 0.999); noise"),
+        ("misfit", "2 components at best, but the data are not explained; noise"),
     ):
         (found,) = answer.findall(render_report(Judged(sure, Verdict(status, "a reason"))))
         assert found.startswith(words)

@@ -121,7 +121,7 @@ def _write_head(figure: Figure, post: Posterior) -> None:
     answer = headline(post, digits=2)
     if np.isfinite(post.noise_std):
         unit = f" {post.unit}" if post.unit else ""
-        answer += f", noise σ = {figures(post.noise_std)}{unit}"
+        answer += f"; noise σ = {figures(post.noise_std)}{unit}"
     verdict = textwrap.shorten(str(post.verdict), MOST_LETTERS, placeholder=" …")
     inch = 1 / figure.get_figheight()
     for text, below_top, look in (

@@ -138,7 +138,7 @@ def _noise(post: Posterior) -> str:
     if not math.isfinite(level):
         return ""
     text = measured(level, error) if error else f"{level:.4g}"
-    return f", noise level σ = {text}{f' {post.unit}' if post.unit else ''}"
+    return f"; noise level σ = {text}{f' {post.unit}' if post.unit else ''}"
 
 
 def _doubts(post: Posterior) -> list[str]:

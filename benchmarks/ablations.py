@@ -30,7 +30,7 @@ from slotflow.network.config import Config, FlowConfig
 from slotflow.network.flow import ConditionalFlow
 from slotflow.network.model import SlotFlow
 from slotflow.network.zoom.analysis import Analysis
-from slotflow.network.zoom.bound import Context
+from slotflow.network.zoom.bound import FlowContext
 from slotflow.network.zoom.model import ZoomSlotFlow
 from slotflow.network.zoom.rounds import Round
 from slotflow.signal.prior import Prior
@@ -74,12 +74,12 @@ class CircleFlow(nn.Module):
         )
         self.couplings = ConditionalFlow(4, d, flow, context_gain=1.0, output_gain=0.01)
 
-    def project(self, y: Tensor) -> Context:
+    def project(self, y: Tensor) -> FlowContext:
         """Contexts of slots; the affine part has nothing to do."""
         zero = torch.zeros(*y.shape[:-1], 3, device=y.device, dtype=y.dtype)
-        return Context(zero, zero, zero, self.couplings.project(y))
+        return FlowContext(zero, zero, zero, self.couplings.project(y))
 
-    def log_prob(self, context: Context, z: Tensor) -> Tensor:
+    def log_prob(self, context: FlowContext, z: Tensor) -> Tensor:
         """The 4-D density at the point of the surface that belongs to z (..., S, 3)."""
         c = torch.complex(RADIUS + z[..., 1], z[..., 2])
         angle = c.angle()
@@ -88,7 +88,7 @@ class CircleFlow(nn.Module):
         )
         return self.couplings.log_prob(context.terms, y)
 
-    def draw(self, context: Context, n: int, generator: torch.Generator) -> Tensor:
+    def draw(self, context: FlowContext, n: int, generator: torch.Generator) -> Tensor:
         """Draws of z: the angle of a draw, whatever its radius."""
         a, x, y, f = self.couplings.draw(context.terms, n, generator).unbind(-1)
         c = torch.polar(RADIUS + a, torch.atan2(y, RADIUS + x))

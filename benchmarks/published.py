@@ -30,8 +30,8 @@ from torch import Tensor, nn
 
 from slotflow import Observation, SlotFlow, simulate
 from slotflow.baselines import classical
-from slotflow.network.cardinality import CardinalityHead
 from slotflow.network.config import Config, EncoderConfig, ModelConfig
+from slotflow.network.paper.counter import CardinalityHead
 from slotflow.network.paper.encoder import DualStreamEncoder
 from slotflow.network.paper.onehot import slot_contexts, slot_index
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from reproduce_helpers import bench, row
 from scipy.integrate import trapezoid
 from statistics_helpers import assert_within
 
-from slotflow.studies.paper import RESULTS, Bench, ExactStep, Settings
+from slotflow.studies.paper import RESULTS, Bench, ExactStep, Settings, exact_step
 from slotflow.studies.paper.calibration import rank_histogram
 from slotflow.studies.paper.cardinality import reliability
 from slotflow.studies.paper.dataset.gaps import gap_density, gap_share
@@ -147,8 +148,10 @@ def test_calibration_tells_a_perfect_posterior_from_an_overconfident_one(seed: i
 # --- the exact step ------------------------------------------------------------------------------
 
 
-def test_sets_behind_the_exact_step(seed: int) -> None:
-    step = ExactStep(jobs=0, max_seconds=1000.0)
+def test_sets_behind_the_exact_step(
+    seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    step = ExactStep(jobs=0, max_seconds=1000.0, weights="a", records=tmp_path / "records.sqlite")
     settings = Settings(40, 200, 2, seed % 2**20, "exact")
     b, done = Bench(Oracle(), settings, exact=step), list[int]()
     b.advance = done.append
@@ -169,6 +172,22 @@ def test_sets_behind_the_exact_step(seed: int) -> None:
     assert again["k2"] is found["k2"] and done[13:] == [6]
     with pytest.raises(ValueError, match="knows its weights"):
         Bench(Oracle(), settings).analyse_exact(sets, 6)
+
+    # A later run goes on from the records, unless the weights or the settings are others.
+    def refuse(*_: object) -> None:
+        raise AssertionError("analysed again")
+
+    monkeypatch.setattr(exact_step, "_solve", refuse)
+    later = Bench(Oracle(), settings, exact=step).analyse_exact(sets, 5)["k2"]
+    assert later.result.tones is not None
+    assert torch.equal(later.result.tones.level, result.tones.level[:5])
+    others = (replace(step, weights="b"), replace(step, draws=100))
+    for bench_ in (
+        *(Bench(Oracle(), settings, exact=other) for other in others),
+        Bench(Oracle(), replace(settings, draws=100), exact=step),
+    ):
+        with pytest.raises(AssertionError, match="analysed again"):
+            bench_.analyse_exact(sets, 5)
 
 
 @pytest.mark.parametrize("name", ["cardinality", "calibration", "scaling"])

@@ -21,7 +21,7 @@ from typer.testing import CliRunner, Result
 from slotflow import SlotFlow
 from slotflow.cli import Commands, reproduce
 from slotflow.network.config import Config
-from slotflow.studies.paper import RESULTS, Bench, Settings, choose, pooled
+from slotflow.studies.paper import RESULTS, Bench, Settings, choose, pooled, runner
 from slotflow.studies.paper.bench import QUICK
 from slotflow.studies.paper.latent.contexts import contexts
 from slotflow.studies.paper.pooled import PooledAnalyser
@@ -148,8 +148,17 @@ def test_the_command_refuses(
     assert not (tmp_path / "out").exists()
 
 
-def test_what_a_file_depends_on() -> None:
+def test_what_a_file_depends_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Settings, weights and code; code of rows and pages alone does not count, since both are always made anew."""
     model = {"name": "zoom", "hash": "a"}
+    package = Path(runner.__file__).parents[2]
+    for room in (*runner.SHARED_CODE, *(f"studies/paper/{name}" for name in RESULTS)):
+        assert (package / room).is_dir() or (package / f"{room}.py").is_file(), room
+    before = {name: made_by(one, Bench(Oracle(), QUICK), model) for name, one in RESULTS.items()}
+    with monkeypatch.context() as patch:
+        patch.setattr(runner, "package_code", lambda rooms: "other code")
+        for name, result in RESULTS.items():
+            assert made_by(result, Bench(Oracle(), QUICK), model)["key"] != before[name]["key"]
     for name, result in RESULTS.items():
         made = made_by(result, Bench(Oracle(), QUICK), model)
         other = made_by(result, Bench(Oracle(), QUICK), model | {"hash": "b"})

@@ -22,7 +22,7 @@ from slotflow.studies.paper import RESULTS, Bench, ExactStep, Result, Settings, 
 from slotflow.studies.paper.bench import METHODS, QUICK
 from slotflow.studies.paper.pooled import PooledAnalyser
 from slotflow.studies.paper.registry import NUMBERS, missing
-from slotflow.studies.paper.runner import INDEX
+from slotflow.studies.paper.runner import INDEX, RECORDS
 from slotflow.studies.suites.analyser import Analyser
 
 __all__ = ["HELP", "run"]
@@ -98,11 +98,14 @@ def run(
         method=usual if method is None else method,
     )
     results = _possible(chosen, network, named=parts is not None)
-    bench = Bench(analyser, settings, network.device, ExactStep(model, jobs))
     identity = {
         "name": _name(model, network),
         "hash": weights_hash(network),
     }
+    step = ExactStep(
+        model, jobs, weights=identity["hash"], records=None if force else out / RECORDS
+    )
+    bench = Bench(analyser, settings, network.device, step)
     records = reproduce(
         bench, results, out, model=identity, source=model, force=force, progress=not quiet
     )

@@ -1,7 +1,8 @@
 """Many independent tasks over several processes.
 
 A task is named by a part and an index, and its result is a dictionary of plain values with the index under "i". Results
-are handed over as they come, so that a run that is stopped (Ctrl-C, a lost machine) loses only what was under way.
+are handed over as they come and kept in a store, so that a run that is stopped (Ctrl-C, a lost machine) loses only
+what was under way.
 """
 
 from __future__ import annotations
@@ -13,10 +14,10 @@ from contextlib import contextmanager
 from multiprocessing import get_context
 from threading import Event
 
-from slotflow.core.store import Record
+from slotflow.core.store import Record, Store
 from slotflow.train.processes import stop_signals
 
-__all__ = ["THREADS", "Record", "Task", "Worker", "run_tasks"]
+__all__ = ["THREADS", "Record", "Task", "Worker", "run_recorded", "run_tasks"]
 
 Task = tuple[str, int]
 """A part's name and an index."""
@@ -26,6 +27,43 @@ THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 """Variables that say how many threads a process computes with."""
 
 _worker: Worker | None = None  # of a process of the pool
+
+
+def run_recorded(
+    tasks: Sequence[Task],
+    make: Callable[[], Worker],
+    store: Store,
+    identify: Callable[[Task], tuple[str, str]],
+    done: Callable[[str, bool], None],
+    jobs: int = 1,
+) -> dict[Task, Record]:
+    """Results of tasks, from a store where it has them, and worked on and kept there otherwise.
+
+    Args:
+        tasks: (part, index) of each.
+        make: Makes a process's worker; must be picklable if jobs > 0.
+        store: Where results are kept.
+        identify: Name and identity of a task's record.
+        done: Called with the part of each result, and whether it was worked on.
+        jobs: Processes, with one thread each; 0: this process.
+    """
+    found: dict[Task, Record] = {}
+    for task in tasks:
+        record = store.get(*identify(task))
+        if record is not None:
+            found[task] = record
+            done(task[0], False)
+
+    def keep(part: str, record: Record) -> None:
+        task = (part, int(record["i"]))
+        found[task] = record
+        store.put(*identify(task), record)
+        done(part, True)
+
+    left = [task for task in tasks if task not in found]
+    if left:
+        run_tasks(left, make, keep, jobs)
+    return found
 
 
 def run_tasks(

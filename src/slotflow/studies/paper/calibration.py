@@ -268,7 +268,6 @@ CALIBRATION = Result(
     caption="Share of truths inside central intervals, less the level of the interval, and the distribution of the "
     "truth's rank among the draws, flat if calibrated; first the network alone, then the exact step behind it, on a "
     "tenth of the signals.",
-    version=2,
     uses=("n", "draws", "seed", "method", "model"),
     work=lambda settings: len(NOMINAL_SETS) * settings.work(settings.n, settings.exact_n),
     pooled=True,

@@ -257,7 +257,6 @@ CARDINALITY = Result(
     section="5.1.3, figure 5",
     caption="Counts of true against most probable K, shaded by the share of the row, and how often a K with a stated "
     "probability is the true one; first the network alone, then the exact step behind it, on a tenth of the signals.",
-    version=2,
     uses=("n", "draws", "seed", "method", "model"),
     work=lambda settings: settings.work(2 * settings.n, 2 * settings.exact_n),
     pooled=True,

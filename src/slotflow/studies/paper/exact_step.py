@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from slotflow.core.store import ANSWERING_ROOMS, Store, identity, package_code
 from slotflow.network.model import SlotFlow
 from slotflow.signal.bounds import crb_std
 from slotflow.studies.answers import exact_answer
@@ -23,11 +25,20 @@ from slotflow.studies.measures.tones import ToneSummary, summarise
 from slotflow.studies.suites.exact.parts import DRAWS, Part, draw_signal
 from slotflow.studies.suites.results import SetResult
 from slotflow.studies.suites.sets import SignalSet, suite_seed
-from slotflow.studies.tasks import Record, Worker, run_tasks
+from slotflow.studies.tasks import Record, Task, Worker, run_recorded
 
 __all__ = ["ExactSet", "ExactStep"]
 
-FIRST = 96
+RECORDING_CODE = (
+    *ANSWERING_ROOMS,
+    "studies/answers",
+    "studies/measures",
+    "studies/suites/exact/parts",
+    "studies/suites/sets",
+    "studies/paper/exact_step",
+)
+"""Rooms and modules whose code decides what a record says."""
+FIRST_SET = 96
 """Added to a set's number: the signals are others of the same law than those of the network alone."""
 
 
@@ -63,6 +74,10 @@ class ExactStep:
     """Weighted draws of each K."""
     max_seconds: float = 10.0
     """Time budget of one signal."""
+    weights: str = ""
+    """Hash of the weights, by which records are known."""
+    records: Path | None = None
+    """Store of the signals that were analysed, which a later run goes on from; None: they are forgotten."""
 
     def run(
         self,
@@ -82,18 +97,33 @@ class ExactStep:
             seed: The user's seed.
             advance: Called with 1 after each signal.
         """
-        found: dict[str, dict[int, Record]] = {name: {} for name in sets}
+        code = package_code(RECORDING_CODE)
+        keys = {
+            name: identity(
+                settings={"set": asdict(one), "draws": draws, "seed": seed, **self._budget},
+                weights=self.weights,
+                code=code,
+            )
+            for name, one in sets.items()
+        }
 
-        def done(name: str, record: Record) -> None:
-            found[name][record["i"]] = record
-            advance(1)
+        def identify(task: Task) -> tuple[str, str]:
+            name, i = task
+            return f"set {sets[name].number}, seed {seed}#{i}", keys[name]
 
         tasks = [(name, i) for name in sets for i in range(n)]
-        run_tasks(tasks, partial(_worker, self, dict(sets), draws, seed), done, self.jobs)
+        make = partial(_worker, self, dict(sets), draws, seed)
+        with Store(self.records) as store:
+            found = run_recorded(tasks, make, store, identify, lambda *_: advance(1), self.jobs)
         return {
-            name: _assemble([records[i] for i in range(n)], sets[name].prior.k_max)
-            for name, records in found.items()
+            name: _assemble([found[name, i] for i in range(n)], one.prior.k_max)
+            for name, one in sets.items()
         }
+
+    @property
+    def _budget(self) -> dict[str, float]:
+        """What an answer depends on besides the signal."""
+        return {"weighted_draws": self.draws, "max_seconds": self.max_seconds}
 
 
 def _worker(step: ExactStep, sets: dict[str, SignalSet], draws: int, seed: int) -> Worker:
@@ -106,7 +136,7 @@ def _solve(
     model: SlotFlow, step: ExactStep, signals: SignalSet, i: int, draws: int, seed: int
 ) -> Record:
     """One signal's exact answer at its true K against the truth."""
-    number = FIRST + signals.number
+    number = FIRST_SET + signals.number
     ks = () if signals.k is None else (signals.k,)
     sim = draw_signal(Part(number, signals.prior, i + 1, ks), i, seed)
     began = time.perf_counter()

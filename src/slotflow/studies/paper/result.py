@@ -30,8 +30,6 @@ class Result:
     """Where the paper has it."""
     caption: str
     """What the picture shows."""
-    version: int
-    """Raised when `run` gives other numbers than before, so that old files are not reused."""
     uses: tuple[str, ...]
     """Settings that its numbers depend on; "model" if they depend on the network."""
     work: Callable[[Settings], int]

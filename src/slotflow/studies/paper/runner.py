@@ -17,6 +17,7 @@ from typing import Any
 import torch
 
 from slotflow.core.progress import progress as progress_bar
+from slotflow.core.store import ANSWERING_ROOMS, identity, package_code
 from slotflow.core.version import __version__
 from slotflow.show.plots.style import save_figure
 from slotflow.studies.paper.bench import Bench
@@ -26,9 +27,26 @@ from slotflow.studies.paper.registry import RESULTS
 from slotflow.studies.paper.result import Data, Result
 from slotflow.studies.suites.timing import device_label
 
-__all__ = ["INDEX", "made_by", "reproduce"]
+__all__ = ["INDEX", "RECORDS", "made_by", "reproduce"]
 
 INDEX = "index.html"
+"""The page of a folder."""
+RECORDS = "exact-step.sqlite"
+"""The signals of a folder that went through the exact step, for runs that are stopped."""
+SHARED_CODE = (
+    *ANSWERING_ROOMS,
+    "studies/answers",
+    "studies/measures",
+    "studies/suites/exact/parts",
+    "studies/suites/results",
+    "studies/suites/sets",
+    "studies/suites/signals",
+    "studies/paper/bench",
+    "studies/paper/cost",
+    "studies/paper/exact_step",
+    "studies/paper/pooled",
+)
+"""Rooms and modules whose code decides the numbers of any result, besides the result's own."""
 
 
 def reproduce(
@@ -89,11 +107,13 @@ def reproduce(
 
 
 def made_by(result: Result, bench: Bench, model: dict[str, Any]) -> Data:
-    """Everything that a result's numbers depend on, as plain values."""
+    """Everything that a result's numbers depend on, as plain values; the key is a hash of it and of the code."""
     made: Data = {key: value for key, value in asdict(bench.settings).items() if key in result.uses}
     if "model" in result.uses:
         made |= {"model": model, "device": bench.device.type}
-    return made | {"version": result.version}
+    weights = str(model["hash"]) if "model" in result.uses else ""
+    code = package_code((*SHARED_CODE, f"studies/paper/{result.name}"))
+    return made | {"key": identity(settings=made, weights=weights, code=code)}
 
 
 def _run(result: Result, bench: Bench, progress: bool) -> Data:

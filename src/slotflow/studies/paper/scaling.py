@@ -273,7 +273,6 @@ SCALING = Result(
     caption="Above: mean posterior standard deviation at the true K, with the joint bound of both streams and the "
     "values that the paper prints for its network. Below: the same over the bound, for the network and for the exact "
     "step behind it, which saw other signals, a tenth as many.",
-    version=2,
     uses=("n", "draws", "seed", "method", "model"),
     work=lambda settings: settings.work(
         settings.tenth * len(COUNTS), settings.exact_tenth * len(COUNTS)

@@ -290,7 +290,6 @@ COMPARISON = Result(
     "p(K | x), the mean over all signals (what lies below the axis is drawn on it); W₂ in units of the exact "
     "posterior's standard deviation, with the floor of equal laws; ratios of standard deviations, one point per "
     "component, beside the ranges of the paper.",
-    version=1,
     uses=("n", "draws", "seed", "model"),
     work=_signals,
     run=_run,

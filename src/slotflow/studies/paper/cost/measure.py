@@ -244,7 +244,6 @@ COST = Result(
     caption="Left: time of 1,000 effective draws against K, all methods, and of the network without a draw. Middle: "
     "time against the number of draws. Right: peak memory of a fresh process, pale what modules and weights take "
     "before the first answer, in brackets what comes on top; dots what Python's allocator sees of the answer.",
-    version=1,
     uses=("n", "seed", "model"),
     work=lambda settings: count_steps(_sizes(settings)),
     run=_run,

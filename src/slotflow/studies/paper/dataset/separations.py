@@ -273,7 +273,6 @@ DATASET = Result(
     section="5.1.1, figures 2 and 3",
     caption="Differences between the components of a signal that are neighbours in frequency, and the mixture's SNR. "
     "Lines: laws that follow from the stated prior.",
-    version=1,
     uses=("n", "seed"),
     work=lambda settings: settings.n,
     run=_run,

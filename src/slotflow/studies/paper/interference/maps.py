@@ -234,7 +234,6 @@ INTERFERENCE = Result(
     "told the bounds that hold, it follows the exact posterior until a source is lost in the noise. There, asked for "
     "K = 2 all the same, it takes a peak of the noise with too large an amplitude and too small a width (red; 0.05 is "
     "also below all lower bounds of A that it was trained with, 0.1 and more).",
-    version=1,
     uses=("n", "seed", "model"),
     work=lambda settings: len(grid(settings.n)) * _repeats(settings),
     run=_run,

@@ -234,7 +234,6 @@ LATENT = Result(
     caption="Contexts of the slots of mixtures of ten in the plane of t-SNE, and those of the slot of the lowest "
     "frequency in the plane of Isomap, coloured by the parameters of the component that the slot takes; and how much "
     "of each parameter they explain on signals that the regression has not seen.",
-    version=1,
     uses=("n", "draws", "seed", "model"),
     work=lambda settings: _mixtures(settings.tenth),
     run=_run,

@@ -283,7 +283,6 @@ PROPERTIES = Result(
     section="1, table 1",
     caption="What the paper's table states, measured; the paper's marks in italics. Numbers are explained in the table "
     "below.",
-    version=1,
     uses=("n", "seed", "model"),
     work=_work,
     run=_run,

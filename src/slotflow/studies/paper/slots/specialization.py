@@ -245,7 +245,6 @@ SLOTS = Result(
     section="5.1.2, figure 4; B.1",
     caption="What each slot takes (boxes: quartiles, whiskers: 5 to 95 %), how often it takes the same component, and "
     "what happens to six components when a seventh comes, one goes or one moves, in the same noise.",
-    version=2,
     uses=("n", "draws", "repeats", "seed", "model"),
     work=lambda settings: 2 * settings.tenth + 1 + settings.repeats,
     pooled=True,

@@ -30,7 +30,7 @@ from slotflow.studies.suites.exact.misfits import KINDS
 from slotflow.studies.suites.exact.parts import PARTS, Settings
 from slotflow.studies.suites.exact.rows import exact_details, exact_rows
 from slotflow.studies.suites.exact.tasks import worker
-from slotflow.studies.tasks import Record, Task, Worker, run_tasks
+from slotflow.studies.tasks import Record, Task, Worker, run_recorded
 
 __all__ = ["GROUPS", "record_keys", "run_exact_suite", "sizes"]
 
@@ -134,39 +134,29 @@ def _records(
     if work is not None:
         weights = weights_hash(SlotFlow.from_pretrained(settings.model))
         keys = record_keys(settings, wanted, weights)
-    total = sum(wanted.values())
-    found: dict[Task, Record] = {}
+    tasks = [(name, i) for name, count in wanted.items() for i in range(count)]
+    timed = [task for task in tasks if PARTS[task[0]].kind in TIMED_KINDS]
+    rest = [task for task in tasks if PARTS[task[0]].kind not in TIMED_KINDS]
+    chosen = partial(worker, settings) if make is None else make
+    count, analysed = 0, 0
     with (
         Store(None if work is None else work / STORE_FILE) as store,
-        progress_bar(total, "evaluate", quiet=not progress) as bar,
+        progress_bar(len(tasks), "evaluate", quiet=not progress) as bar,
     ):
-        tasks = [(name, i) for name, count in wanted.items() for i in range(count)]
-        for name, i in tasks:
-            record = store.get(_name(settings, name, i), keys[name])
-            if record is not None:
-                found[name, i] = record
-        analysed = total - len(found)
 
-        def done(name: str, record: Record) -> None:
-            i = record["i"]
-            found[name, i] = record
-            store.put(_name(settings, name, i), keys[name], record)
-            bar.update(len(found), set=name)
+        def identify(task: Task) -> tuple[str, str]:
+            name, i = task
+            return f"{name}, seed {settings.seed}#{i}", keys[name]
 
-        left = [task for task in tasks if task not in found]
-        timed = [task for task in left if PARTS[task[0]].kind in TIMED_KINDS]
-        rest = [task for task in left if task not in timed]
-        chosen = partial(worker, settings) if make is None else make
-        for some, processes in ((rest, jobs), (timed, min(jobs, 1))):
-            if some:
-                run_tasks(some, chosen, done, processes)
+        def done(name: str, new: bool) -> None:
+            nonlocal count, analysed
+            count, analysed = count + 1, analysed + new
+            bar.update(count, set=name)
+
+        found = run_recorded(rest, chosen, store, identify, done, jobs)
+        found |= run_recorded(timed, chosen, store, identify, done, min(jobs, 1))
     parts = {name: [found[name, i] for i in range(count)] for name, count in wanted.items()}
     return parts, analysed
-
-
-def _name(settings: Settings, part: str, index: int) -> str:
-    """What a record is called: signals of different seeds lie beside each other."""
-    return f"{part}, seed {settings.seed}#{index}"
 
 
 def sizes(groups: Sequence[str], n: int | None) -> dict[str, int]:

@@ -15,7 +15,9 @@ from numpy.typing import NDArray
 from statistics_helpers import assert_mean, assert_same_law, assert_within
 
 from slotflow import Prior
+from slotflow.signal.prior import batch_of
 from slotflow.signal.prior_batch import PriorBatch
+from slotflow.signal.waveforms import TONE
 
 Array = NDArray[np.float64]
 
@@ -450,6 +452,32 @@ def with_row(name: str, value: object) -> dict[str, object]:
 def test_bad_batches_are_refused(changes: dict[str, Any], message: str):
     with pytest.raises(ValueError, match=message):
         dataclasses.replace(Prior().batch(3), **changes)
+
+
+def test_a_batch_of_given_priors():
+    """Each signal has its own bounds; the same prior for all is the prior's own batch."""
+    one, other = Prior(), Prior(amplitude=(0.1, 2.0), frequency=(2.6, 2.9), min_separation=0.0)
+    both = batch_of([one, other, one])
+    assert both.amplitude.tolist() == [[0.5, 1.5], [0.1, 2.0], [0.5, 1.5]]
+    assert both.frequency.tolist() == [[2.5, 3.0], [2.6, 2.9], [2.5, 3.0]]
+    assert both.min_separation.tolist() == [0.01, 0.0, 0.01] and both.k_max == 10
+    same, expected = batch_of([other, other]), other.batch(2)
+    assert same.amplitude.equal(expected.amplitude) and same.sigma.equal(expected.sigma)
+
+
+def test_bounds_of_theta_hold_every_draw(seed: int):
+    """Bounds by column: what is drawn lies inside; phases have none; a narrower prior's bounds do not hold."""
+    prior = Prior(k_min=3, k_max=3)
+    theta = draw(prior, 3, 200, seed)
+    low, high = (end[:, None] for end in prior.batch(200).theta_bounds())
+    assert low.shape == (200, 1, TONE.size)
+    assert ((theta >= low) & (theta <= high)).all()
+    phase = TONE.column("phase")
+    assert (low[..., phase] == -math.inf).all() and (high[..., phase] == math.inf).all()
+    narrow = Prior(k_min=3, k_max=3, frequency=(2.6, 2.9)).batch(200).theta_bounds()
+    inside = (theta >= narrow[0][:, None]) & (theta <= narrow[1][:, None])
+    assert not inside[..., TONE.column("frequency")].all()
+    assert inside[..., TONE.column("amplitude")].all()
 
 
 def test_a_batch_has_no_negative_size():

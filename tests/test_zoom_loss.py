@@ -25,7 +25,7 @@ from slotflow.network.config import (
     TrainConfig,
     ZoomConfig,
 )
-from slotflow.network.matching import WORST, match_square
+from slotflow.network.matching import IMPOSSIBLE_COST, match_square
 from slotflow.network.zoom.loss import SOFT_LIMIT, TEACHER_PERIOD, ZoomLoss, _softened
 from slotflow.network.zoom.model import ZoomSlotFlow
 from slotflow.network.zoom.slots import SlotEstimates
@@ -264,7 +264,7 @@ def test_match_square_is_the_cheapest(kind: str, dtype: torch.dtype, seed: int) 
     counts = torch.from_numpy(k)
     order = match_square(given, counts, torch.ones(n, dtype=torch.bool)).numpy()
     assert order.dtype == np.int64
-    values = np.nan_to_num(given.double().numpy(), nan=WORST, posinf=WORST)
+    values = np.nan_to_num(given.double().numpy(), nan=IMPOSSIBLE_COST, posinf=IMPOSSIBLE_COST)
     for b in range(n):
         assert sorted(order[b, : k[b]]) == list(range(k[b]))
         assert order[b, k[b] :].tolist() == list(range(k[b], k_max))

@@ -231,6 +231,33 @@ def test_starts_near_the_standard_normal(seed: int) -> None:
         assert torch.allclose(flow.log_prob(context, z), normal, atol=1e-9)
 
 
+@pytest.mark.parametrize("size", [2, 3, 5])
+def test_affine_layer_of_any_size(size: int, seed: int) -> None:
+    """Without couplings, u = M (z − m) for a lower triangle M written out, and draws invert it."""
+    torch.manual_seed(seed)
+    flow = BoundFlow(8, FLOW, size).double()
+    torch.nn.init.normal_(flow.affine.weight, std=0.3)
+    for layer in flow.couplings.layers:
+        torch.nn.init.zeros_(layer.out.weight)
+    y, z = torch.randn(1, 8).double(), torch.randn(50, 1, size).double()
+    with torch.no_grad():
+        context = flow.project(y)
+        inverse = torch.eye(size).double()  # M⁻¹ times the scales: the draws' own triangle
+        inverse[*torch.tril_indices(size, size, -1)] = context.lower[0]
+        scaled = (z[:, 0] - context.shift) * torch.exp(-context.log_scale)
+        u = torch.linalg.solve_triangular(inverse, scaled.T, upper=False).T
+        normal = -0.5 * u.square().sum(-1) - 0.5 * size * math.log(2 * math.pi)
+        expected = normal - context.log_scale.sum(-1)
+        assert torch.allclose(flow.log_prob(context, z)[:, 0], expected, atol=1e-9)
+        draws = flow.draw(context, 40, torch.Generator().manual_seed(seed))[:, 0]
+    generator = torch.Generator().manual_seed(seed)
+    white = torch.randn(40, 1, size, generator=generator, dtype=torch.float64)[:, 0]
+    scaled = (draws - context.shift) * torch.exp(-context.log_scale)
+    again = torch.linalg.solve_triangular(inverse, scaled.T, upper=False).T
+    # The couplings, switched off, leave their permutations behind.
+    assert torch.allclose(again.sort(-1).values, white.sort(-1).values, atol=1e-9)
+
+
 def test_bound_flow_integrates_to_one(seed: int) -> None:
     """By importance sampling from a wide Gaussian; without the scale's Jacobian it does not."""
     flow = rough_bound_flow(seed)

@@ -40,9 +40,9 @@ __all__ = [
 
 FORMAT = 1
 """Version of the file layout; a file of a newer one is refused."""
-KEY = "slotflow"
+HEADER_KEY = "slotflow"
 """Entry of the safetensors header that holds our JSON."""
-KINDS = ("model", "training")
+FILE_KINDS = ("model", "training")
 """What a file can hold."""
 
 
@@ -187,7 +187,7 @@ def _write(path: str | Path, tensors: Mapping[str, Tensor], header: dict[str, An
     on_cpu = {name: t.detach().cpu().contiguous() for name, t in tensors.items()}
     try:
         with atomic_path(path) as temporary:
-            save_file(on_cpu, temporary, metadata={KEY: json.dumps(header)})
+            save_file(on_cpu, temporary, metadata={HEADER_KEY: json.dumps(header)})
     except SafetensorError as error:  # how safetensors reports a full disk
         raise OSError(f"{path}: could not be written ({error}); is the disk full?") from error
 
@@ -209,16 +209,16 @@ def _read(path: str | Path, tensors: bool = True) -> tuple[dict[str, Tensor], di
             f"{path}: expected a whole safetensors file, but it is truncated or of another kind "
             f"({error}); copy or train it again."
         ) from error
-    if KEY not in metadata:
+    if HEADER_KEY not in metadata:
         raise CheckpointError(
             f"{path}: a safetensors file, but not one of slotflow's; expected one written by "
             "`slotflow train` or SlotFlow.save."
         )
     try:
-        header: dict[str, Any] = json.loads(metadata[KEY])
+        header: dict[str, Any] = json.loads(metadata[HEADER_KEY])
         found = int(header["format"])
-        if found <= FORMAT and header["kind"] not in KINDS:
-            raise ValueError(f"expected a kind of {KINDS}, received {header['kind']!r}")
+        if found <= FORMAT and header["kind"] not in FILE_KINDS:
+            raise ValueError(f"expected a kind of {FILE_KINDS}, received {header['kind']!r}")
     except (ValueError, KeyError, TypeError) as error:
         raise CheckpointError(f"{path}: its header is damaged ({error}).") from error
     if found > FORMAT:

@@ -41,7 +41,7 @@ CONTEXT_GAIN = 10.0
 """Initial scale of the context's weights, relative to torch's default."""
 OUTPUT_GAIN = 0.05
 """Initial standard deviation of the last layers' weights: near the identity."""
-CANDIDATES = 4096
+PERMUTATION_CANDIDATES = 4096
 """Random sets of permutations from which the most even one is taken."""
 
 
@@ -239,9 +239,9 @@ def balanced_permutations(dim: int, kept: int, layers: int) -> NDArray[np.int64]
         Order of the coordinates before each layer, relative to the layer before, (layers, dim).
     """
     rng = np.random.default_rng(0)
-    orders = rng.permuted(np.tile(np.arange(dim), (CANDIDATES, layers, 1)), axis=-1)
-    at = np.tile(np.arange(dim), (CANDIDATES, 1))  # coordinate at each position
-    moved = np.zeros((CANDIDATES, layers, dim), dtype=np.int64)
+    orders = rng.permuted(np.tile(np.arange(dim), (PERMUTATION_CANDIDATES, layers, 1)), axis=-1)
+    at = np.tile(np.arange(dim), (PERMUTATION_CANDIDATES, 1))  # coordinate at each position
+    moved = np.zeros((PERMUTATION_CANDIDATES, layers, dim), dtype=np.int64)
     for layer in range(layers):
         at = np.take_along_axis(at, orders[:, layer], axis=1)
         np.put_along_axis(moved[:, layer], at[:, kept:], 1, axis=1)

@@ -15,7 +15,7 @@ from torch import Tensor
 
 __all__ = ["all_pairs", "match", "match_square"]
 
-WORST = 1e12
+IMPOSSIBLE_COST = 1e12
 """Cost that stands for an impossible or undefined pair."""
 
 
@@ -51,7 +51,10 @@ def match(cost: Tensor, slots: Tensor, components: Tensor) -> tuple[Tensor, Tens
         row appears twice, and signals keep their order.
     """
     values = np.nan_to_num(
-        cost.detach().double().cpu().numpy(), nan=WORST, posinf=WORST, neginf=-WORST
+        cost.detach().double().cpu().numpy(),
+        nan=IMPOSSIBLE_COST,
+        posinf=IMPOSSIBLE_COST,
+        neginf=-IMPOSSIBLE_COST,
     )
     rows, columns = [], []
     at = first_slot = first_component = 0
@@ -85,10 +88,12 @@ def match_square(cost: Tensor, counts: Tensor, wanted: Tensor) -> Tensor:
     """
     k_max = cost.shape[-1]
     both = torch.cat([cost.flatten(1), wanted[:, None].to(cost.dtype)], 1).cpu().numpy()  # one copy
-    values = np.nan_to_num(both[:, :-1].reshape(cost.shape), nan=WORST, posinf=WORST)
+    values = np.nan_to_num(
+        both[:, :-1].reshape(cost.shape), nan=IMPOSSIBLE_COST, posinf=IMPOSSIBLE_COST
+    )
     k, index = counts.numpy(), np.arange(k_max)
     inside = index < k[:, None]
-    values[~(inside[:, :, None] & inside[:, None, :])] = WORST
+    values[~(inside[:, :, None] & inside[:, None, :])] = IMPOSSIBLE_COST
     order = np.where(inside, values.argmin(-1), index)
     taken = np.zeros(order.shape, dtype=bool)
     np.put_along_axis(taken, order, True, axis=1)

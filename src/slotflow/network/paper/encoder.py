@@ -21,7 +21,7 @@ from slotflow.network.config import EncoderConfig
 
 __all__ = ["DualStreamEncoder", "Encoding", "HybridPool", "Pathway", "mlp", "positional_encoding"]
 
-WAVELENGTH = 10_000.0
+LONGEST_WAVELENGTH = 10_000.0
 """λ of the positional encoding."""
 
 
@@ -142,7 +142,7 @@ class HybridPool(nn.Module):
 def positional_encoding(length: int, d: int, device: torch.device) -> Tensor:
     """PE(p, 2i) = sin(p / λ^(2i/d)), PE(p, 2i+1) = cos(p / λ^(2i/d)); shape (length, d)."""
     position = torch.arange(length, device=device, dtype=torch.float32)[:, None]
-    rate = torch.exp(torch.arange(0, d, 2, device=device) * (-math.log(WAVELENGTH) / d))
+    rate = torch.exp(torch.arange(0, d, 2, device=device) * (-math.log(LONGEST_WAVELENGTH) / d))
     angle = position * rate  # (length, ceil(d / 2))
     return torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(1)[:, :d]
 

@@ -18,6 +18,7 @@ from scipy.io import wavfile
 from slotflow import Observation
 from slotflow.data.channel import Channel
 from slotflow.data.read.files import find_files, read_observation, read_observations
+from slotflow.data.read.formats import large
 from slotflow.data.read.timestamps import header_unit, parse_date, print_date, unit_seconds
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -111,6 +112,67 @@ def test_missing_values_of_spreadsheets(write: Write) -> None:
     for delimiter in ",;\t ":  # the row stays
         path = write("b.csv", "u,v\n" + first.replace(",", delimiter))
         np.testing.assert_array_equal(read_stream(path, dt=0.25, column=2).values, X)
+
+
+# What large tables of numbers may look like: delimiter, decimal sign, lines above them, end of lines.
+LARGE = {
+    "commas": (",", ".", "", "\n"),
+    "a header with units": (",", ".", "time [ms],x [mV]\n", "\n"),
+    "white space": ("  ", ".", "# t (s)  x (V)\n", "\n"),
+    "tabs and decimal commas": ("\t", ",", "t/min\tx\n", "\r\n"),
+    "a preamble": (";", ".", "Device: 7\n\nOperator: me\ntime;x [V]\n", "\n"),
+    "a column that counts": (",", ".", "index,x\n", "\n"),
+}
+
+
+def large_tables(name: str, seed: int) -> dict[str, str]:
+    """A table of numbers, and the same with something else in one line."""
+    delimiter, decimal, above, end = LARGE[name]
+    words = [repr(x) for x in np.random.default_rng(seed).normal(size=1500).tolist()]
+    first = [f"{i}" if "index" in above else f"{0.25 * i:.2f}" for i in range(len(words))]
+    good = [delimiter.join(pair).replace(".", decimal) for pair in zip(first, words, strict=True)]
+    k = 1234
+    stamp = first[k].replace(".", decimal)
+    lines = {
+        "the same": good[k],
+        "a word": f"{stamp}{delimiter}high",
+        "a missing value": f"{stamp}{delimiter}n/a",
+        "a short row": stamp,
+        "a long row": f"{good[k]}{delimiter}1",
+        "an empty field at the end": good[k] + delimiter.strip(" "),
+        "a comment": "# a remark",
+    }
+    return {
+        what: above.replace("\n", end) + end.join([*good[:k], line, *good[k + 1 :]]) + end
+        for what, line in lines.items()
+    }
+
+
+@pytest.mark.parametrize("name", list(LARGE))
+def test_pandas_reads_what_line_by_line_reads(
+    tmp_path: Path, name: str, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same numbers, bit for bit, the same notes and the same complaints."""
+    monkeypatch.setattr(large, "SAMPLE", 2**12)
+    options = {"dt": 0.25, "time": "none"} if "counts" in name else {}
+    tables = large_tables(name, seed)
+    for what, text in tables.items():
+        plain, found = text == tables["the same"], []
+        for limit in (0, 2**40):  # bytes from which on pandas is asked
+            monkeypatch.setattr(large, "LARGE", limit)
+            for mark in ("", "\ufeff"):
+                (tmp_path / "a.txt").write_bytes((mark + text).encode())
+                by_pandas = large.read_large((mark + text).encode()) is not None
+                assert by_pandas == (limit == 0 and plain), what
+                try:
+                    stream = read_stream(tmp_path / "a.txt", **options)
+                    found.append((stream.values.tolist(), stream.dt, stream.unit, stream.notes))
+                except ValueError as error:
+                    found.append((str(error),))
+        assert all(one == found[0] for one in found), what
+        assert (len(found[0]) == 1) == (what.split()[-1] in ("word", "value", "row")) or (
+            what == "a comment" and not options  # a stamp is missing
+        )
 
 
 def test_a_counter_is_no_time(write: Write) -> None:

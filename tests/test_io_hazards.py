@@ -405,9 +405,10 @@ def test_sound_that_was_cut(tmp_path: Path) -> None:
 
 
 def test_the_measure_of_memory_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The control: without the checks, a small file takes the memory that it asks for, and is found out."""
-    packed(tmp_path / "a.npz", npy_header("<f8", (2**26,)), zeros=2**29)
-    monkeypatch.setattr(tables, "NUMBERS_PER_BYTE", 2**20)
-    monkeypatch.setattr(sys.modules[__name__], "MOST_MEMORY", 2**29)
+    """The control: a small file that does take memory, 128 MiB here, is found out."""
+    packed(tmp_path / "a.npz", npy_header("<f8", (2**24,)), zeros=2**27)
+    assert outcome(tmp_path / "a.npz", dt=1.0) == "read"
+    before = 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    monkeypatch.setattr(sys.modules[__name__], "MOST_MEMORY", before + 2**26)
     with pytest.raises(AssertionError, match="GiB"):
         outcome(tmp_path / "a.npz", dt=1.0)

@@ -26,6 +26,12 @@ WITH_POINT = re.compile(r"[+-]?\d*\.\d+([eE][+-]?\d+)?$")
 WITH_COMMA = re.compile(r"[+-]?\d*,\d+([eE][+-]?\d+)?$")
 MOST_COLUMNS = 16_384
 """Most columns of a table, as in a spreadsheet."""
+CAREFUL = {
+    "\t": re.compile(r"[^\S\t]|[\"']"),
+    ";": re.compile(r"[\s\"']"),
+    ",": re.compile(r"[\s\"']"),
+}
+"""White space beside the delimiter and quotation marks, which take more than a split."""
 
 
 class Lines(NamedTuple):
@@ -41,6 +47,8 @@ class Lines(NamedTuple):
     """What the line below it says; empty if there is none."""
     notes: tuple[str, ...]
     """What was skipped and assumed, in words."""
+    delimiter: str | None
+    """What separates fields; None for white space."""
 
 
 class _Row(NamedTuple):
@@ -99,7 +107,7 @@ def split_lines(raw: bytes) -> Lines:
         notes = (
             f"{len(skipped)} line(s) above the table skipped, the last is line {skipped[-1][0]}",
         )
-    return Lines(numbers, body, names, units, notes + decimals.note(numbers[0]))
+    return Lines(numbers, body, names, units, notes + decimals.note(numbers[0]), delimiter)
 
 
 def _lines(raw: bytes) -> tuple[list[tuple[int, str]], dict[int, str]]:
@@ -147,6 +155,20 @@ def _delimiter(lines: list[tuple[int, str]]) -> tuple[str | None, bool]:
 
 def _row(line: str, delimiter: str | None, number: int) -> _Row:
     """Splits one line, whose number is for complaints."""
+    if delimiter is None or line[-1] == delimiter or CAREFUL[delimiter].search(line):
+        fields, length = _careful_fields(line, delimiter, number)
+    else:  # as most rows are: there is nothing to strip or to join
+        fields = line.split(delimiter, MOST_COLUMNS)
+        length = len(fields)
+    if len(fields) > MOST_COLUMNS:
+        raise ValueError(
+            f"line {number}: expected at most {MOST_COLUMNS:,} columns, received more; write one row for each sample."
+        )
+    return _Row(fields, length)
+
+
+def _careful_fields(line: str, delimiter: str | None, number: int) -> tuple[list[str], int]:
+    """The fields of one line without the empty ones at its end, and their number with those."""
     trailing = 0
     if delimiter is None:
         fields = join_dates(line).split(None, MOST_COLUMNS)
@@ -156,18 +178,14 @@ def _row(line: str, delimiter: str | None, number: int) -> _Row:
         except csv.Error as error:
             raise ValueError(f"line {number}: {error}; correct the quotation marks.") from None
     else:
-        content = line.rstrip(f"{delimiter} ") if line[-1] in f"{delimiter} " else line
+        content = line.rstrip(f"{delimiter} ")
         trailing = line.count(delimiter, len(content))
         fields = content.split(delimiter, MOST_COLUMNS)
     fields = [field.strip().strip("\"'") for field in fields]
     length = len(fields) + trailing
     while len(fields) > 1 and not fields[-1]:
         fields.pop()
-    if len(fields) > MOST_COLUMNS:
-        raise ValueError(
-            f"line {number}: expected at most {MOST_COLUMNS:,} columns, received more; write one row for each sample."
-        )
-    return _Row(fields, length)
+    return fields, length
 
 
 class _Decimals(NamedTuple):

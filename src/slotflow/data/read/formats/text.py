@@ -6,10 +6,10 @@ import math
 import re
 from collections import Counter
 from contextlib import suppress
-from itertools import pairwise
 
 import numpy as np
 
+from slotflow.data.read.formats.large import read_large
 from slotflow.data.read.formats.lines import MISSING, is_numeric, split_lines
 from slotflow.data.read.options import ReadOptions
 from slotflow.data.read.tables import Array, Table, choose_time
@@ -38,6 +38,8 @@ MANY_STAMPS = 2000
 def text_table(raw: bytes, options: ReadOptions) -> Table:
     """Parses a text table; see :func:`slotflow.data.read.formats.lines.split_lines` for its grammar.
 
+    Large tables that hold nothing but numbers are read by pandas (:mod:`slotflow.data.read.formats.large`).
+
     Args:
         raw: The file's bytes.
         options: What the caller says. Where that is a step and a column, the first column of a table without headers
@@ -47,16 +49,19 @@ def text_table(raw: bytes, options: ReadOptions) -> Table:
         Columns of numbers, NaN where a value is missing, or of dates. A column is parsed when it is asked for, so
         that words in a column that nobody reads do no harm.
     """
-    lines = split_lines(raw)
+    lines, numbers = read_large(raw) or (split_lines(raw), None)
     width = len(lines.rows[0])
     headers = lines.names or [""] * width
     twice = {name for name, count in Counter(headers).items() if count > 1 or not name}
     names = [f"column {j + 1}" if name in twice else name for j, name in enumerate(headers)]
     fields = {name: [row[j] for row in lines.rows] for j, name in enumerate(names)}
+    values: dict[str, Array] = {}
+    if numbers is not None:
+        values = {name: numbers[:, j] for j, name in enumerate(names)}
     counting = {
         name
         for name, header in zip(names, headers, strict=True)
-        if lines.names and _is_index(header, fields[name])
+        if lines.names and _is_index(header, fields[name], values.get(name))
     }
     time = guess = None
     if width > 1:
@@ -71,7 +76,6 @@ def text_table(raw: bytes, options: ReadOptions) -> Table:
     if lines.units:
         units = _unit_line(dict(zip(names, lines.units, strict=True)), time) | units
     clock, notes = None, lines.notes
-    values: dict[str, Array] = {}
     if time is not None:
         clock = _join_clock(fields, time)
         if clock is None and _is_clock(fields[time]):
@@ -91,21 +95,28 @@ def text_table(raw: bytes, options: ReadOptions) -> Table:
     return Table(names, get, True, offered, time, units=units, resolution=resolution, notes=notes)
 
 
-def _is_index(header: str, column: list[str]) -> bool:
+def _is_index(header: str, column: list[str], values: Array | None) -> bool:
     """Whether a column counts the rows: its header says so, and its numbers are whole and rise (I may be a current).
 
     A column without a header is one too, unless it holds dates or times of day.
+
+    Args:
+        header: The column's header.
+        column: Its fields, or some of them.
+        values: All its numbers, if they are known.
     """
     if not INDEX.match(header):
         return False
     if not header:
         return parse_date(column[0]) is None and not _is_clock(column)
     try:
-        numbers = [float(field) for field in column if field.lower() not in MISSING]
+        known = [float(field) for field in column if field.lower() not in MISSING]
     except ValueError:
         return False
-    rising = all(before < after for before, after in pairwise(numbers))
-    return rising and all(map(float.is_integer, numbers))
+    numbers = np.array(known) if values is None else values
+    if not np.isfinite(numbers).all():
+        return False
+    return bool((np.diff(numbers) > 0).all() and (numbers == np.floor(numbers)).all())
 
 
 def _is_clock(column: list[str]) -> bool:

@@ -4,9 +4,9 @@
     python docs/render.py --tables    # the table in docs/model.md
 
 Every variant sees the same number of signals, from the same seed, with a cosine schedule over them, and is then
-evaluated on the same fresh signals (`studies/suites/model.py`, `quick_report`). Each runs in a process of its own, several at once
-if asked; variants that the output file already holds are not run again. Widths and errors are over the joint bound
-of both streams, also where a variant does not see the short one.
+evaluated on the same fresh signals (`quick_report` of `studies/suites/model.py`). Each runs in a process of its own,
+several at once if asked; variants that the output file already holds are not run again. Widths and errors are over the
+joint bound of both streams, also where a variant does not see the short one.
 
 Two variants need code that the product does not: heads in bfloat16, and the paper's 4-D target on the slot's density.
 """

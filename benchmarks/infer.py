@@ -125,13 +125,17 @@ def networks_alone(preset: str, ks: list[int], draws: int, repeats: int) -> None
     config = model.config
     batch = simulate(config.prior, 64, config.long, config.short, mode="physical", seed=0)
     observations = [batch.observation(i) for i in range(64)]
-    one = median_ms(lambda: model.infer(observations[0], refine=False), repeats)
-    many = median_ms(lambda: model.infer(observations, refine=False), 2) / 64
+    one = median_ms(
+        lambda: model.infer(observations[0], prior=model.config.prior, refine=False), repeats
+    )
+    many = (
+        median_ms(lambda: model.infer(observations, prior=model.config.prior, refine=False), 2) / 64
+    )
     print(
         f"preset {preset}, {model.n_parameters:,} parameters, one thread, torch {torch.__version__}"
     )
     print(f"infer: {one:.1f} ms alone, {many:.1f} ms each in a batch of 64")
-    slots = model.infer(observations[0], refine=False).slots
+    slots = model.infer(observations[0], prior=model.config.prior, refine=False).slots
     if not isinstance(slots, PaperSlotDensities):
         return
     for k in ks:

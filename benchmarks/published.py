@@ -155,7 +155,7 @@ def against_published(model: SlotFlow, args: argparse.Namespace) -> dict[str, An
     )
 
     def answer() -> None:
-        model.infer(ours, refine=False).sample(args.draws, k=k)
+        model.infer(ours, prior=model.config.prior, refine=False).sample(args.draws, k=k)
 
     contexts = rival.contexts(theirs, k_rival)  # also warms up
     rival.draw(contexts, 2)
@@ -180,7 +180,7 @@ def against_classical(model: SlotFlow, args: argparse.Namespace) -> dict[str, An
     found: dict[str, list[int]] = {"ours": [], "classical": []}
 
     def ours(obs: Observation) -> None:
-        post = model.infer(obs, refine=False)
+        post = model.infer(obs, prior=model.config.prior, refine=False)
         post.sample(args.draws)
         found["ours"].append(post.k_map)
 

@@ -56,7 +56,9 @@ def main() -> None:
             seed=args.seed + k,
             k=k,
         )
-        posts = model.infer([batch.observation(i) for i in range(args.n)], refine=False)
+        posts = model.infer(
+            [batch.observation(i) for i in range(args.n)], prior=model.config.prior, refine=False
+        )
         exact = np.mean([post.k_map == k for post in posts])
         found = np.concatenate([errors(p, batch.components(i)) for i, p in enumerate(posts)])
         (a, phi, f), (sd_a, sd_phi, sd_f) = np.median(found, axis=0)

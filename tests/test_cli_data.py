@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 from slotflow.cli import app
 from slotflow.data.channel import Stream
 from slotflow.data.observation import Observation
+from slotflow.data.preprocess import describe
 from slotflow.data.read.options import ReadOptions
 from slotflow.data.read.signals import open_signals
 from slotflow.show.wording import data_warnings, fill_warnings
@@ -87,10 +88,10 @@ def test_offset_and_trend_are_named_and_removed(tmp_path: Path, tone: Series) ->
 
     t, x = tone
     path = write(tmp_path / "a.csv", 1e3 * t, x + 40 + 0.1 * t, "time [ms],voltage [mV]")
-    (signal,) = answer(path, *BAND)["signals"]
-    (doubt,) = signal["warnings"]
-    named = re.match(r"a linear trend of (\S+) per second", doubt)
-    assert named and "--detrend 1" in doubt
+    named = Observation.read(path).long
+    (doubt,) = describe(named).warnings
+    assert re.match(r"a linear trend of (\S+) per second", doubt) and "--detrend 1" in doubt
+    unasked = answer(path, *BAND)["signals"][0]  # what stands out is subtracted
     record = answer(path, *BAND, "--detrend", 1, "--out", tmp_path / "out")
     (signal,), (assumed,) = record["signals"], record["assumed"]
     the_tone(signal)
@@ -102,7 +103,8 @@ def test_offset_and_trend_are_named_and_removed(tmp_path: Path, tone: Series) ->
     # The fit is that of least squares, of the tone too; of the measured trend, a Hann window widens the error.
     slope, middle = np.polyfit(t - t.mean(), x + 40 + 0.1 * t, 1)
     assert (offset, trend) == (pytest.approx(middle, rel=1e-5), pytest.approx(slope, rel=1e-5))
-    assert abs(float(named[1]) - 0.1) < 10 * SIGMA / (t.std() * N**0.5)
+    assert abs(describe(named).trend - 0.1) < 10 * SIGMA / (t.std() * N**0.5)
+    assert unasked["notes"] == signal["notes"] and unasked["components"] == signal["components"]
     (stream,) = assumed["streams"]
     assert (stream["n"], stream["unit"], stream["t_ref"]) == (N, "mV", 0)
     assert stream["dt"] == pytest.approx(DT) and stream["rate"] == pytest.approx(4)
@@ -111,17 +113,23 @@ def test_offset_and_trend_are_named_and_removed(tmp_path: Path, tone: Series) ->
         assert saved.attrs["t_ref"] == 0 and saved.attrs["filled_samples"] == 0
 
 
-def test_offset_alone_asks_for_less_and_no_offset_for_nothing(tmp_path: Path, tone: Series) -> None:
+def test_an_offset_alone_is_subtracted_alone(tmp_path: Path, tone: Series) -> None:
     t, x = tone
-    (low,) = answer(write(tmp_path / "a.csv", t, x + 40), *BAND)["signals"]
-    (doubt,) = low["warnings"]
-    found = re.match(r"an offset of (\S+) ", doubt)
-    assert found and abs(float(found[1]) - 40) < 10 * SIGMA / N**0.5 and "--detrend 0" in doubt
-    text = run(tmp_path / "a.csv", *BAND, *FLAGS)
+    path = write(tmp_path / "a.csv", t, x + 40)
+    (found,) = answer(path, *BAND)["signals"]
+    the_tone(found)
+    said = re.match(r"offset (\S+) subtracted", found["notes"][-1])
+    assert said and abs(float(said[1]) - 40) < 10 * SIGMA / N**0.5 and found["warnings"] == []
+    (flat,) = answer(path, *BAND, "--detrend", 0)["signals"]
+    assert flat["components"] == found["components"]
+    (low,) = answer(path, "--band", "0.02:1.5")[
+        "signals"
+    ]  # down to two cycles: a tone may be meant
+    doubt = low["warnings"][0]
+    named = re.match(r"an offset of (\S+) ", doubt)
+    assert named and abs(float(named[1]) - 40) < 10 * SIGMA / N**0.5 and "--detrend 0" in doubt
+    text = run(path, "--band", "0.02:1.5", *FLAGS)
     assert "warning:" in text and "--detrend 0" in text
-    (flat,) = answer(tmp_path / "a.csv", *BAND, "--detrend", 0)["signals"]
-    the_tone(flat)
-    assert flat["warnings"] == []
 
 
 def test_what_was_read_is_shown(tmp_path: Path, tone: Series) -> None:
@@ -417,7 +425,8 @@ def test_nothing_is_inferred_from_a_line(tmp_path: Path, tone: Series) -> None:
     )
     ramp = write(tmp_path / "b.csv", t, 3 * t + 1)
     assert "nothing but rounding is left" in refuse(ramp, "--detrend", 1)
-    run(ramp, *BAND, *FLAGS)  # as it is, it is data
+    assert "nothing but rounding is left" in refuse(ramp, *BAND)
+    run(ramp, "--band", "0.02:0.5", *FLAGS)  # where tones of few cycles may be, it is data
 
 
 def test_the_baselines_say_which_signal_they_took(tmp_path: Path, tone: Series) -> None:
@@ -428,7 +437,7 @@ def test_the_baselines_say_which_signal_they_took(tmp_path: Path, tone: Series) 
         result = CliRunner().invoke(app, [*words, *flags])
         assert result.exit_code == 0 and said in result.output, result.output
         record = json.loads(CliRunner().invoke(app, [*words, *flags, "--json"]).stdout)
-        assert record["signals_in_file"] == 3
+        assert record["signals"][0]["signals_in_file"] == 3
     bad = CliRunner().invoke(app, [*words, "--signal", "2"])
     assert bad.exit_code == 2 and "row 3 of 3" in bad.output
 
@@ -436,7 +445,7 @@ def test_the_baselines_say_which_signal_they_took(tmp_path: Path, tone: Series) 
 def test_the_help_is_in_groups() -> None:
     text = run("--help")
     panels = re.findall(r"╭─ (\w+)", text)
-    assert panels == ["Arguments", "Options", "File", "Prior", "Computation", "Output"]
+    assert panels == ["Arguments", "Options", "File", "Prior", "Computation", "Sampler", "Output"]
     assert "Examples $ slotflow infer voltage.csv $" in " ".join(text.split())
     assert "1000000" in run("x.csv", "--samples", 1_000_001, code=2)
 
@@ -464,7 +473,7 @@ def test_rjmcmc_reads_alike(tmp_path: Path, tone: Series, monkeypatch: pytest.Mo
         seen.extend(args)
         raise ValueError("seen")
 
-    monkeypatch.setattr("slotflow.cli.rjmcmc.rjmcmc", sampler)
+    monkeypatch.setattr("slotflow.baselines.methods.baseline", sampler)
     flags = ("--fill", "linear", "--detrend", "0", "--t-ref", "2")
     for words, message in ((flags, "seen"), (flags[2:], "--fill")):
         result = CliRunner().invoke(app, ["rjmcmc", str(path), *words])
@@ -472,9 +481,10 @@ def test_rjmcmc_reads_alike(tmp_path: Path, tone: Series, monkeypatch: pytest.Mo
     with open_signals(path, ReadOptions(fill="linear", detrend=0, t_ref="2")) as source:
         (obs,) = source.read(0, source.count)
     assert isinstance(obs, Observation)
-    np.testing.assert_array_equal(seen[0].long.values, obs.long.values)
-    assert seen[0].long.filled == ((40, 40),) and seen[0].t_ref == 2
-    low, high = seen[1].frequency
+    method, asked, prior = seen
+    np.testing.assert_array_equal(asked.long.values, obs.long.values)
+    assert method == "rjmcmc" and asked.long.filled == ((40, 40),) and asked.t_ref == 2
+    low, high = prior.frequency
     assert low < TONE[2] < high
 
 

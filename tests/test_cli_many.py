@@ -18,7 +18,7 @@ from posterior_helpers import gaussian_posterior
 from typer.testing import CliRunner
 
 from slotflow.cli import app
-from slotflow.cli.display import TOLD
+from slotflow.cli.display import EXPLAINED_FILES
 from slotflow.cli.many import CHUNK, Job, content_of
 from slotflow.cli.results import check_folder, remove_leftovers
 from slotflow.data.observation import Observation
@@ -163,20 +163,23 @@ def test_of_many_signals_too_is_told_what_was_assumed(
     """Sampling, band and prior of each file, and that there are warnings, which the table holds."""
     shifted = arrays | {"long": arrays["long"].copy()}
     shifted["long"][3] += 5
-    for i in range(TOLD + 4):
+    for i in range(EXPLAINED_FILES + 4):
         np.savez(
             tmp_path / f"{i:02d}.npz",
             **{**shifted, "long": shifted["long"][:4], "short": shifted["short"][:4]},
         )
     out = tmp_path / "out"
     text = run(tmp_path, *FLAGS, "--out", out, "--save", "none")
-    assert text.count(" samples × ") == 2 * TOLD and text.count("bins of 1/T") == TOLD
-    assert f"and so on, for {TOLD + 4} files in all" in text
-    assert f"{TOLD + 4} signal(s) with warnings" in text
+    assert (
+        text.count(" samples × ") == 2 * EXPLAINED_FILES
+        and text.count("bins of 1/T") == EXPLAINED_FILES
+    )
+    assert f"and so on, for {EXPLAINED_FILES + 4} files in all" in text
+    assert f"{EXPLAINED_FILES + 4} signal(s) with warnings" in text
     warned = [
         row["signal"] for row in rows(out / "signals.csv") if "an offset of" in row["warnings"]
     ]
-    assert warned == (TOLD + 4) * ["3"]
+    assert warned == (EXPLAINED_FILES + 4) * ["3"]
 
 
 def test_lines_without_a_folder(many: Path) -> None:
@@ -213,8 +216,8 @@ def test_an_interrupted_run_goes_on(
 ) -> None:
     out, infer = tmp_path / "out", Job.infer
 
-    def stopped(self: Job, batch: list[Observation], prior: Any) -> Iterator[Posterior]:
-        for i, post in enumerate(infer(self, batch, prior)):
+    def stopped(self: Job, batch: list[Observation]) -> Iterator[Posterior]:
+        for i, post in enumerate(infer(self, batch)):
             if i == 10:
                 raise KeyboardInterrupt
             yield post

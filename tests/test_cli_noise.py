@@ -105,7 +105,7 @@ def test_baselines(both: Path) -> None:
     exact = answer("infer", *flags)["signals"][0]
     small = ("--particles", 64, "--islands", 8, "--sweeps", 1)
     for command, options in (("classical", ()), ("smc", small)):
-        record = answer(command, *flags, *options)
+        (record,) = answer(command, *flags, *options)["signals"]
         assert record["assumed"]["prior"]["sigma"] == [SIGMA, SIGMA]
         assert (record["noise_std"], record["noise_std_error"]) == (SIGMA, 0.0)
         row, same = record["components"][0], exact["components"][0]
@@ -116,7 +116,11 @@ def test_baselines(both: Path) -> None:
 @pytest.mark.skipif(find_spec("eryn") is None, reason="Eryn is not installed (extra baselines)")
 def test_reversible_jump(both: Path) -> None:
     few = ("--walkers", 16, "--temperatures", 1, "--effective", 1, "--max-seconds", 0.5)
-    record = answer("rjmcmc", both, "--sigma", SIGMA, "--sigma-short", SHORT, *few)
+    (record,) = answer("rjmcmc", both, "--sigma", SIGMA, "--sigma-short", SHORT, *few)["signals"]
+    assert record["sampling"]["steps"] > 0 and record["run"][0].split()[1:3] == [
+        "effective",
+        "draws",
+    ]
     assert (record["noise_std"], record["noise_std_error"]) == (SIGMA, 0.0)
 
 

@@ -84,7 +84,9 @@ def test_preset_builds(name: str):
     assert model.config == config
     assert model.n_parameters > 0
     posterior = model.infer(
-        Observation.from_arrays(*data(config.long), *data(config.short)), refine=False
+        Observation.from_arrays(*data(config.long), *data(config.short)),
+        prior=model.config.prior,
+        refine=False,
     )
     assert posterior.k_probs.shape == (config.prior.k_max + 1,)
     assert np.isfinite(posterior.sample(2, k=1)).all()

@@ -52,15 +52,15 @@ ONE = [[1.0, 1.0, 2.7]]
 
 def test_infer_refines_unless_told_not_to(model: SlotFlow) -> None:
     obs = long_only(ONE, 0.5, 0)
-    exact = model.infer(obs, max_seconds=PLENTY)
-    fast = model.infer(obs, refine=False)
+    exact = model.infer(obs, prior=model.config.prior, max_seconds=PLENTY)
+    fast = model.infer(obs, prior=model.config.prior, refine=False)
     assert type(exact) is RefinedPosterior and type(fast) is Posterior
     assert (exact.verdict.status, fast.verdict.status) == ("exact", "approximate")
     assert fast.verdict.reason == "amortized only, not checked against the likelihood"
     np.testing.assert_array_equal(exact.amortized.k_probs, fast.k_probs)
     again = fast.refine(max_seconds=PLENTY)
     np.testing.assert_array_equal(again.sample(5), exact.sample(5))
-    other = model.infer(obs, max_seconds=PLENTY, seed=1, draws=500)
+    other = model.infer(obs, prior=model.config.prior, max_seconds=PLENTY, seed=1, draws=500)
     assert not np.array_equal(other.sample(5), exact.sample(5))
     assert len(other.weighted().weights) < len(exact.weighted().weights)
 
@@ -139,7 +139,9 @@ def test_p_of_k_is_as_long_as_the_network_knows(model: SlotFlow) -> None:
     post = model.infer(long_only(ONE, 0.5, 0), prior=Prior(k_max=3), max_seconds=PLENTY)
     assert post.k_probs.shape == (11,) and post.k_probs[4:].sum() == 0
     assert post.log_prob(np.zeros((5, 3))) == -np.inf
-    one = model.infer(long_only(ONE, 0.5, 0), k_prior={1: 1.0}, max_seconds=PLENTY)
+    one = model.infer(
+        long_only(ONE, 0.5, 0), prior=model.config.prior, k_prior={1: 1.0}, max_seconds=PLENTY
+    )
     np.testing.assert_allclose(one.k_probs, np.eye(11)[1])
 
 
@@ -161,7 +163,7 @@ def check(post: RefinedPosterior, status: str, *words: str) -> None:
 
 def test_more_tones_than_k_max(model: SlotFlow) -> None:
     tones = [[1.0, float(i), 2.52 + 0.032 * i] for i in range(14)]
-    post = model.infer(long_only(tones, 1.0, 1), max_seconds=PLENTY)
+    post = model.infer(long_only(tones, 1.0, 1), prior=model.config.prior, max_seconds=PLENTY)
     check(post, "misfit", "there may be more tones than K_max (p(K = K_max) = 1.00)")
 
 
@@ -203,7 +205,7 @@ def test_constant_data(model: SlotFlow) -> None:
         obs = Observation.from_arrays(np.full(LONG.n, value), LONG.dt)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of the offset
-            post = model.infer(obs, max_seconds=LITTLE)
+            post = model.infer(obs, prior=model.config.prior, max_seconds=LITTLE)
         check(post, "misfit", "the long stream is constant")
 
 
@@ -218,10 +220,13 @@ def test_tones_without_noise(model: SlotFlow) -> None:
 def test_no_time(model: SlotFlow) -> None:
     """One K is sampled in any case, and the verdict names the one that was not looked at."""
     obs = long_only(ONE, 0.5, 0)
-    post = model.infer(obs, max_seconds=0)
+    post = model.infer(obs, prior=model.config.prior, max_seconds=0)
     check(post, "approximate", "the time budget ended before K = ", "raise max_seconds")
     assert post.k_map == 1 and post.ess > 0.5
-    assert model.infer(obs, max_seconds=float("inf")).verdict.status == "exact"
+    assert (
+        model.infer(obs, prior=model.config.prior, max_seconds=float("inf")).verdict.status
+        == "exact"
+    )
 
 
 def test_a_fit_that_does_not_converge(model: SlotFlow, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -229,7 +234,7 @@ def test_a_fit_that_does_not_converge(model: SlotFlow, monkeypatch: pytest.Monke
         raise np.linalg.LinAlgError("Singular matrix")
 
     monkeypatch.setattr("slotflow.exact.refine.across_orders", fails)
-    post = model.infer(long_only(ONE, 0.5, 0))
+    post = model.infer(long_only(ONE, 0.5, 0), prior=model.config.prior)
     check(post, "approximate", "did not converge (Singular matrix)", "the network's, not checked")
     np.testing.assert_array_equal(post.sample(10), post.amortized.sample(10))
 

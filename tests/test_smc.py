@@ -6,12 +6,10 @@ import json
 import math
 from dataclasses import replace
 from pathlib import Path
-from types import ModuleType
 
 import numpy as np
 import pytest
 import torch
-import typer
 import xarray as xr
 from scipy.stats import f as f_law
 from statistics_helpers import assert_mean, assert_same_law, assert_within
@@ -26,8 +24,7 @@ from slotflow.baselines.redraw import Redraw
 from slotflow.baselines.rjmcmc import rough_noise
 from slotflow.baselines.smc import _finished, effective_draws, smc
 from slotflow.baselines.tabulated import Tabulated
-from slotflow.cli import classical as classical_command
-from slotflow.cli import smc as smc_command
+from slotflow.cli import app
 from slotflow.core.seeds import spread_seed
 from slotflow.data.channel import Stream
 from slotflow.data.observation import Observation
@@ -295,21 +292,21 @@ def test_time_and_band(seed: int) -> None:
 # --- files and commands --------------------------------------------------------------------------
 
 
-def invoke(command: ModuleType, words: list[str]) -> str:
-    app = typer.Typer()
-    app.command()(command.run)
-    return CliRunner().invoke(app, words, catch_exceptions=False).stdout
+def invoke(command: str, words: list[str], code: int = 0) -> str:
+    """What a command prints on its two streams."""
+    result = CliRunner().invoke(app, [command, *words])
+    assert result.exit_code == code, (result.output, result.exception)
+    return result.stdout if code == 0 else result.output
 
 
 @pytest.mark.parametrize("method", ["smc", "classical"])
 def test_command_line(method: str, seed: int, tmp_path: Path) -> None:
     """Both write what `infer` writes; signals are chosen by their number."""
-    command = smc_command if method == "smc" else classical_command
     sim = simulate(Prior(), 2, *GRIDS, mode="physical", seed=seed, k=1)
     write_simulation(tmp_path / "data.npz", sim)
     flags = ["--particles=96", "--islands=4", "--sweeps=1"] if method == "smc" else []
     words = [str(tmp_path / "data.npz"), "--k-max=2", *flags, f"--out={tmp_path / 'out'}"]
-    record = json.loads(invoke(command, [*words, "--signal=1", "--json"]))
+    (record,) = json.loads(invoke(method, [*words, "--signal=1", "--json"]))["signals"]
     truth, found = sim.components(1)[0], record["components"][0]
     assert record["k_map"] == 1 and record["signal"] == 1
     assert abs(found["frequency_median"] - truth[2]) < 6 * found["frequency_sd"]
@@ -318,10 +315,10 @@ def test_command_line(method: str, seed: int, tmp_path: Path) -> None:
         assert saved.attrs["method"] == method and saved["amplitude"].shape == (1000, 2)
         assert {"sigma", "log_evidence", "k_probs"} <= set(saved.variables)
         assert abs(float(saved["sigma"].mean()) - float(sim.sigma[1])) < 0.1
-    shown = invoke(command, [*words, "--signal=0"])
+    shown = invoke("infer", [*words, f"--method={method}", "--signal=0"])
     assert "Components, given K = 1" in shown and "Written" in shown
-    with pytest.raises(ValueError, match="holds 2 signal"):
-        invoke(command, [*words, "--signal=2"])
+    assert shown.split("Noise level")[0] == invoke(method, words).split("Noise level")[0]
+    assert "holds 2 signal" in " ".join(invoke(method, [*words, "--signal=2"], code=2).split())
 
 
 def test_classical_posterior(seed: int) -> None:

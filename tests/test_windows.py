@@ -12,7 +12,7 @@ import slotflow.bands.windows as windows_module
 from slotflow import SlotFlow
 from slotflow.bands.core_draws import CoreDraws, Window, inside, without
 from slotflow.bands.posterior import BandPosterior
-from slotflow.bands.windows import LAYOUTS, SHIFT, _at_gaps, infer_band, is_wide
+from slotflow.bands.windows import LAYOUTS, SHIFT, _at_gaps, infer_band, needs_windows
 from slotflow.data.observation import Observation
 from slotflow.network.zoom.model import ZoomSlotFlow
 from slotflow.posterior.posterior import Posterior
@@ -134,7 +134,7 @@ def test_it_is_a_posterior(model: ZoomSlotFlow, tmp_path: Path, seed: int) -> No
 
     obs, theta = band_signal(seed, k=6)
     post = model.infer_band(obs, PRIOR, refine=False, seed=1)
-    assert is_wide(model, obs, PRIOR) and "6 windows" in repr(post)
+    assert needs_windows(model, obs, PRIOR) and "6 windows" in repr(post)
     assert post.sample(0).shape == (0, post.k_map, 3)
     draws = post.sample(50, seed=3)
     assert draws.shape == (50, len(theta), 3) and np.array_equal(draws, post.sample(50, seed=3))
@@ -157,12 +157,12 @@ def test_it_is_a_posterior(model: ZoomSlotFlow, tmp_path: Path, seed: int) -> No
     [
         (dataclasses.replace(PRIOR, k_min=1), "expected k_min = 0, received 1"),
         (dataclasses.replace(PRIOR, frequency=(1.0, 6.0)), "below the Nyquist frequency of 5 Hz"),
-        (dataclasses.replace(PRIOR, k_max=11), "lower it: it is that of each window"),
+        (dataclasses.replace(PRIOR, k_max=11, k_probs=(1.0,) * 12), r"or leave p\(K\) uniform"),
     ],
 )
 def test_refusals(model: ZoomSlotFlow, prior: Prior, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        infer_band(model, Observation.from_arrays(np.ones(N), DT), prior)
+        model.infer(Observation.from_arrays(np.ones(N), DT), prior=prior)
 
 
 def test_data_without_noise(model: ZoomSlotFlow) -> None:

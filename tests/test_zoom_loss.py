@@ -377,5 +377,7 @@ def test_a_trained_file_is_the_network(tmp_path: Path, seed: int) -> None:
     path = train(once, tmp_path, quiet=True)
     model = SlotFlow.from_pretrained(path)
     assert isinstance(model, ZoomSlotFlow) and model.config == MODEL
-    post = cast(Any, model.infer(signals(1, seed, 1).observation(0), refine=False))
+    post = cast(
+        Any, model.infer(signals(1, seed, 1).observation(0), prior=model.config.prior, refine=False)
+    )
     assert post.k_probs.shape == (4,) and np.isfinite(post.sample(3, k=3)).all()

@@ -47,7 +47,7 @@ def test_posterior_from_end_to_end(
     model: ZoomSlotFlow, short: Grid | None, tmp_path: Path, seed: int
 ) -> None:
     obs = observe(TWO, LONG, short, 0.3, seed)
-    post = model.infer(obs, refine=False)
+    post = model.infer(obs, prior=model.config.prior, refine=False)
     assert isinstance(post, Posterior) and post.observation is obs and "zoom" in post.method
     assert post.k_probs.shape == (11,) and post.k_probs.sum() == pytest.approx(1.0, abs=1e-12)
     assert post.k_map == 2 and post.k_probs[2] > 0.99
@@ -79,7 +79,7 @@ def test_posterior_from_end_to_end(
 
 
 def test_any_k_can_be_asked_for(model: ZoomSlotFlow, seed: int) -> None:
-    post = model.infer(observe(TWO, LONG, SHORT, 0.3, seed), refine=False)
+    post = model.infer(observe(TWO, LONG, SHORT, 0.3, seed), prior=model.config.prior, refine=False)
     for k in range(11):
         draws = post.sample(4, k=k)
         assert draws.shape == (4, k, 3) and np.isfinite(draws).all()
@@ -92,7 +92,7 @@ def test_any_k_can_be_asked_for(model: ZoomSlotFlow, seed: int) -> None:
 def test_pure_noise(model: ZoomSlotFlow, seed: int) -> None:
     """K = 0: no slot, empty draws, and log q(0) as the density of the empty tuple."""
     obs = observe(TWO[:, :0], LONG, SHORT, 1.0, seed)
-    post = model.infer(obs, refine=False)
+    post = model.infer(obs, prior=model.config.prior, refine=False)
     assert post.k_map == 0 and post.k_probs[0] > 0.9
     assert post.sample(5).shape == (5, 0, 3) and len(post.summary(n=5)) == 0
     assert post.log_prob(np.zeros((0, 3))) == pytest.approx(math.log(post.k_probs[0]))
@@ -109,14 +109,18 @@ def test_data_without_noise_or_with_a_trend(model: ZoomSlotFlow, values: NDArray
         pytest.warns(UserWarning, match="subtract the offset") if values.any() else nullcontext()
     )
     with warned:
-        post = model.infer(Observation.from_arrays(values, LONG.dt), refine=False)
+        post = model.infer(
+            Observation.from_arrays(values, LONG.dt), prior=model.config.prior, refine=False
+        )
     assert np.isfinite(post.k_probs).all() and math.isfinite(post.noise_std)
     assert np.isfinite(post.sample(5, k=2)).all()
 
 
 def test_clean_tones(model: ZoomSlotFlow, seed: int) -> None:
     """σ of 1e-4: a thousandth of the smallest amplitude's bound, still counted and measured."""
-    post = model.infer(observe(TWO, LONG, SHORT, 1e-4, seed), refine=False)
+    post = model.infer(
+        observe(TWO, LONG, SHORT, 1e-4, seed), prior=model.config.prior, refine=False
+    )
     assert post.k_map == 2
     centre, sd = moments(post, 2)
     np.testing.assert_allclose(centre[:, 2], TWO[0, :, 2], atol=1e-6)
@@ -125,10 +129,12 @@ def test_clean_tones(model: ZoomSlotFlow, seed: int) -> None:
 
 def test_copies_and_pickles(model: ZoomSlotFlow, seed: int) -> None:
     obs = observe(TWO, LONG, None, 0.3, seed)
-    base = model.infer(obs, refine=False)
+    base = model.infer(obs, prior=model.config.prior, refine=False)
     for other in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
         assert type(other) is ZoomSlotFlow
-        np.testing.assert_array_equal(other.infer(obs, refine=False).k_probs, base.k_probs)
+        np.testing.assert_array_equal(
+            other.infer(obs, prior=other.config.prior, refine=False).k_probs, base.k_probs
+        )
 
 
 def test_analysis_is_what_infer_tells(model: ZoomSlotFlow, base_seed: int) -> None:
@@ -265,16 +271,16 @@ def test_batch_size_does_not_matter(batch_size: int, model: ZoomSlotFlow, base_s
         assert a.k_map == b.k_map == k
         if k:
             assert_same_answer(a, b, k, tolerance=1e-3)
-    assert model.infer([], refine=False) == []
+    assert model.infer([], prior=model.config.prior, refine=False) == []
 
 
 def test_double_precision(model: ZoomSlotFlow, seed: int) -> None:
     """float32 networks are within 1 % of a posterior sd of float64 ones."""
     obs = observe(TWO, LONG, SHORT, 0.5, seed)
     own = copy.deepcopy(model)
-    single = own.infer(obs, refine=False)
+    single = own.infer(obs, prior=own.config.prior, refine=False)
     centre, sd = moments(single, 2, 20_000)
-    double = own.infer(obs, dtype=torch.float64, refine=False)
+    double = own.infer(obs, prior=own.config.prior, dtype=torch.float64, refine=False)
     assert own.dtype == torch.float64
     assert cast(Any, double.slots).analysis.view.z.dtype == torch.float64
     centre_2, sd_2 = moments(double, 2, 20_000)
@@ -287,8 +293,8 @@ def test_double_precision(model: ZoomSlotFlow, seed: int) -> None:
 
 def test_earlier_posteriors_survive_a_change_of_type(model: ZoomSlotFlow, seed: int) -> None:
     own = copy.deepcopy(model)
-    single = own.infer(observe(TWO, LONG, SHORT, 0.5, seed), refine=False)
-    own.infer([], dtype=torch.float64, refine=False)
+    single = own.infer(observe(TWO, LONG, SHORT, 0.5, seed), prior=own.config.prior, refine=False)
+    own.infer([], prior=own.config.prior, dtype=torch.float64, refine=False)
     assert single.sample(5).shape == single.sample(5, k=2).shape == (5, 2, 3)
     assert single.sample(5, k=3).shape == (5, 3, 3)
 
@@ -299,8 +305,8 @@ def test_threads_and_modes(model: ZoomSlotFlow, seed: int) -> None:
     seen: list[int] = []
     own.encoder.register_forward_hook(lambda *_: seen.append(torch.get_num_threads()))
     own.train()
-    two = own.infer(obs, threads=2, refine=False)
-    one = own.infer(obs, threads=1, refine=False)
+    two = own.infer(obs, prior=own.config.prior, threads=2, refine=False)
+    one = own.infer(obs, prior=own.config.prior, threads=1, refine=False)
     assert seen == [2, 1] and torch.get_num_threads() == before and own.training
     assert_same_answer(one, two, 2, tolerance=1e-3)
     for name, value in model.state_dict().items():

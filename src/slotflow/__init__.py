@@ -52,10 +52,11 @@ answer_with(
     {
         "read_observation": "slotflow.data.read.files:read_observation",
         "load_posterior": "slotflow.posterior.loaded:load",
-        "infer": "slotflow.infer:posteriors",
+        "infer": "slotflow.infer.run:posteriors",
         "network_class": "slotflow.network.build:network_class",
         "load_pretrained": "slotflow.network.build:load_pretrained",
         "infer_band": "slotflow.bands.windows:infer_band",
+        "baseline": "slotflow.baselines.methods:baseline",
         "refine": "slotflow.exact.refine:refine",
         "plot": "slotflow.show.plots.family:plot",
         "report": "slotflow.show.report.report:write_report",

@@ -44,6 +44,7 @@ class BandPosterior(Posterior):
         prior: The stated prior.
         windows: The windows, in the order of their frequencies.
         coupled: Whether draws of different windows are coupled, as those of the exact step ask for.
+        most: Largest number of tones in the whole band; None: as many as the windows allow.
     """
 
     slots: CoreDraws
@@ -54,11 +55,14 @@ class BandPosterior(Posterior):
         prior: Prior,
         windows: tuple[Window, ...],
         coupled: bool = True,
+        most: int | None = None,
     ) -> None:
         width, gap = prior.frequency[1] - prior.frequency[0], prior.min_separation
         k_max = len(windows) * prior.k_max
         if gap > 0:
             k_max = min(k_max, math.ceil(width / gap))
+        if most is not None:
+            k_max = min(k_max, most)
         statistics = Statistics.from_observation(observation) if coupled else None
         slots = CoreDraws(windows, k_max, prior, statistics)
         slots.k_max = k_max = max(1, int(np.flatnonzero(slots.k_probs > NEGLIGIBLE).max()))

@@ -40,9 +40,8 @@ from slotflow.signal.prior import Prior
 
 if TYPE_CHECKING:
     from slotflow.network.model import SlotFlow
-    from slotflow.network.zoom.model import ZoomSlotFlow
 
-__all__ = ["BandPosterior", "Window", "infer_band", "is_crowded", "is_wide"]
+__all__ = ["BandPosterior", "Window", "infer_band", "is_crowded", "needs_windows"]
 
 SHIFT = 10.0
 """Largest way of a border to the widest gap, in bins."""
@@ -66,23 +65,27 @@ LEAK = 0.2
 Array = NDArray[np.float64]
 
 
-def is_wide(model: SlotFlow, observation: Observation, prior: Prior) -> bool:
-    """Whether a prior's band is wider than the model's window, and the model one that can be moved."""
-    from slotflow.network.zoom.model import ZoomSlotFlow
+def needs_windows(model: SlotFlow, observation: Observation, prior: Prior) -> bool:
+    """Whether a band is too wide for the model's window, or may hold more tones than it can count.
 
-    if not isinstance(model, ZoomSlotFlow):
+    Args:
+        model: One whose window can be moved; another one never needs windows, which it could not answer.
+        observation: What was measured.
+        prior: What is assumed.
+    """
+    if model.widest_band is None:
         return False
     low, high = prior.frequency
-    return (high - low) * observation.long.duration > model.widest_band
+    if (high - low) * observation.long.duration > model.widest_band:
+        return True
+    return prior.k_max > model.k_max and prior.k_min == 0 and prior.k_probs is None
 
 
 def is_crowded(model: SlotFlow, post: Posterior, prior: Prior) -> bool:
     """Whether the largest number of tones that a model knows was not enough, so that windows are worth a try."""
-    from slotflow.network.zoom.model import ZoomSlotFlow
-
     full = post.k_map == prior.k_max and post.verdict.status == "misfit"
     free = prior.k_min == 0 and prior.k_probs is None
-    return full and free and isinstance(model, ZoomSlotFlow) and prior.k_max == model.k_max
+    return full and free and model.widest_band is not None and prior.k_max == model.k_max
 
 
 def infer_band(
@@ -97,47 +100,28 @@ def infer_band(
 
     Example::
 
-        post = model.infer_band(observation, Prior(k_min=0, frequency=(1.0, 4.0)))
+        post = model.infer(observation, prior=Prior(k_min=0, frequency=(1.0, 4.0)))
         print(post.verdict, post.k_map, post.summary())
         post.window_verdicts  # one for each of post.windows
 
     Args:
         model: One that takes any band (`zoom`).
         observation: What was measured.
-        prior: The prior; its band may have any width, and its p(K) is that of each window, K = 0 among them.
+        prior: The prior; its band may have any width. Its p(K) is that of each window, K = 0 among them; a k_max beyond
+            what the model can count is that of the whole band.
         refine: As in `SlotFlow.infer`.
         **options: Further keywords of `SlotFlow.infer`; a time budget is that of one window.
     """
-    from slotflow.network.zoom.model import ZoomSlotFlow
-
-    if not isinstance(model, ZoomSlotFlow):
-        raise ValueError(
-            f"expected a model for any band such as 'zoom', received {model.config.name!r}, which knows that of its "
-            "training alone; use SlotFlow.from_pretrained()."
-        )
-    if prior.k_max > model.k_max:
-        raise ValueError(
-            f"the model {model.config.name!r} knows up to {model.k_max} components in a window, the prior has k_max = "
-            f"{prior.k_max}; lower it: it is that of each window."
-        )
+    _check(model, observation, prior)
+    most = prior.k_max if prior.k_max > model.k_max else None
+    prior = dataclasses.replace(prior, k_max=min(prior.k_max, model.k_max))
     duration = observation.long.duration
-    low, high = prior.frequency
-    if high > observation.long.nyquist:
-        raise ValueError(
-            f"expected a band below the Nyquist frequency of {observation.long.nyquist:g} Hz, received "
-            f"{low:g}–{high:g} Hz; lower the prior's frequency range or sample faster."
-        )
-    if prior.k_min > 0:
-        raise ValueError(
-            f"a band of {(high - low) * duration:.0f} bins of 1/T is analysed in windows, any of which may be empty: "
-            f"expected k_min = 0, received {prior.k_min}; lower it, or narrow the band to {model.sizes.bins} bins."
-        )
     tones = _search(observation, prior)
     left, given = (np.abs(o.long.values).max() for o in (without(observation, tones), observation))
     if left < ROUNDING * given:
         raise ValueError(
             f"{len(tones)} tones leave nothing of the data but rounding, and windows need noise; narrow the band to "
-            f"{model.sizes.bins} bins of 1/T."
+            f"{model.widest_band:.0f} bins of 1/T."
         )
     borders, guard = _layout(tones[:, 2], prior, duration)
     posts = _answers(model, observation, prior, borders, guard, tones, {"refine": refine} | options)
@@ -145,7 +129,33 @@ def infer_band(
         Window((float(a), float(b)), post, best_tones(post), guard)
         for (a, b), post in zip(itertools.pairwise(borders), posts, strict=True)
     )
-    return BandPosterior(observation, prior, windows, coupled=refine)
+    return BandPosterior(observation, prior, windows, coupled=refine, most=most)
+
+
+def _check(model: SlotFlow, observation: Observation, prior: Prior) -> None:
+    """Refuses a model, a band or a prior over K that windows cannot answer."""
+    low, high = prior.frequency
+    if model.widest_band is None:
+        raise ValueError(
+            f"expected a model for any band such as 'zoom', received {model.config.name!r}, which knows that of its "
+            "training alone; use SlotFlow.from_pretrained()."
+        )
+    if high > observation.long.nyquist:
+        raise ValueError(
+            f"expected a band below the Nyquist frequency of {observation.long.nyquist:g} Hz, received "
+            f"{low:g}–{high:g} Hz; lower the prior's frequency range or sample faster."
+        )
+    if prior.k_max > model.k_max and prior.k_probs is not None:
+        raise ValueError(
+            f"the model {model.config.name!r} knows up to {model.k_max} components in a window, the prior states p(K) "
+            f"up to k_max = {prior.k_max}; lower it, or leave p(K) uniform from 0 on."
+        )
+    if prior.k_min > 0:
+        bins = (high - low) * observation.long.duration
+        raise ValueError(
+            f"a band of {bins:.0f} bins of 1/T is analysed in windows, any of which may be empty: expected k_min = 0, "
+            f"received {prior.k_min}; lower it, or narrow the band to {model.widest_band:.0f} bins."
+        )
 
 
 def _search(obs: Observation, prior: Prior) -> Array:
@@ -192,7 +202,7 @@ def _layout(frequencies: Array, prior: Prior, duration: float) -> tuple[Array, f
 
 
 def _answers(
-    model: ZoomSlotFlow,
+    model: SlotFlow,
     obs: Observation,
     prior: Prior,
     borders: Array,
@@ -214,25 +224,24 @@ def _answers(
     number = len(borders) - 1
     tones = [inside(found, edges) for edges in itertools.pairwise(borders)]
     statistics = Statistics.from_observation(obs)
-    posts: list[Posterior | None] = [None] * number
+    posts: dict[int, Posterior] = {}
     views: list[Observation] = [obs] * number
     todo = list(range(number))
     for _ in range(ROUNDS):
         for i in todo:
             views[i], window = _window_view(obs, prior, borders, guard, tones, i)
-            posts[i] = post = model.infer(views[i], prior=window, **options)
-            tones[i] = inside(best_tones(post), (borders[i], borders[i + 1]))
+            posts[i] = model.infer(views[i], prior=window, **options)
+            tones[i] = inside(best_tones(posts[i]), (borders[i], borders[i + 1]))
         tones = _together(statistics, borders, tones)
         todo = []
-        for i, answer in enumerate(posts):
-            assert answer is not None
+        for i, post in sorted(posts.items()):
             now, window = _window_view(obs, prior, borders, guard, tones, i)
             leak = _leak(now, views[i], window.frequency, statistics.ratios)
-            if leak > LEAK * answer.noise_std or (leak > 0 and answer.verdict.status == "misfit"):
+            if leak > LEAK * post.noise_std or (leak > 0 and post.verdict.status == "misfit"):
                 todo.append(i)
         if not todo:
             break
-    return [post for post in posts if post is not None]
+    return [posts[i] for i in range(number)]
 
 
 def _together(statistics: Statistics, borders: Array, tones: list[Array]) -> list[Array]:

@@ -61,13 +61,16 @@ COMMANDS = {
     "doctor": "Looks at the installation: versions, devices, weights and their hash, optional packages.",
 }
 """What each command does, in a line; its module says more (HELP)."""
+BY_METHOD = ("classical", "rjmcmc", "smc")
+"""Commands that are another name for `infer --method`."""
 
 
 def load_command(name: str) -> Any:
     """A command with its options and its help, which imports its module."""
-    module = import_module(f"slotflow.cli.{name}")
+    module = import_module("slotflow.cli." + ("infer" if name in BY_METHOD else name))
+    text, run = module.alias(name) if name in BY_METHOD else (module.HELP, module.run)
     alone = typer.Typer(add_completion=False, rich_markup_mode="rich")
-    alone.command(name, help=module.HELP)(module.run)
+    alone.command(name, help=text)(run)
     return typer.main.get_command(alone)
 
 

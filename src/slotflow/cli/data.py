@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -9,12 +10,14 @@ import typer
 
 from slotflow.cli.options import FILE
 from slotflow.data.channel import Channel
+from slotflow.data.gaps import LONGEST_GAP
 from slotflow.data.read.formats import file_name as shown_name
-from slotflow.data.read.options import option_help
+from slotflow.data.read.options import ReadOptions, option_help
 from slotflow.data.trend import HIGHEST_ORDER
 
 __all__ = [
     "Column",
+    "DataFlags",
     "Dataset",
     "Detrend",
     "Fill",
@@ -46,6 +49,42 @@ TRef = Annotated[str | None, _flag("t_ref", "--t-ref", metavar="SECONDS|DATE")]
 Fill = Annotated[str | None, _flag("fill", "--fill", metavar="linear|mean")]
 MaxGap = Annotated[int, _flag("max_gap", "--max-gap", min=1)]
 Detrend = Annotated[int | None, _flag("detrend", "--detrend", min=0, max=HIGHEST_ORDER)]
+
+
+@dataclass(frozen=True)
+class DataFlags:
+    """What the flags say about the files."""
+
+    short: Short = None
+    dt: Step = None
+    dt_short: StepShort = None
+    column: Column = None
+    dataset: Dataset = None
+    time_column: Time = None
+    time_unit: TimeUnit = None
+    t_ref: TRef = None
+    fill: Fill = None
+    max_gap: MaxGap = LONGEST_GAP
+    detrend: Detrend = None
+
+    def options(self, levels: tuple[float | None, float | None]) -> ReadOptions:
+        """How the files are read, given the known noise levels of the long and of the short stream."""
+        return ReadOptions(
+            dt=self.dt,
+            short_path=self.short,
+            dt_short=self.dt_short,
+            column=self.column,
+            dataset=self.dataset,
+            t_ref=self.t_ref,
+            time_unit=self.time_unit,
+            fill=self.fill,
+            max_gap=self.max_gap,
+            detrend=self.detrend,
+            sigma=levels[0],
+            sigma_short=levels[1],
+            time=self.time_column,
+            varying=True,
+        )
 
 
 def stream_record(stream: Channel) -> dict[str, Any]:

@@ -12,7 +12,6 @@ import typer
 from rich.markup import escape
 
 from slotflow.cli import output
-from slotflow.cli.assumed import assumed_record, print_assumed
 from slotflow.cli.options import Device, Json, ModelName, Quiet, Seed, help_text
 from slotflow.network.model import SlotFlow
 from slotflow.posterior.posterior import PARAMETERS
@@ -48,10 +47,11 @@ def run(
     config = network.config
     sim = simulate(config.prior, 1, config.long, config.short, mode="physical", seed=seed)
     observation, truth = sim.observation(0), sim.components(0)
-    post = network.infer(observation)
+    prior = config.prior
+    post = network.infer(observation, prior=prior)
     summary = post.summary(n=1000, seed=seed)
-    network_ms = _median_ms(lambda: network.infer(observation, refine=False))
-    infer_ms = _median_ms(lambda: network.infer(observation))
+    network_ms = _median_ms(lambda: network.infer(observation, prior=prior, refine=False))
+    infer_ms = _median_ms(lambda: network.infer(observation, prior=prior))
     sample_ms = _median_ms(lambda: post.sample(1000, seed=seed))
     save_figure(plot_posterior(post, truth, band=config.prior.frequency), out)
 
@@ -64,7 +64,7 @@ def run(
             "components": [dict(zip(PARAMETERS, c, strict=True)) for c in truth.tolist()],
         },
         "milliseconds": {"network": network_ms, "infer": infer_ms, "sample_1000": sample_ms},
-        "assumed": assumed_record(observation, config.prior, config.prior, {}),
+        "assumed": output.assumed_record(post),
         "figure": str(out),
     }
     if as_json:
@@ -75,7 +75,7 @@ def run(
     output.console.print(
         f"One mixture from the prior of [bold]{config.name}[/bold], seed {seed}, SNR {float(sim.snr_db()[0]):.1f} dB"
     )
-    print_assumed(record["assumed"])
+    output.print_assumed(record["assumed"])
     output.print_posterior(record, record["truth"])
     output.console.print(
         f"The network alone {network_ms:.1f} ms, the exact posterior {infer_ms:.1f} ms, 1,000 joint draws of it "

@@ -12,18 +12,17 @@ import typer
 from rich.markup import escape
 
 from slotflow.cli import output
-from slotflow.cli.assumed import print_assumed
 from slotflow.cli.data import shown_name
 from slotflow.cli.output import finite
 
-__all__ = ["FEW", "Display"]
+__all__ = ["FEW_SIGNALS", "Display"]
 
-FEW = 20
+FEW_SIGNALS = 20
 """Signals whose tables are shown; more get a line each."""
-LISTED = 10
+NAMED_FAILURES = 10
 """Failures that are named on the terminal."""
-TOLD = 3
-"""Files, of more signals than a few, of which is told what was assumed."""
+EXPLAINED_FILES = 3
+"""Files whose assumptions are shown where there are more signals than a few."""
 
 Record = dict[str, Any]
 
@@ -48,17 +47,12 @@ class Display:
         self.done = self.files = self.warned = 0
         self.last = ""
 
-    def add(self, record: Record, facts: Record) -> None:
-        """Shows or keeps one result.
-
-        Args:
-            record: Of the signal.
-            facts: What was assumed of its file.
-        """
+    def add(self, record: Record) -> None:
+        """Shows or keeps the result of one signal."""
         if record["file"] != self.last:
             self.last, self.files = record["file"], self.files + 1
-        if facts and (self.as_json or self.total <= FEW or self.files <= TOLD):
-            self.assumed.setdefault(record["file"], facts)
+        if self.as_json or self.files <= EXPLAINED_FILES:
+            self.assumed.setdefault(record["file"], record["assumed"])
         self.warned += bool(record["warnings"] or record["verdict"]["warnings"])
         self.counts[record["k_map"]] += 1
         self.verdicts[record["verdict"]["status"]] += 1
@@ -66,7 +60,7 @@ class Display:
             typer.echo('{\n  "signals": [' if self.done == 0 else ",")
             text = json.dumps(finite(record), indent=2, allow_nan=False)
             typer.echo(textwrap.indent(text, "    "), nl=False)
-        elif self.total <= FEW:
+        elif self.total <= FEW_SIGNALS:
             self.records.append(record)
         elif self.lines and not self.quiet:
             probability = record["k_probs"][record["k_map"]]
@@ -94,7 +88,7 @@ class Display:
             return
         if not self.quiet:
             self._tables()
-            if self.total > FEW:
+            if self.total > FEW_SIGNALS:
                 self._totals()
             for path in facts["files"].values():
                 output.console.print(f"Written: {escape(path)}")
@@ -103,16 +97,17 @@ class Display:
             earlier = f" and {self.done - fresh} of an earlier run" if self.done > fresh else ""
             took = f"{1e3 * seconds:.0f} ms" if seconds < 1 else f"{seconds:,.1f} s"
             output.console.print(f"{fresh} signal(s) in {took} on {place}{rate}{earlier}")
-        for entry in failed[:LISTED]:
+        for entry in failed[:NAMED_FAILURES]:
             output.complain("failed", entry["error"])
-        if len(failed) > LISTED:
-            output.complain("failed", f"and {len(failed) - LISTED} more")
+        if len(failed) > NAMED_FAILURES:
+            output.complain("failed", f"and {len(failed) - NAMED_FAILURES} more")
 
     def _totals(self) -> None:
-        """What was assumed, how many signals have K components, and the verdicts."""
-        for file in self.assumed:
-            output.console.print(f"[bold]{escape(shown_name(file))}[/bold]")
-            self._assumed(file)
+        """What was assumed of the first signals, how many signals have K components, and the verdicts."""
+        for file, assumed in self.assumed.items():
+            output.console.print(f"[bold]{escape(shown_name(file))}[/bold], its first signal")
+            _print_assumed(file, assumed)
+        output.console.print("and likewise for every signal, from its own data")
         if self.files > len(self.assumed):
             output.console.print(f"and so on, for {self.files:,} files in all")
         counts = ", ".join(f"K = {k}: {n:,}" for k, n in sorted(self.counts.items()))
@@ -122,31 +117,36 @@ class Display:
             text = "signals.csv and --json tell which" if not self.lines else "--json tells which"
             output.complain("warning", f"{self.warned:,} signal(s) with warnings; {text}")
 
-    def _assumed(self, file: str) -> None:
-        """What was assumed of a file's signals, if that is known."""
-        if (facts := self.assumed.get(file)) is not None:
-            print_assumed(facts)
-            for doubt in facts["warnings"]:
-                output.complain("warning", f"{shown_name(file)}: {doubt}")
-
     def _tables(self) -> None:
         """What was assumed and found, signal by signal."""
-        several = {record["file"] for record in self.records if record["signal"] > 0}
-        told: str | None = None
+        told: Record = {}
         known: list[str] = []
         for record in self.records:
             title = shown_name(record["file"])
-            title += f" [{record['signal']}]" if record["file"] in several else ""
+            number = record["signal"]
+            title += f" [{number}]" if record["signals_in_file"] > 1 else ""
             output.console.print(f"[bold]{escape(title)}[/bold]")
-            if record["file"] != told:  # once for all signals of a file
-                told, known = record["file"], []
-                self._assumed(record["file"])
+            if record["signals_in_file"] > self.total == 1:
+                which = f"signal {number} of {record['signals_in_file']}, counted from 0"
+                output.console.print(f"  {which}; --signal names another")
+            if record["assumed"] != told:  # once for signals under the same prior
+                told, known = record["assumed"], []
+                _print_assumed(record["file"], told)
             for note in record["notes"]:
                 if note not in known:
                     output.console.print(f"  note   {escape(note)}")
             known = record["notes"]
             output.print_posterior(record)
+            for line in record.get("run", []):
+                output.console.print(escape(line))
             for doubt in record["warnings"]:
                 output.complain("warning", f"{title}: {doubt}")
             for path in record.get("files", {}).values():
                 output.console.print(f"Written: {escape(str(Path(path)))}")
+
+
+def _print_assumed(file: str, assumed: Record) -> None:
+    """Prints what was assumed of a signal of a file, and what speaks against it."""
+    output.print_assumed(assumed)
+    for doubt in assumed["warnings"]:
+        output.complain("warning", f"{shown_name(file)}: {doubt}")

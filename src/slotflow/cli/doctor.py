@@ -109,9 +109,11 @@ def _test(seed: int) -> dict[str, Any]:
         config = model.config
         sim = simulate(config.prior, 1, config.long, config.short, seed=seed, k=TONES)
         obs = sim.observation(0)
-        model.infer(obs, refine=False)  # the first call takes longer than others
+        model.infer(
+            obs, prior=config.prior, refine=False
+        )  # the first call takes longer than others
         loaded = time.perf_counter()
-        post = model.infer(obs)
+        post = model.infer(obs, prior=config.prior)
         facts |= {"found": post.k_map, "verdict": post.verdict.status}
         facts |= {"load_seconds": loaded - start, "infer_seconds": time.perf_counter() - loaded}
         if post.k_map != TONES:

@@ -5,20 +5,21 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-import yaml
 
-from slotflow.core.devices import check_device
-from slotflow.network.config import Config, preset_names
-from slotflow.show.report.report import check_name
+from slotflow.core.presets import preset_names
+
+if TYPE_CHECKING:
+    from slotflow.network.config import Config
 
 __all__ = [
     "COMPUTATION",
     "FILE",
     "OUTPUT",
     "PRIOR",
+    "SAMPLER",
     "Amplitude",
     "Band",
     "ConfigFile",
@@ -55,21 +56,27 @@ def help_text(text: str, *examples: str) -> str:
 
 def _check_device(name: str | None) -> str | None:
     """Refuses a device that this machine does not have."""
-    try:
-        check_device(name)
-    except ValueError as error:
-        raise ValueError(f"--device: {error}") from error
+    if name is not None:
+        from slotflow.core.devices import check_device
+
+        try:
+            check_device(name)
+        except ValueError as error:
+            raise ValueError(f"--device: {error}") from error
     return name
 
 
 def _check_report(path: Path | None) -> Path | None:
     """Refuses a page of another kind before anything is computed."""
     if path is not None:
+        from slotflow.show.report.report import check_name
+
         check_name(path)
     return path
 
 
 FILE, PRIOR, COMPUTATION, OUTPUT = "File", "Prior", "Computation", "Output"
+SAMPLER = "Sampler (--method rjmcmc or smc)"
 """Groups of options in a command's help."""
 MOST_DRAWS = 1_000_000
 """Draws to write at most: they are held in memory at once."""
@@ -238,6 +245,8 @@ def load_config(
         settings: Changes such as ``train.batch_size=64``.
         default: The preset if nothing is named.
     """
+    from slotflow.network.config import Config
+
     if preset is not None and file is not None:
         raise ValueError("--preset and --config exclude each other; give one of them.")
     if file is not None and not file.is_file():
@@ -261,6 +270,8 @@ def _apply(data: dict[str, Any], setting: str) -> None:
             f"--set: expected KEY=VALUE with a key of the config such as train.batch_size=64, "
             f"received {setting!r}; `slotflow info paper --json` lists the keys."
         )
+    import yaml
+
     try:
         node[last] = json.loads(text)  # numbers such as 1e-4, which YAML takes for text
     except json.JSONDecodeError:

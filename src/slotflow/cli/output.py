@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,8 +14,11 @@ from rich.box import SIMPLE_HEAD
 from rich.markup import escape
 from rich.table import Table
 
+from slotflow.cli.data import stream_record
 from slotflow.cli.terminal import complain, console
+from slotflow.posterior.assumed import Assumed
 from slotflow.posterior.posterior import PARAMETERS
+from slotflow.posterior.sampled import SampledPosterior, Sampling
 from slotflow.posterior.verdict import ess_words
 from slotflow.show.wording import (
     evidence_words,
@@ -31,11 +35,14 @@ if TYPE_CHECKING:
     from slotflow.posterior.posterior import Posterior
 
 __all__ = [
+    "assumed_record",
     "complain",
     "console",
     "device_name",
     "finite",
+    "method_record",
     "posterior_record",
+    "print_assumed",
     "print_facts",
     "print_json",
     "print_posterior",
@@ -132,6 +139,61 @@ def posterior_record(post: Posterior, summary: pd.DataFrame, full: bool = True) 
         "unit": post.unit,
         "constrained_fraction": post.constrained_fraction() if full else None,
     }
+
+
+def method_record(post: Posterior) -> Record:
+    """How a classical method went, as plain values and in words (``run``); empty for the network and the exact step."""
+    if isinstance(post, SampledPosterior):
+        return {"sampling": asdict(post.sampling), "run": sampling_words(post.sampling)}
+    tables = {name: values.tolist() for name, (values, _) in post.tables_by_k().items()}
+    if "bic" not in tables:
+        return {}
+    bic = tables["bic"]
+    return {"classical": tables, "run": [f"Smallest BIC: K = {int(np.nanargmin(bic))}"]}
+
+
+def sampling_words(run: Sampling) -> list[str]:
+    """How a sampler's run went, in a few lines."""
+    draws = (
+        f"{run.effective:.0f} effective draws ({run.least_effective:.0f} of the worst parameter)"
+    )
+    rates = ", ".join(
+        f"{n} {rate:.3f}" for n, rate in run.acceptance.items() if math.isfinite(rate)
+    )
+    if run.temperatures:  # particles on a path from the prior to the posterior
+        paths = ", ".join(f"K = {k}: {n}" for k, n in run.temperatures.items())
+        return [
+            f"{draws}, R-hat of the islands {run.r_hat:.3f}, {run.evaluations:,} likelihoods, {run.seconds:.1f} s",
+            f"Points of the path: {paths}",
+            f"Accepted: {rates or 'nothing to move'}",
+        ]
+    swaps = ", ".join(f"{rate:.2f}" for rate in run.swaps)
+    return [
+        f"{draws}, R-hat {run.r_hat:.3f}, autocorrelation time {run.autocorrelation:.1f} steps, {run.steps} steps "
+        f"after {run.warm_up} of warm-up, {run.seconds:.1f} s",
+        f"Accepted: {rates}; exchanges {swaps or 'none'}",
+    ]
+
+
+def assumed_record(post: Posterior) -> Record:
+    """The sampling of the data and what was assumed of them, as plain values."""
+    assert post.assumed is not None
+    streams = [stream_record(channel) for channel in post.observation.channels]
+    return {"streams": streams} | post.assumed.record()
+
+
+def print_assumed(record: Record) -> None:
+    """Prints what `assumed_record` gives."""
+    streams = record["streams"]
+    for name, stream in zip(("long", "short"), streams, strict=False):
+        start = f", from t = {stream['t0']:.6g} s" if stream["t0"] else ""
+        unit = f", in {stream['unit']}" if stream["unit"] else ""
+        console.print(
+            f"  {name:<6s} {stream['n']:,} samples × {stream['dt']:.6g} s = {stream['duration']:.6g} s, "
+            f"{stream['rate']:.6g} per second, Nyquist {0.5 / stream['dt']:.6g} Hz{start}{escape(unit)}"
+        )
+    for line in Assumed.from_record(record).lines([stream["sigma"] for stream in streams]):
+        console.print(f"  {escape(line)}")
 
 
 def print_posterior(record: Record, truth: Record | None = None) -> None:

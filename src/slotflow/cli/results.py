@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from slotflow.cli import output
-from slotflow.cli.assumed import unlikely
 from slotflow.cli.data import shown_name
 from slotflow.cli.many import Answer
+from slotflow.cli.request import Results
 from slotflow.core.files import atomic_path
 from slotflow.data.read.formats import STANDARD_INPUT
+from slotflow.posterior.verdict import unlikely_amplitude
 from slotflow.show.plots import plot_posterior, save_figure
 from slotflow.show.report.report import write_report
 from slotflow.show.wording import data_notes, data_warnings
@@ -36,24 +38,32 @@ def result_record(
         full: Whether to tell all that may be shown.
         asked: Settings that a report tells.
     """
-    post, prior = answer.post, answer.prior
-    assert post is not None and prior is not None
+    post = answer.post
+    assert post is not None and post.assumed is not None
+    observation, prior = post.observation, post.assumed.prior
     summary = post.summary(n=writer.samples, seed=writer.seed)
     record: dict[str, Any] = {"file": str(answer.file), "signal": answer.signal}
+    record["signals_in_file"] = answer.in_file
     record |= output.posterior_record(post, summary, full)
-    record["notes"] = data_notes(post.observation)
-    record["warnings"] = data_warnings(post.observation, prior)
-    if (doubt := unlikely(post.observation, prior)) is not None:
-        record["warnings"].append(doubt)
+    record |= output.method_record(post)
+    record["assumed"] = output.assumed_record(post)
+    record["notes"] = data_notes(observation)
+    record["warnings"] = data_warnings(observation, prior)
+    if doubt := unlikely_amplitude(observation, prior):
+        advice = "state bounds in the data's units with --amplitude LOW:HIGH."
+        record["warnings"].append(f"{doubt}; {advice}")
     files = writer.write(answer, post, summary, prior)
-    if writer.report is not None:
-        files["report"] = str(writer.report)
+    if writer.results.report is not None:
+        files["report"] = str(writer.results.report)
         write_report(
             post,
-            writer.report,
+            writer.results.report,
             source=shown_name(answer.file),
-            settings=asked,
-            warnings=answer.facts.get("warnings", []),
+            settings={
+                **(asked or {}),
+                **({"run": "; ".join(record["run"])} if "run" in record else {}),
+            },
+            warnings=list(post.assumed.warnings),
             seed=writer.seed,
         )
     if files:
@@ -69,47 +79,46 @@ def stems(files: list[Path]) -> dict[Path, str]:
     return dict(zip(files, stems, strict=True))
 
 
+@dataclass(frozen=True)
 class Writer:
-    """Writes the files of each signal.
+    """Writes the files of each signal; folders that cannot be written to are refused at once.
 
     Args:
-        out: Folder for them; None: none are written.
+        results: What is to be written, and where.
         samples: Draws to summarize and to write.
         seed: Of these draws.
-        plot: Whether there is a picture too.
         stems: A name for each input file.
         counts: Signals in each.
         kept: Whether signals have files at all.
-        report: Page of the one signal that there is; None: none is written.
     """
 
-    def __init__(
-        self,
-        out: Path | None,
-        samples: int,
-        seed: int,
-        plot: bool,
-        stems: dict[Path, str],
-        counts: dict[Path, int],
-        kept: bool,
-        report: Path | None = None,
-    ) -> None:
-        self.out, self.samples, self.seed, self.plot = out, samples, seed, plot
-        self.stems, self.counts, self.kept, self.report = stems, counts, kept, report
-        if out is not None:
-            check_folder("--out", out)
-        if report is not None:
-            check_folder("--report", report.parent)
+    results: Results
+    samples: int
+    seed: int
+    stems: dict[Path, str] = field(default_factory=dict)
+    counts: dict[Path, int] = field(default_factory=dict)
+    kept: bool = True
+
+    def __post_init__(self) -> None:
+        if self.results.out is not None:
+            check_folder("--out", self.results.out)
+        if self.results.report is not None:
+            check_folder("--report", self.results.report.parent)
+
+    def of(self, stems: dict[Path, str], counts: dict[Path, int], kept: bool) -> Writer:
+        """The same for files whose names and numbers of signals are known."""
+        return replace(self, stems=stems, counts=counts, kept=kept)
 
     def files(self, file: Path, signal: int) -> dict[str, Path]:
         """The files of a signal."""
-        if self.out is None or not self.kept:
+        out = self.results.out
+        if out is None or not self.kept:
             return {}
         several = self.counts[file] > 1
         name = f"{self.stems[file]}-{signal:05d}" if several else self.stems[file]
-        folder = self.out / name if sum(self.counts.values()) > 1 else self.out
+        folder = out / name if sum(self.counts.values()) > 1 else out
         files = {"summary": folder / "summary.csv", "posterior": folder / "posterior.nc"}
-        return files | ({"figure": folder / "posterior.png"} if self.plot else {})
+        return files | ({"figure": folder / "posterior.png"} if self.results.plot else {})
 
     def written(self, file: Path, signal: int) -> bool:
         """Whether the files of a signal are there."""

@@ -3,13 +3,89 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
-from slotflow.cli.options import bounds
-from slotflow.signal.prior_file import read_prior
+from slotflow.cli.options import (
+    Amplitude,
+    Band,
+    FLow,
+    KMax,
+    KMin,
+    MinSeparation,
+    OverK,
+    PriorFile,
+    Sigma,
+    SigmaShort,
+    bounds,
+)
 
-__all__ = ["Stated", "level_or_bounds", "prior_over_k", "stated_prior"]
+if TYPE_CHECKING:
+    from slotflow.infer.statement import Statement
+
+__all__ = ["PriorFlags", "level_or_bounds", "prior_over_k"]
+
+Levels = tuple[float | None, float | None]
+
+
+@dataclass(frozen=True)
+class PriorFlags:
+    """What the flags say of the prior; None where nothing is said."""
+
+    prior: PriorFile = None
+    band: Band = None
+    f_lo: FLow = None
+    amplitude: Amplitude = None
+    min_separation: MinSeparation = None
+    k_min: KMin = None
+    k_max: KMax = None
+    sigma: Sigma = None
+    sigma_short: SigmaShort = None
+    k_prior: OverK = None
+
+    def stated(self) -> tuple[Statement, Levels]:
+        """What prior file and flags state together; a flag overrides the file.
+
+        Returns:
+            The statement, and the noise levels of the long and the short stream where they are known; the second is
+            None if it is the first.
+        """
+        from slotflow.infer.statement import Statement
+        from slotflow.signal.prior_file import read_prior
+
+        if self.band is not None and self.f_lo is not None:
+            raise ValueError("--band and --f-lo both say where to look; give one of them.")
+        bounded = self.k_min is not None or self.k_max is not None
+        if self.k_prior is not None and bounded:
+            raise ValueError(
+                "--k-prior says which K are possible, and so do --k-min and --k-max; give one or the other."
+            )
+        fields: dict[str, Any] = {} if self.prior is None else read_prior(self.prior)
+        if "band" in fields:
+            fields["frequency"] = fields.pop("band")
+        if self.k_prior is not None:
+            fields = {n: value for n, value in fields.items() if n not in ("k_min", "k_max")}
+        elif bounded:
+            fields.pop("k_prior", None)
+        if self.f_lo is not None:
+            fields.pop("frequency", None)
+        fields |= {name: value for name, value in self._flags().items() if value is not None}
+        levels = _levels(fields.get("sigma"), fields.pop("sigma_short", None))
+        return Statement(**fields), levels
+
+    def _flags(self) -> dict[str, Any]:
+        """The flags as fields of a statement."""
+        return {
+            "frequency": bounds("--band", self.band),
+            "lowest_frequency": self.f_lo,
+            "amplitude": bounds("--amplitude", self.amplitude),
+            "min_separation": self.min_separation,
+            "k_min": self.k_min,
+            "k_max": self.k_max,
+            "sigma": level_or_bounds("--sigma", self.sigma),
+            "sigma_short": self.sigma_short,
+            "k_prior": None if self.k_prior is None else prior_over_k(self.k_prior),
+        }
 
 
 def level_or_bounds(option: str, text: str | None) -> tuple[float, float] | None:
@@ -44,76 +120,7 @@ def prior_over_k(text: str) -> dict[int, float]:
         ) from None
 
 
-class Stated(NamedTuple):
-    """What prior file and flags state together."""
-
-    fields: dict[str, Any]
-    """Fields of a Prior; None where nothing is stated."""
-    k_prior: dict[int, float] | None
-    """p(K), if it is stated; a K that is not named is impossible."""
-    levels: tuple[float | None, float | None]
-    """Noise levels of the long and the short stream, if they are known; the second is None if it is the first."""
-
-
-def stated_prior(
-    file: Path | None,
-    *,
-    band: str | None = None,
-    amplitude: str | None = None,
-    min_separation: float | None = None,
-    k_min: int | None = None,
-    k_max: int | None = None,
-    sigma: str | None = None,
-    sigma_short: float | None = None,
-    k_prior: str | None = None,
-) -> Stated:
-    """What prior file and flags state together; a flag overrides the file.
-
-    Args:
-        file: The prior file, if there is one.
-        band: What --band says; None if it is not given, as for all that follow.
-        amplitude: What --amplitude says.
-        min_separation: What --min-separation says.
-        k_min: What --k-min says.
-        k_max: What --k-max says.
-        sigma: What --sigma says.
-        sigma_short: What --sigma-short says.
-        k_prior: What --k-prior says.
-    """
-    bounded = k_min is not None or k_max is not None
-    if k_prior is not None and bounded:
-        raise ValueError(
-            "--k-prior says which K are possible, and so do --k-min and --k-max; give one or the other."
-        )
-    stated: dict[str, Any] = {
-        "frequency": bounds("--band", band),
-        "amplitude": bounds("--amplitude", amplitude),
-        "min_separation": min_separation,
-        "k_min": k_min,
-        "k_max": k_max,
-        "sigma": level_or_bounds("--sigma", sigma),
-        "sigma_short": sigma_short,
-    }
-    found = {} if file is None else read_prior(file)
-    over_k = found.pop("k_prior", None)
-    if "band" in found:
-        found["frequency"] = found.pop("band")
-    if k_prior is not None:
-        over_k = prior_over_k(k_prior)
-        found = {name: value for name, value in found.items() if name not in ("k_min", "k_max")}
-    elif bounded:
-        over_k = None
-    if over_k is not None and not isinstance(over_k, dict):
-        over_k = dict(enumerate(over_k))
-    for name, value in found.items():
-        if stated.get(name) is None:
-            stated[name] = value
-    return Stated(stated, over_k, _levels(stated.get("sigma"), stated.pop("sigma_short")))
-
-
-def _levels(
-    sigma: tuple[float, float] | None, short: float | None
-) -> tuple[float | None, float | None]:
+def _levels(sigma: tuple[float, float] | None, short: float | None) -> Levels:
     """Known noise levels of the streams from bounds of σ and what is stated of the short stream."""
     known = sigma[0] if sigma is not None and sigma[0] == sigma[1] else None
     if known is not None and known <= 0:

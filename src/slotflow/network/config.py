@@ -11,6 +11,7 @@ from typing import Any
 import yaml
 
 from slotflow.core.fields import check, from_dict, plain
+from slotflow.core.presets import preset_names
 from slotflow.data.sampling import Grid
 from slotflow.network.architecture import EncoderConfig, FlowConfig, ZoomConfig
 from slotflow.signal.mixture import PriorMixture
@@ -234,9 +235,3 @@ class Config:
         """The config as nested dictionaries of plain values, ready for JSON or YAML."""
         values: dict[str, Any] = plain(dataclasses.asdict(self))
         return values
-
-
-def preset_names() -> list[str]:
-    """Names of the presets in the package."""
-    folder = resources.files("slotflow") / "presets"
-    return sorted(p.name[:-5] for p in folder.iterdir() if p.name.endswith(".yaml"))

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from importlib import resources
 from pathlib import Path
-from typing import Any, Literal, Unpack, overload
+from typing import Any, Unpack, overload
 
 import torch
 from torch import nn
@@ -16,7 +16,7 @@ from slotflow.data.observation import Observation, as_list
 from slotflow.data.sampling import Grid
 from slotflow.network.checkpoint import save_model
 from slotflow.network.config import Config, ModelConfig
-from slotflow.network.options import KPrior, Options
+from slotflow.network.options import InferOptions, KPrior
 from slotflow.posterior.posterior import Posterior
 from slotflow.signal.prior import Prior
 
@@ -109,16 +109,7 @@ class SlotFlow(nn.Module):
 
     @overload
     def infer(
-        self,
-        observation: Observation,
-        *,
-        refine: Literal[True] = ...,
-        **options: Unpack[Options],
-    ) -> Posterior: ...
-
-    @overload
-    def infer(
-        self, observation: Observation, *, refine: bool, **options: Unpack[Options]
+        self, observation: Observation, *, refine: bool = ..., **options: Unpack[InferOptions]
     ) -> Posterior: ...
 
     @overload
@@ -126,13 +117,8 @@ class SlotFlow(nn.Module):
         self,
         observation: Iterable[Observation],
         *,
-        refine: Literal[True] = ...,
-        **options: Unpack[Options],
-    ) -> list[Posterior]: ...
-
-    @overload
-    def infer(
-        self, observation: Iterable[Observation], *, refine: bool, **options: Unpack[Options]
+        refine: bool = ...,
+        **options: Unpack[InferOptions],
     ) -> list[Posterior]: ...
 
     def infer(
@@ -140,60 +126,55 @@ class SlotFlow(nn.Module):
         observation: Observation | Iterable[Observation],
         *,
         refine: bool = True,
-        prior: Prior | None = None,
-        k_prior: KPrior | None = None,
-        draws: int = 2000,
-        max_seconds: float = 10.0,
-        seed: int = 0,
-        device: str | torch.device | None = None,
-        dtype: torch.dtype | None = None,
-        threads: int | None = None,
-        batch_size: int = 256,
-    ) -> Posterior | Sequence[Posterior]:
-        """Posterior of one observation, or a list of one for each in a sequence.
+        **options: Unpack[InferOptions],
+    ) -> Posterior | list[Posterior]:
+        """Posterior of one observation, or of each in a sequence.
 
         The network answers first, in milliseconds; the likelihood then checks and corrects the answer. The result is
         the exact joint posterior with its evidence, and with a verdict that says how far to trust it.
 
+        Nothing needs to be stated beforehand. What is not stated is assumed: the strongest band of the spectrum, bounds
+        of amplitude and noise that contain what the data show, no minimum separation, and any number of tones from 0
+        on; offsets and trends that stand out are subtracted. `post.prior` and `post.assumed` say what was assumed. A
+        band that is wider than the network's window, or that holds more tones than the network can count, is analysed
+        in windows.
+
         Example::
 
+            post = model.infer(observation)
+            print(post.verdict, post.k_probs, post.assumed)
+            post = model.infer(observation, prior={"frequency": (11, 14)})  # the rest from the data
             post = model.infer(observation, prior=Prior(frequency=(11, 14), amplitude=(0.5, 5), sigma=(0, 5)))
-            print(post.verdict, post.k_probs)
-            fast = model.infer(observation, refine=False)  # the network alone
+            fast = model.infer(observation, method="network")  # without the exact step
 
         Args:
             observation: What was measured. `zoom` takes any even sampling, other models that of their training.
-            refine: Whether to go on to the exact posterior, a RefinedPosterior. False: the network's answer alone, a
-                Posterior, whose verdict is "approximate".
-            prior: What is known beforehand, in the data's units; None: the prior of the model's config. The network
-                need not know it: where it does not (a log-uniform amplitude; for `paper` and `debug`, any prior but
-                that of their training), its answer under the nearest one that it knows is the place to start from, and
-                `refine=False` is refused.
-            k_prior: Prior over K to use instead of the prior's: k_max + 1 numbers, index = K, or a mapping from K to
-                a number.
-            draws: Weighted draws of each K, at least 100.
-            max_seconds: Time budget of the exact step of each observation; a verdict says if it was too short.
-            seed: Of everything random; each observation's answer is the same alone and among others.
-            device: Moves the model there first; it stays there. The exact step runs on the CPU.
-            dtype: torch.float32 or torch.float64, likewise.
-            threads: CPU threads to use during the call.
-            batch_size: Observations that go through the network together.
+            refine: False is another way to say method="network".
+            **options: Further keywords.
+
+                - method: "exact" (default); "network", the network's answer alone, whose verdict is "approximate"; or
+                  without the network "classical" (matching pursuit and Laplace's approximation), "rjmcmc"
+                  (reversible-jump MCMC by Eryn) or "smc" (tempered sequential Monte Carlo).
+                - prior: What is known beforehand, in the data's units: a Prior, or some of its fields in a mapping.
+                  The network need not know the prior: where it does not (a log-uniform amplitude; for `paper` and
+                  `debug`, any prior but that of their training), its answer under the nearest one that it knows is the
+                  place to start from, and the network alone is refused. Models that know the prior of their training
+                  alone assume that one where nothing is stated.
+                - k_prior: Prior over K to use instead of the prior's: k_max + 1 numbers, index = K, or a mapping from
+                  K to a number.
+                - draws: Weighted draws of each K, at least 100; 2000 by default.
+                - max_seconds: Time budget of the exact step of each observation, 10 by default; a verdict says if it
+                  was too short.
+                - seed: Of everything random. An observation's answer is the same alone and among others: the numbers
+                  agree to seven digits, because the rounding of the network depends on what it computes together.
+                - device: Moves the model there first; it stays there. The exact step runs on the CPU.
+                - dtype: torch.float32 or torch.float64, likewise.
+                - threads: CPU threads to use during the call.
+                - batch_size: Observations that go through the network together, 256 by default.
+                - sampler: Further arguments of a classical method, such as {"options": ...} of
+                  `slotflow.baselines.rjmcmc.rjmcmc` or `slotflow.baselines.smc.smc`.
         """
-        found = list(
-            self.infer_each(
-                as_list(observation),
-                refine=refine,
-                prior=prior,
-                k_prior=k_prior,
-                draws=draws,
-                max_seconds=max_seconds,
-                seed=seed,
-                device=device,
-                dtype=dtype,
-                threads=threads,
-                batch_size=batch_size,
-            )
-        )
+        found = list(self.infer_each(as_list(observation), refine=refine, **options))
         return found[0] if isinstance(observation, Observation) else found
 
     def infer_each(
@@ -201,7 +182,7 @@ class SlotFlow(nn.Module):
         observations: Iterable[Observation],
         *,
         refine: bool = True,
-        **options: Unpack[Options],
+        **options: Unpack[InferOptions],
     ) -> Iterator[Posterior]:
         """The posteriors of `infer` one after another, each as soon as it is ready: for long lists and progress bars.
 
@@ -210,9 +191,11 @@ class SlotFlow(nn.Module):
             refine: As in `infer`.
             **options: The other keywords of `infer`.
         """
-        found: Iterator[Posterior] = later("infer")(
-            self, as_list(observations), refine=refine, **options
-        )
+        if not refine and options.setdefault("method", "network") != "network":
+            raise ValueError(
+                f"refine=False asks for the network's answer alone, received method = {options['method']!r}; drop one."
+            )
+        found: Iterator[Posterior] = later("infer")(self, as_list(observations), **options)
         return found
 
     def infer_band(
@@ -223,7 +206,7 @@ class SlotFlow(nn.Module):
         refine: bool = True,
         **options: Any,
     ) -> Posterior:
-        """Posterior of a band of any width, analysed in overlapping windows (docs/wide-bands.md).
+        """Posterior of a band of any width in overlapping windows, as `infer` finds it where one window is not enough.
 
         Args:
             observation: What was measured.

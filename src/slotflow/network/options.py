@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TypedDict
+from typing import Any, TypedDict
 
 import torch
 from numpy.typing import ArrayLike
 
 from slotflow.signal.prior import Prior
 
-__all__ = ["KPrior", "Options"]
+__all__ = ["InferOptions", "KPrior", "PriorStatement"]
 
 KPrior = ArrayLike | Mapping[int, float]
 """p(K): k_max + 1 numbers, index = K, or a mapping from K to a number."""
+PriorStatement = Prior | Mapping[str, Any] | None
+"""A prior, some of its fields by their names, or nothing: the rest is then taken from the data."""
 
 
-class Options(TypedDict, total=False):
+class InferOptions(TypedDict, total=False):
     """Keywords of `SlotFlow.infer` and `SlotFlow.infer_each`, which explain them."""
 
-    prior: Prior | None
+    method: str
+    prior: PriorStatement
     k_prior: KPrior | None
     draws: int
     max_seconds: float
@@ -28,3 +31,4 @@ class Options(TypedDict, total=False):
     dtype: torch.dtype | None
     threads: int | None
     batch_size: int
+    sampler: Mapping[str, Any] | None

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 
 from slotflow.core.arrays import Array
 from slotflow.data.observation import Observation
+from slotflow.posterior.assumed import Assumed
 from slotflow.posterior.tuples import Slots
 from slotflow.signal.prior import Prior
 from slotflow.signal.waveforms import TONE, Waveform
@@ -62,6 +63,8 @@ class Facts:
     known; ln Z_K is −inf where not even a bound was needed."""
     ess: float | None = None
     """Effective share of the draws of the most probable K, 0 to 1; None where the method has none."""
+    assumed: Assumed | None = None
+    """What `infer` assumed, and where each assumption comes from; None where it was not asked."""
     attributes: Mapping[str, Any] = MappingProxyType({})
     """Attributes of the file that the posterior was read from; empty for any other."""
 

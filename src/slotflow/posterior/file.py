@@ -85,6 +85,7 @@ def _attributes(post: Result, seed: int) -> dict[str, Any]:
         "verdict_reason": verdict.reason,
         "verdict_checks": json.dumps([asdict(check) for check in verdict.checks]),
         "prior": "" if post.prior is None else json.dumps(asdict(post.prior)),
+        "assumed": "" if post.assumed is None else json.dumps(post.assumed.record()),
         "unit": post.unit,
         "t_ref": post.t_ref,
         "resolution": post.resolution,

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from slotflow.core.arrays import Array
 from slotflow.core.files import PathLike
 from slotflow.data.observation import Observation
+from slotflow.posterior.assumed import Assumed
 from slotflow.posterior.draws import Draws
 from slotflow.posterior.facts import WindowRow
 from slotflow.posterior.limits import CREDIBILITY, UpperLimit
@@ -69,6 +70,8 @@ class LoadedPosterior(Posterior):
             _prior(str(facts.get("prior", ""))),
         )
         self.attributes = dict(facts)
+        if assumed := str(facts.get("assumed", "")):
+            self.assumed = Assumed.from_record(json.loads(assumed))
         self.log_evidence = _log_evidence(found)
         self.ess = float(facts["ess"]) if "ess" in facts else None
         self._limit = _limit(found)

@@ -32,7 +32,6 @@ from torch import Tensor
 
 from slotflow.signal.prior_batch import PriorBatch
 from slotflow.signal.prior_draws import check_common, draw_k, draw_theta, normalized, uniform
-from slotflow.signal.waveforms import TONE
 
 __all__ = ["Prior", "batch_of"]
 
@@ -87,6 +86,14 @@ class Prior:
             probs = normalized(self.k_probs, self.k_min, self.k_max, "k_probs")
             object.__setattr__(self, "k_probs", tuple(probs.tolist()))
 
+    @classmethod
+    def paper(cls) -> Prior:
+        """The paper's prior (section 5.1.1): 1 to 10 tones, A in 0.5–1.5, f in 2.5–3 Hz, 0.01 Hz apart, σ below 1.5.
+
+        A field that `Prior(...)` is not given has the same value.
+        """
+        return cls()
+
     # ------------------------------------------------------------------ p(K)
 
     @property
@@ -118,7 +125,7 @@ class Prior:
             generator: Source of randomness; must live on the device of k.
 
         Returns:
-            θ, shape (n, k_max, P), float64; zeros where a draw has fewer components.
+            (A, φ, f), shape (n, k_max, 3), float64; zeros where a draw has no such component.
         """
         return draw_theta(
             k,
@@ -134,19 +141,18 @@ class Prior:
         """Log p(Θ | K) of labelled tuples, per unit of (A, rad, Hz).
 
         Args:
-            theta: Of K components, shape (..., K, P), φ taken modulo 2π.
+            theta: (A, φ, f) of K components, shape (..., K, 3), φ taken modulo 2π.
 
         Returns:
             Log density, shape (...), float64; −inf outside the support.
         """
         theta = torch.as_tensor(theta).double()
-        if theta.ndim < 2 or theta.shape[-1] != TONE.size:
+        if theta.ndim < 2 or theta.shape[-1] != 3:
             raise ValueError(
-                f"theta must have the shape (..., K, {TONE.size}), received {tuple(theta.shape)}."
+                f"theta must have the shape (..., K, 3), received {tuple(theta.shape)}."
             )
         k = theta.shape[-2]
-        amplitude = TONE.of(theta, "amplitude")
-        frequency = TONE.of(theta, "frequency").sort(dim=-1).values
+        amplitude, frequency = theta[..., 0], theta[..., 2].sort(dim=-1).values
         if k > 0 and self._room(k) <= 0:
             return theta.new_full(theta.shape[:-2], -math.inf)
         (a_lo, a_hi), (f_lo, f_hi) = self.amplitude, self.frequency

@@ -1,0 +1,175 @@
+"""What `slotflow infer` is asked, in groups of options; each field is an option of the command line."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from slotflow.cli.data import DataFlags
+from slotflow.cli.options import (
+    COMPUTATION,
+    OUTPUT,
+    SAMPLER,
+    Device,
+    Json,
+    ModelName,
+    Out,
+    Quiet,
+    Report,
+    Samples,
+    Seed,
+)
+from slotflow.cli.stated import PriorFlags
+from slotflow.core.methods import METHODS
+
+__all__ = ["MOST_SAVED", "Computation", "Request", "Results", "Sampler"]
+
+MOST_SAVED = 100
+"""Signals whose posteriors are written unless the user says otherwise; of more, the catalogue alone."""
+
+
+def _check_method(name: str) -> str:
+    """Refuses a method that does not exist."""
+    if name not in METHODS:
+        raise ValueError(f"--method: expected one of {', '.join(METHODS)}, received {name!r}.")
+    return name
+
+
+@dataclass(frozen=True)
+class Computation:
+    """How the answer is found."""
+
+    method: Annotated[
+        str,
+        typer.Option(
+            metavar="|".join(METHODS),
+            callback=_check_method,
+            help="How to find the answer.",
+            rich_help_panel=COMPUTATION,
+        ),
+    ] = "exact"
+    model: ModelName = None
+    refine: Annotated[
+        bool,
+        typer.Option(
+            help="Check and correct the network's answer against the likelihood; --no-refine is --method network.",
+            rich_help_panel=COMPUTATION,
+        ),
+    ] = True
+    max_seconds: Annotated[
+        float | None,
+        typer.Option(
+            min=0,
+            help="Time budget for one signal, in seconds: for the exact step 10 if not given, for a sampler none.",
+            rich_help_panel=COMPUTATION,
+        ),
+    ] = None
+    samples: Samples = 1000
+    seed: Seed = 0
+    device: Device = None
+    threads: Annotated[
+        int | None, typer.Option(min=1, help="CPU threads.", rich_help_panel=COMPUTATION)
+    ] = None
+
+
+@dataclass(frozen=True)
+class Sampler:
+    """Sizes of the samplers; None for the method's own."""
+
+    effective: Annotated[
+        float | None,
+        typer.Option(
+            min=1,
+            help="rjmcmc: effective draws of the most probable K to reach.",
+            rich_help_panel=SAMPLER,
+        ),
+    ] = None
+    walkers: Annotated[
+        int | None,
+        typer.Option(min=2, help="rjmcmc: walkers at each temperature.", rich_help_panel=SAMPLER),
+    ] = None
+    temperatures: Annotated[
+        int | None,
+        typer.Option(min=1, help="rjmcmc: number of temperatures.", rich_help_panel=SAMPLER),
+    ] = None
+    hottest: Annotated[
+        float | None,
+        typer.Option(min=1, help="rjmcmc: the highest temperature.", rich_help_panel=SAMPLER),
+    ] = None
+    chain: Annotated[
+        Path | None,
+        typer.Option(
+            help="rjmcmc: HDF file of the chain; the same command goes on from it.",
+            rich_help_panel=SAMPLER,
+        ),
+    ] = None
+    particles: Annotated[
+        int | None, typer.Option(min=1, help="smc: particles of each K.", rich_help_panel=SAMPLER)
+    ] = None
+    islands: Annotated[
+        int | None,
+        typer.Option(
+            min=2,
+            help="smc: independent groups of particles, for the standard error.",
+            rich_help_panel=SAMPLER,
+        ),
+    ] = None
+    sweeps: Annotated[
+        int | None,
+        typer.Option(
+            min=1, help="smc: rounds of moves at each point of the path.", rich_help_panel=SAMPLER
+        ),
+    ] = None
+    patience: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="smc: negligible K in succession after which no larger one is tried.",
+            rich_help_panel=SAMPLER,
+        ),
+    ] = None
+
+
+@dataclass(frozen=True)
+class Results:
+    """What is printed and written."""
+
+    out: Out = None
+    save: Annotated[
+        str | None,
+        typer.Option(
+            metavar="all|none",
+            help=f"Whether each of several signals gets a folder; if not given, up to {MOST_SAVED} do.",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = None
+    force: Annotated[
+        bool,
+        typer.Option(
+            "--force",
+            help="Compute again what an earlier run has left in --out.",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = False
+    plot: Annotated[
+        bool, typer.Option("--plot", help="Write posterior.png too.", rich_help_panel=OUTPUT)
+    ] = False
+    report: Report = None
+    as_json: Json = False
+    quiet: Quiet = False
+
+
+@dataclass(frozen=True)
+class Request:
+    """Everything that the command line says."""
+
+    files: list[Path]
+    signal: int | None
+    data: DataFlags
+    prior: PriorFlags
+    computation: Computation
+    sampler: Sampler
+    results: Results

@@ -1,0 +1,217 @@
+"""From observations to posteriors: the network on many of them at once, then the likelihood on each.
+
+The network answers a batch in one pass. Unless only that is wanted, every answer is then refined on its own
+(`slotflow.exact.refine`) and handed out as soon as it is ready. The network may answer under another prior than that of
+the observation, as a place to start from (`SlotFlow._start`); the exact step answers under the observation's.
+
+A band wider than the network's window is analysed in several windows, and so is one that turns out to hold more tones
+than the network can count, unless the user has said how many there may be (`slotflow.bands`).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from slotflow.bands.windows import infer_band, is_crowded, needs_windows
+from slotflow.core.later import later
+from slotflow.core.methods import METHODS, SAMPLERS
+from slotflow.data.observation import Observation
+from slotflow.exact.refine import check_budget
+from slotflow.infer.assume import assume
+from slotflow.infer.statement import Statement
+from slotflow.network.cardinality import check_k_prior, under_k_prior
+from slotflow.network.model import SlotFlow
+from slotflow.network.options import KPrior
+from slotflow.posterior.assumed import Assumed
+from slotflow.posterior.posterior import Posterior
+from slotflow.signal.prior import Prior
+
+__all__ = ["posteriors"]
+
+
+@dataclass(frozen=True)
+class _Call:
+    """What is asked of every observation, checked."""
+
+    method: str
+    k_prior: KPrior | None = None
+    draws: int = 2000
+    max_seconds: float = 10.0
+    seed: int = 0
+    threads: int | None = None
+    batch_size: int = 256
+    sampler: Mapping[str, Any] | None = None
+
+    def __post_init__(self) -> None:
+        if self.method not in METHODS:
+            raise ValueError(
+                f"expected method to be one of {', '.join(METHODS)}, received {self.method!r}."
+            )
+        if self.sampler is not None and self.method not in SAMPLERS:
+            raise ValueError(
+                f"sampler= holds arguments of the methods {', '.join(SAMPLERS)}, received method = {self.method!r}; "
+                "drop it or choose one of these methods."
+            )
+        if self.batch_size < 1:
+            raise ValueError(f"infer expects batch_size >= 1, received {self.batch_size}.")
+        if self.threads is not None and self.threads < 1:
+            raise ValueError(f"expected threads >= 1, received {self.threads}.")
+        if self.exact:
+            check_budget(self.draws, self.max_seconds)
+
+    @property
+    def exact(self) -> bool:
+        """Whether the exact step follows the network."""
+        return self.method == "exact"
+
+    @property
+    def for_windows(self) -> dict[str, Any]:
+        """What is asked of each window of a band."""
+        names = ("k_prior", "draws", "max_seconds", "seed", "threads")
+        return {"refine": self.exact} | {name: getattr(self, name) for name in names}
+
+
+@dataclass(frozen=True)
+class _Case:
+    """An observation and what is assumed of it."""
+
+    observation: Observation
+    assumed: Assumed
+    limits_k: bool
+    """Whether the user has said how many components there may be."""
+    in_windows: bool
+    start: Prior | None
+    """The prior that the network answers under; None if windows or a classical method answer."""
+
+
+def posteriors(
+    model: SlotFlow,
+    observations: list[Observation],
+    *,
+    method: str = "exact",
+    prior: Prior | Mapping[str, Any] | Statement | None = None,
+    device: str | torch.device | None = None,
+    dtype: torch.dtype | None = None,
+    **options: Any,
+) -> Iterator[Posterior]:
+    """Checks everything that was asked at once, and gives the posteriors one by one.
+
+    Args:
+        model: The network.
+        observations: What was measured.
+        method: One of `METHODS`.
+        prior: What is stated of the prior.
+        device: Where to move the network first.
+        dtype: Its floating-point type.
+        **options: The other keywords of `SlotFlow.infer`.
+    """
+    call = _Call(method, **options)
+    stated = Statement.of(prior, call.k_prior)
+    if stated.k_prior is not None:
+        check_k_prior(stated.k_prior, model.config.prior)
+        call = dataclasses.replace(call, k_prior=stated.k_prior)
+    cases = [_case(model, one, stated, call) for one in observations]
+    model._move(device, dtype)  # outside inference mode: the weights must stay trainable
+
+    def answers() -> Iterator[Posterior]:
+        for first in range(0, len(cases), call.batch_size):
+            yield from _answers(model, cases[first : first + call.batch_size], call)
+
+    return answers()
+
+
+def _case(model: SlotFlow, observation: Observation, stated: Statement, call: _Call) -> _Case:
+    """Decides what is assumed of an observation and who answers; refuses what nobody can answer."""
+    assumed, observation = assume(model, observation, stated, call.method == "network")
+    prior, start = assumed.prior, None
+    in_windows = call.method not in SAMPLERS and needs_windows(model, observation, prior)
+    if in_windows:
+        assumed = dataclasses.replace(assumed, in_windows=True)
+    elif call.method not in SAMPLERS:
+        start = model._start(prior, observation.long.grid, call.exact)
+        model._check(observation, start)
+    return _Case(observation, assumed, stated.limits_k, in_windows, start)
+
+
+def _answers(model: SlotFlow, cases: list[_Case], call: _Call) -> Iterator[Posterior]:
+    """The posteriors of one batch, in its order; what the network can answer at once, it answers first."""
+    started = [case for case in cases if case.start is not None]
+    quick = iter(_amortized(model, started, call) if started else [])
+    for case in cases:
+        if case.in_windows:
+            post = _in_windows(model, case, call)
+        elif case.start is None:
+            post = _sampled(model, case, call)
+        else:
+            post = _refined(model, case, next(quick), call)
+        if post.assumed is None:
+            post.assumed = case.assumed
+        yield post
+
+
+def _refined(model: SlotFlow, case: _Case, post: Posterior, call: _Call) -> Posterior:
+    """The exact posterior behind the network's answer, if it is asked for; in windows if the band is crowded."""
+    if not call.exact:
+        return post
+    prior = case.assumed.prior
+    with _threads(call.threads):
+        post = post.refine(
+            prior=under_k_prior(prior, call.k_prior, model.config.prior),
+            draws=call.draws,
+            seed=call.seed,
+            max_seconds=call.max_seconds,
+        )
+    if not case.limits_k and is_crowded(model, post, prior):
+        with suppress(ValueError):  # what windows refuse stays the misfit that it is
+            post = _in_windows(model, case, call)
+    return post
+
+
+def _in_windows(model: SlotFlow, case: _Case, call: _Call) -> Posterior:
+    """The posterior of a band in windows."""
+    post = infer_band(model, case.observation, case.assumed.prior, **call.for_windows)
+    post.assumed = dataclasses.replace(case.assumed, in_windows=True)
+    return post
+
+
+def _sampled(model: SlotFlow, case: _Case, call: _Call) -> Posterior:
+    """The posterior by a classical method, which lives in a later room."""
+    prior = under_k_prior(case.assumed.prior, call.k_prior, model.config.prior)
+    with _threads(call.threads):
+        post: Posterior = later("baseline")(
+            call.method, case.observation, prior, seed=call.seed, **(call.sampler or {})
+        )
+    return post
+
+
+def _amortized(model: SlotFlow, cases: list[_Case], call: _Call) -> list[Posterior]:
+    """The network's answers; the model's mode is left as it was."""
+    chunk = [case.observation for case in cases]
+    starts = [case.start for case in cases if case.start is not None]
+    was_training = model.training
+    if was_training:  # a walk through all modules, which takes its time
+        model.eval()
+    try:
+        with _threads(call.threads), torch.inference_mode():
+            return model._infer_batch(chunk, starts, call.k_prior)
+    finally:
+        if was_training:
+            model.train()
+
+
+@contextmanager
+def _threads(n: int | None) -> Iterator[None]:
+    """Runs a block with n CPU threads."""
+    before = torch.get_num_threads()
+    if n is not None:
+        torch.set_num_threads(n)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

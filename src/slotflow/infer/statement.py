@@ -1,0 +1,87 @@
+"""What a user says of the prior: all of it, some of it, or nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+from slotflow.network.options import KPrior
+from slotflow.signal.prior import Prior
+
+__all__ = ["Statement"]
+
+Bounds = tuple[float, float]
+
+
+@dataclass(frozen=True)
+class Statement:
+    """What is stated of the prior, in the data's units; None where nothing is."""
+
+    frequency: Bounds | None = None
+    """Bounds of f, in Hz: the band."""
+    lowest_frequency: float | None = None
+    """Lower edge in Hz of a band as wide as the network's window, where the band itself is not stated."""
+    amplitude: Bounds | None = None
+    """Bounds of A."""
+    amplitude_law: str | None = None
+    """"uniform" or "loguniform"."""
+    min_separation: float | None = None
+    """Smallest distance of two frequencies, in Hz."""
+    sigma: Bounds | None = None
+    """Bounds of the noise level; twice the same number where it is known."""
+    k_min: int | None = None
+    """Smallest number of components."""
+    k_max: int | None = None
+    """Largest number of components."""
+    k_prior: KPrior | None = None
+    """p(K), instead of bounds of K."""
+    whole: Prior | None = None
+    """The prior, where all of it is stated."""
+
+    @classmethod
+    def of(
+        cls, prior: Prior | Mapping[str, Any] | Statement | None, k_prior: KPrior | None = None
+    ) -> Statement:
+        """What the arguments of `SlotFlow.infer` state.
+
+        Args:
+            prior: A prior, some of its fields by their names (``band`` for ``frequency`` is understood), or None.
+            k_prior: p(K) beside it, if any.
+        """
+        if isinstance(prior, cls):
+            return prior
+        if isinstance(prior, Prior):
+            return cls(whole=prior, k_prior=k_prior)
+        if prior is not None and not isinstance(prior, Mapping):
+            raise ValueError(
+                f"expected a Prior, some of its fields in a mapping, or None, received {type(prior).__name__}; build "
+                "one with Prior(...) or Prior.paper()."
+            )
+        given = {"frequency" if name == "band" else name: v for name, v in (prior or {}).items()}
+        known = [field.name for field in fields(cls) if field.name not in ("whole", "k_prior")]
+        if unknown := [name for name in given if name not in known]:
+            raise ValueError(
+                f"prior: expected some of {', '.join(known)}, received {unknown[0]!r}; p(K) is stated by k_prior."
+            )
+        return cls(**given, k_prior=k_prior)
+
+    @property
+    def limits_k(self) -> bool:
+        """Whether it says how many components there may be; if it does not, windows may find more of them."""
+        said = (self.whole, self.k_prior, self.k_min, self.k_max)
+        return any(part is not None for part in said)
+
+    @property
+    def prior_fields(self) -> dict[str, Any]:
+        """The fields of a Prior that are stated."""
+        names = (
+            "frequency",
+            "amplitude",
+            "amplitude_law",
+            "min_separation",
+            "sigma",
+            "k_min",
+            "k_max",
+        )
+        return {name: getattr(self, name) for name in names if getattr(self, name) is not None}

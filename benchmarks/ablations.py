@@ -1,12 +1,12 @@
 """What each part of `zoom` is worth: the same short training with one part changed at a time.
 
     python benchmarks/ablations.py --steps 800 --jobs 5 --out docs/data/ablations.json
-    python benchmarks/ablations.py --table docs/data/ablations.json
+    python docs/render.py --tables    # the table in docs/model.md
 
 Every variant sees the same number of signals, from the same seed, with a cosine schedule over them, and is then
-evaluated on the same fresh signals (`evaluate.suite.quick_report`). Each runs in a process of its own, several at once
-if asked; variants that the output file already holds are not run again. Widths and errors are over the joint bound
-of both streams, also where a variant does not see the short one.
+evaluated on the same fresh signals (`quick_report` of `studies/suites/model.py`). Each runs in a process of its own,
+several at once if asked; variants that the output file already holds are not run again. Widths and errors are over the
+joint bound of both streams, also where a variant does not see the short one.
 
 Two variants need code that the product does not: heads in bfloat16, and the paper's 4-D target on the slot's density.
 """
@@ -155,29 +155,6 @@ def run(name: str, steps: int, n: int, device: str, settings: list[str]) -> dict
     }
 
 
-COLUMNS = {
-    "nominal_exact": "nominal exact K",
-    "stress_exact": "stress exact K",
-    "frontier_exact": "frontier exact K",
-    "sd_f": "sd / bound f",
-    "sd_A": "A",
-    "sd_phi": "φ",
-    "error_f": "error / bound f",
-    "error_A": "A",
-    "error_phi": "φ",
-}
-
-
-def table(path: Path) -> str:
-    """The results as Markdown."""
-    rows = json.loads(path.read_text())
-    lines = ["| variant | " + " | ".join(COLUMNS.values()) + " |", "|---" * 10 + "|"]
-    for row in sorted(rows, key=lambda r: list(VARIANTS).index(r["variant"])):
-        cells = [f"{row[c]:.4f}" if c.endswith("exact") else f"{row[c]:.3f}" for c in COLUMNS]
-        lines.append(f"| {row['variant']} | " + " | ".join(cells) + " |")
-    return "\n".join(lines)
-
-
 def main() -> None:
     """Runs what is asked for."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -188,14 +165,8 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("ablations.json"))
     parser.add_argument("--only", nargs="*", choices=list(VARIANTS), default=list(VARIANTS))
     parser.add_argument("--set", nargs="*", default=[], help="further settings, KEY=JSON")
-    parser.add_argument(
-        "--table", type=Path, help="print the table of a results file, nothing else"
-    )
     parser.add_argument("--one", help=argparse.SUPPRESS)
     args = parser.parse_args()
-    if args.table:
-        print(table(args.table))
-        return
     if args.one:
         print(json.dumps(run(args.one, args.steps, args.n, args.device, args.set)))
         return
@@ -211,14 +182,13 @@ def main() -> None:
             return
         row = json.loads(done.stdout.splitlines()[-1])
         rows.append(row)
+        rows.sort(key=lambda one: list(VARIANTS).index(one["variant"]))
         args.out.parent.mkdir(parents=True, exist_ok=True)
         args.out.write_text(json.dumps(rows, indent=1) + "\n")
         print(json.dumps(row), flush=True)
 
     with ThreadPoolExecutor(args.jobs) as pool:
         list(pool.map(one, missing))
-    if args.out.exists():
-        print(table(args.out))
 
 
 if __name__ == "__main__":

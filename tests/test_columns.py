@@ -39,7 +39,6 @@ MAKERS = {
 TONE_NAMES = {"amplitude", "phase", "frequency"}
 
 STILL_KNOWING: dict[str, int] = {
-    "bands/core_draws.py": 5,
     "bands/coupling.py": 2,
     "bands/windows.py": 4,
     "baselines/births.py": 8,
@@ -61,7 +60,6 @@ STILL_KNOWING: dict[str, int] = {
     "exact/proposals/growth.py": 4,
     "exact/proposals/splits.py": 6,
     "exact/refine.py": 2,
-    "exact/refined.py": 3,
     "exact/search.py": 2,
     "exact/tempering.py": 2,
     "posterior/whiteness.py": 1,
@@ -71,7 +69,6 @@ STILL_KNOWING: dict[str, int] = {
     "signal/joint.py": 4,
     "signal/kernels.py": 2,
     "signal/likelihood.py": 1,
-    "signal/prior.py": 1,
     "signal/single.py": 1,
     "signal/single_fit.py": 5,
     "signal/systems.py": 4,

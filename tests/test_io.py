@@ -13,8 +13,12 @@ import pytest
 
 from slotflow.core.files import atomic_path
 from slotflow.data.channel import Channel
-from slotflow.data.read.files import read_observation, read_observations
+from slotflow.data.observation import Observation
+from slotflow.data.read.files import read, read_observation, read_observations
+from slotflow.data.read.options import ReadOptions, option_help
+from slotflow.data.read.signals import SIGNALS_AT_ONCE, open_signals
 from slotflow.data.sampling import Grid
+from slotflow.data.trend import detrend
 from slotflow.signal.prior import Prior
 from slotflow.signal.simulation import simulate
 from slotflow.signal.simulation_file import write_simulation
@@ -320,3 +324,48 @@ def test_atomic_path_refuses_folders_and_follows_links(tmp_path: Path) -> None:
         temporary.write_text("x")
     assert (tmp_path / "link").is_symlink()
     assert (tmp_path / "target").read_text() == "x"
+
+
+# --- A few at a time ------------------------------------------------------------------------------
+
+
+def test_a_second_pass_reads_nothing_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    """Each signal is read and detrended once, as long as there is room for it in memory."""
+    x = np.random.default_rng(seed).normal(5.0, 1.0, (2 * SIGNALS_AT_ONCE + 3, 50))
+    x[7, 3] = np.nan
+    np.savez(tmp_path / "a.npz", x=x, dt=0.5)
+    options = ReadOptions(detrend=1)
+    calls: list[Channel] = []
+
+    def counted(channel: Channel, order: int) -> Channel:
+        calls.append(channel)
+        return detrend(channel, order)
+
+    monkeypatch.setattr("slotflow.data.read.series.detrend", counted)
+    for room, passes in ((2**26, 1), (0, 3)):
+        monkeypatch.setattr("slotflow.data.read.signals.KEPT_BYTES", room)
+        calls.clear()
+        with open_signals(tmp_path / "a.npz", options) as signals:
+            for _ in range(3):
+                found = [obs.long.values for obs in signals]
+        assert len(calls) == passes * (len(x) - 1)
+        np.testing.assert_allclose(np.mean(found, axis=1), 0, atol=1e-9)
+        assert len(found) == len(x) - 1  # the one with a gap is left out
+
+
+def test_reading_options_are_stated_once(write: Write) -> None:
+    """Every way in takes the same options, and an unknown one is refused."""
+    path = write("a.csv", table(","))
+    for found in (
+        read(path, ReadOptions(dt=0.25, t_ref=10.0, detrend=0))[0],
+        read_observation(path, 0.25, t_ref=10.0, detrend=0),
+        Observation.read(path, 0.25, t_ref=10.0, detrend=0),
+    ):
+        np.testing.assert_allclose(found.long.values, X - X.mean())
+        assert (found.long.dt, found.long.t0) == (0.25, 0.0)
+    with pytest.raises(TypeError, match="columns"):
+        Observation.read(path, columns=2)
+    for name in ReadOptions.__dataclass_fields__:
+        assert option_help(name).endswith(".")

@@ -260,7 +260,7 @@ def test_deep_and_crowded_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
             file[f"y{i}"] = i
     with pytest.raises(ValueError, match="more than 200 groups inside each other"):
         read_observation(tmp_path / "a.h5", 1.0, dataset="x")
-    monkeypatch.setattr(hdf5, "DEEPEST", 400)
+    monkeypatch.setattr(hdf5, "MOST_LEVELS", 400)
     assert read_observation(tmp_path / "a.h5", 1.0, dataset="x").long.n == X.size
     monkeypatch.setattr(hdf5, "MOST_OBJECTS", 20)
     with pytest.raises(ValueError, match="more than 20 groups and data sets"):

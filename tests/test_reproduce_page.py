@@ -210,3 +210,26 @@ def test_powers_and_indices_of_pictures_are_set_as_maths(render: ModuleType) -> 
         assert not [text for text in words if set("^_") & set(re.sub(r"\$.*?\$", "", text))]
         scales[record.result.name, record.model] = figure.axes[-1].get_yscale()
     assert scales["scaling", "zoom"] == "linear" and scales["scaling", "paper"] == "log"
+
+
+def test_the_comparison_follows_its_records(
+    render: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A figure that a record does not hold cannot stand in the table."""
+    tables = sys.modules[render.render_tables.__module__]
+    for path in tables.DATA.glob("*.json"):
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    published = json.loads((tmp_path / "published.json").read_text("utf-8"))
+    assert "authors' public weights" in published["source"]
+    assert (
+        "benchmarks/classical.py"
+        in json.loads((tmp_path / "classical.json").read_text("utf-8"))["source"]
+    )
+    card = render.embedded_card(render.MODEL)
+    before = dict(tables.render_tables(card))["comparison"]
+    published |= {"nominal": {"signals": 77, "wrong": 3}, "mean_sd_of_f_mhz": {"1": 1.5, "10": 2.5}}
+    (tmp_path / "published.json").write_text(json.dumps(published), "utf-8")
+    monkeypatch.setattr(tables, "DATA", tmp_path)
+    after = dict(tables.render_tables(card))["comparison"]
+    assert "3 of 77" in after and "1.5 and 2.5 mHz" in after
+    assert not {"3 of 77", "1.5 and 2.5 mHz"} & set(before.split(" | "))

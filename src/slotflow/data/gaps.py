@@ -20,9 +20,9 @@ STEP_TOLERANCE = 1e-3
 FILLS = ("linear", "mean")
 LONGEST_GAP = 10
 """Longest run of missing samples that is filled unless the caller says more."""
-LARGEST_SHARE = 0.1
+LARGEST_FILLED_SHARE = 0.1
 """Largest share of a series that may be filled: an amplitude shrinks by about this share."""
-SHOWN = 5
+PLACES_SHOWN = 5
 """Places that an error names at most."""
 
 
@@ -31,7 +31,7 @@ def even_step(t: NDArray[np.float64], resolution: float = 0.0) -> float:
 
     Args:
         t: Time stamps in seconds, (n,).
-        resolution: Worth in seconds of their last digit; tells missing stamps from uneven ones.
+        resolution: What their last digit is worth, in seconds; it tells missing stamps from uneven ones.
     """
     check_times(t)
     steps = np.diff(t)
@@ -51,11 +51,12 @@ def even_step(t: NDArray[np.float64], resolution: float = 0.0) -> float:
             "exact, leave them aside: time='none' with dt (on the command line --time none --dt SECONDS)."
         )
     gaps = np.flatnonzero(np.diff(places) > 1)
-    where = ", ".join(f"{i} (t = {t[i]:.9g} s)" for i in gaps[:SHOWN])
+    where = ", ".join(f"{i} (t = {t[i]:.9g} s)" for i in gaps[:PLACES_SHOWN])
+    if len(gaps) > PLACES_SHOWN:
+        where += f" and {len(gaps) - PLACES_SHOWN} more"
     raise ValueError(
         f"{found}: {int(places[-1]) + 1 - t.size} of {int(places[-1]) + 1} samples are missing, after sample "
-        f"{where}{f' and {len(gaps) - SHOWN} more' if len(gaps) > SHOWN else ''}; choose how to fill them when "
-        "reading: fill='linear' or 'mean' (on the command line --fill)."
+        f"{where}; choose how to fill them when reading: fill='linear' or 'mean' (on the command line --fill)."
     )
 
 
@@ -64,7 +65,7 @@ def missing_stamps(t: NDArray[np.float64], resolution: float = 0.0) -> NDArray[n
 
     Args:
         t: Time stamps in seconds, (n,), increasing.
-        resolution: Worth in seconds of their last digit: rounding moves a stamp by no more.
+        resolution: What their last digit is worth, in seconds: rounding moves a stamp by no more than that.
     """
     check_times(t)
     steps = np.diff(t)
@@ -104,7 +105,7 @@ def check_finite(x: NDArray[np.float64], dt: float | None = None, t0: float = 0.
     if not bad.any():
         return
     places = []
-    for first, last in runs(bad)[:SHOWN]:
+    for first, last in runs(bad)[:PLACES_SHOWN]:
         place = f"{first}" if first == last else f"{first}–{last}"
         places.append(place if dt is None else f"{place} (t = {t0 + dt * first:.6g} s)")
     more = len(runs(bad)) - len(places)
@@ -120,9 +121,9 @@ def fill_gaps(
 ) -> tuple[NDArray[np.float64], tuple[tuple[int, int], ...]]:
     """Fills samples that are not finite numbers.
 
-    A filled sample is no data. The likelihood does not know that: with a share q of the samples filled, amplitudes
-    shrink by up to about q, and each gap leaves a trace in the residual. Hence the limits here, and a warning beside
-    results.
+    A filled sample is not a measurement, but the likelihood takes it for one: with a share q of the samples filled,
+    amplitudes shrink by up to about q, and each gap leaves a trace in the residual. Therefore the number of filled
+    samples is limited here, and every result carries a warning.
 
     Args:
         values: Samples, (n,), NaN or infinite where missing.
@@ -150,9 +151,9 @@ def fill_gaps(
             f"{longest[1]}, {len(gaps)} gap(s) in all); analyse the pieces beside it, or raise max_gap (on the "
             "command line --max-gap)."
         )
-    if bad.sum() > LARGEST_SHARE * x.size:
+    if bad.sum() > LARGEST_FILLED_SHARE * x.size:
         raise ValueError(
-            f"expected at most {LARGEST_SHARE:.0%} of the samples to be missing, received {int(bad.sum())} of "
+            f"expected at most {LARGEST_FILLED_SHARE:.0%} of the samples to be missing, received {int(bad.sum())} of "
             f"{x.size}; choose a better part of the series."
         )
     known = np.flatnonzero(~bad)

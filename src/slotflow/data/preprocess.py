@@ -40,8 +40,9 @@ __all__ = [
 
 SIGNIFICANT = 5.0
 """Standard errors from which on an offset or a trend is called one."""
-QUIET = 1e-3
-"""Noise below this share of the largest sample counts as this much: no offset is significant for want of noise."""
+QUIETEST_NOISE = 1e-3
+"""Noise below this share of the largest sample counts as this much, so that no offset is significant merely because
+there is no noise."""
 LOWEST_BIN = 3
 """Lowest bin of a proposed band: below it lies what is left of offset and trend."""
 FEWEST_BINS = 10
@@ -163,7 +164,7 @@ def describe(stream: Channel) -> Description:
     residual = x - offset - trend * sample_numbers(x.size)
     power = periodogram(residual)[1:]
     noise = math.sqrt(float(median_power(power))) if power.size else 0.0
-    floor = max(noise, QUIET)
+    floor = max(noise, QUIETEST_NOISE)
     return Description(
         n=stream.n,
         dt=stream.dt,
@@ -185,7 +186,7 @@ def describe(stream: Channel) -> Description:
 def strongest_band(stream: Channel, bins: int = 150) -> Band:
     """Proposes a band for the default model: the strongest stretch of the spectrum.
 
-    An offset, a linear trend and what they leak play no part: both are removed, and the lowest bins are left out.
+    An offset, a linear trend and what leaks from them do not count: both are removed, and the lowest bins are left out.
 
     Args:
         stream: The series.

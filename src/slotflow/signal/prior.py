@@ -32,6 +32,7 @@ from torch import Tensor
 
 from slotflow.signal.prior_batch import PriorBatch
 from slotflow.signal.prior_draws import check_common, draw_k, draw_theta, normalized, uniform
+from slotflow.signal.waveforms import TONE
 
 __all__ = ["Prior", "batch_of"]
 
@@ -125,7 +126,7 @@ class Prior:
             generator: Source of randomness; must live on the device of k.
 
         Returns:
-            (A, φ, f), shape (n, k_max, 3), float64; zeros where a draw has no such component.
+            θ, shape (n, k_max, P), float64; zeros where a draw has fewer components.
         """
         return draw_theta(
             k,
@@ -141,18 +142,19 @@ class Prior:
         """Log p(Θ | K) of labelled tuples, per unit of (A, rad, Hz).
 
         Args:
-            theta: (A, φ, f) of K components, shape (..., K, 3), φ taken modulo 2π.
+            theta: Of K components, shape (..., K, P), φ taken modulo 2π.
 
         Returns:
             Log density, shape (...), float64; −inf outside the support.
         """
         theta = torch.as_tensor(theta).double()
-        if theta.ndim < 2 or theta.shape[-1] != 3:
+        if theta.ndim < 2 or theta.shape[-1] != TONE.size:
             raise ValueError(
-                f"theta must have the shape (..., K, 3), received {tuple(theta.shape)}."
+                f"theta must have the shape (..., K, {TONE.size}), received {tuple(theta.shape)}."
             )
         k = theta.shape[-2]
-        amplitude, frequency = theta[..., 0], theta[..., 2].sort(dim=-1).values
+        amplitude = TONE.of(theta, "amplitude")
+        frequency = TONE.of(theta, "frequency").sort(dim=-1).values
         if k > 0 and self._room(k) <= 0:
             return theta.new_full(theta.shape[:-2], -math.inf)
         (a_lo, a_hi), (f_lo, f_hi) = self.amplitude, self.frequency

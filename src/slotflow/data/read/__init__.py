@@ -1,1 +1,12 @@
-"""The room `read`."""
+"""Files as observations, in four steps.
+
+- `formats/`: each format gives a `Table` (`tables`), named arrays that are read when they are asked for. A further
+  format is one more file there.
+- `series`: the series and its time stamps are chosen among the arrays by one set of rules, whatever the format;
+  `timestamps` knows units of time, dates and headers.
+- `signals`: the signals of an open file, a few at a time.
+- `files`: all of them at once, as `slotflow.io` and `Observation.read` give them.
+
+What a caller may say about a file is stated once, in `options`. Nothing in a file is executed, no size in it is
+believed, and everything that is assumed is noted.
+"""

@@ -42,9 +42,9 @@ from slotflow.data.trend import check_remainder, check_varying, detrend
 
 __all__ = ["Series", "read_series"]
 
-SLACK = 0.05
+GRID_SLACK = 0.05
 """Share of a step by which two accounts of the same time grid may differ at most."""
-EPOCH = 100.0
+EPOCH_DURATIONS = 100.0
 """Durations from zero beyond which the phase at t = 0 says nothing."""
 
 
@@ -75,12 +75,12 @@ class Series:
         """The instant on the file's clock that phases refer to, in seconds.
 
         Args:
-            t_ref: What the caller says: seconds, or a date where the clock counts from 1970; None: 0, or the first
-                sample where that is a date or an epoch.
+            t_ref: What the caller says: seconds, or a date where the clock counts from 1970. None stands for 0, or
+                for the first sample where that is a date or an epoch.
         """
         start = self.start or 0.0
         if t_ref is None:
-            far = abs(start) > EPOCH * self.rows.size * self.dt
+            far = abs(start) > EPOCH_DURATIONS * self.rows.size * self.dt
             return start if self.dated or far else 0.0
         ticks = parse_date(t_ref) if isinstance(t_ref, str) and self.dated else None
         try:
@@ -240,7 +240,7 @@ def _on_grid(table: Table, file: str, name: str, role: str, options: ReadOptions
         )
     (first, chosen), *others = steps.items()
     for source, step in others:
-        if not abs(step - chosen) * n <= SLACK * abs(step):
+        if not abs(step - chosen) * n <= GRID_SLACK * abs(step):
             raise ValueError(
                 f"expected one sampling step, received {chosen:.9g} s ({first}) and "
                 f"{step:.9g} s ({source}); correct or drop one of them{_no_time(time)}."
@@ -281,5 +281,5 @@ def _restore_grid(times: NDArray[np.float64], resolution: float) -> NDArray[np.f
     if resolution == 0 or times.size < 3 or not np.isfinite(times).all():
         return times
     grid = np.linspace(times[0], times[-1], times.size)
-    rounded = np.abs(times - grid).max() <= resolution <= SLACK * (grid[1] - grid[0])
+    rounded = np.abs(times - grid).max() <= resolution <= GRID_SLACK * (grid[1] - grid[0])
     return grid if rounded else times

@@ -17,14 +17,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 __all__ = [
+    "MOST_OBJECTS",
     "Array",
     "Rows",
     "Table",
     "as_text",
     "check_kind",
+    "check_packing",
     "check_size",
     "choose_time",
     "foreign",
+    "one_column",
     "stored_bytes",
 ]
 
@@ -36,6 +39,8 @@ MOST_NUMBERS_OF_SMALL_FILES = 2**25
 """Most numbers in an array of a file of any size: 256 MiB of memory in double precision."""
 NUMBERS_PER_BYTE = 4
 """Most numbers in an array for each byte of a larger file: more than any measured series is packed to."""
+MOST_OBJECTS = 100_000
+"""Most arrays and groups in one file."""
 SHORTEST_SIGNAL = 16
 """Samples of a row below which an array of more rows holds columns: so short a signal cannot be analysed."""
 
@@ -76,7 +81,7 @@ class Table:
             stamps are recognized by their name.
         step: Sampling step in seconds, where the format says so.
         units: Units by name, as they are written in the file.
-        resolution: Worth of the last printed digit of the time stamps, in their unit.
+        resolution: What the last printed digit of the time stamps is worth, in their unit.
         notes: What the reader did to the numbers, in words.
         slices: Gives the rows of a two-dimensional array without reading all of it; None where it cannot.
     """
@@ -135,7 +140,7 @@ class Table:
         Args:
             name: The series.
             role: ``long`` or ``short``.
-            wanted: What the caller says they are, or ``none``; None: as the file tells.
+            wanted: What the caller says they are, or ``none``; None leaves it to the file.
         """
         if wanted is not None:
             return choose_time(wanted, self.names, self.columns)
@@ -231,6 +236,11 @@ def check_kind(kind: str, name: str) -> None:
             f"values must be numbers, received text or objects in {name!r}; name another array with dataset (on the "
             "command line --dataset)."
         )
+
+
+def one_column(values: Array) -> Array:
+    """An array; of shape (n,) if it was a single column (n, 1)."""
+    return values[:, 0] if values.ndim == 2 and values.shape[1] == 1 else values
 
 
 def as_text(value: Any) -> str:

@@ -45,9 +45,11 @@ UNITS = {
     31557600.0: "yr yrs year years",
 }
 """Seconds in each unit of time, and how it is written; a year is 365.25 days."""
-KNOWN = {name: seconds for seconds, names in UNITS.items() for name in names.split()}
-WORDS = {name for name in KNOWN if len(name) > 2 or name in ("ns", "us", "µs", "ms", "jd")}
-"""Units that are told from other words by themselves; d, h and s are not."""
+UNIT_SECONDS = {name: seconds for seconds, names in UNITS.items() for name in names.split()}
+UNIT_WORDS = {
+    name for name in UNIT_SECONDS if len(name) > 2 or name in ("ns", "us", "µs", "ms", "jd")
+}
+"""Units that can be told from other words without any context, unlike d, h and s."""
 
 STEPS, RATES = ("dt", "Xspacing"), ("fs", "sample_rate", "sampling_rate", "samplerate")
 """Names of a series' step in seconds, and of its samples per second."""
@@ -70,11 +72,11 @@ DATE = re.compile(
 )
 SPLIT_DATE = re.compile(r"(\d{4}[-/]\d{1,2}[-/]\d{1,2})[ \t]+(?=\d{1,2}:\d{1,2})", re.ASCII)
 DOTTED = re.compile(r"^\s*(\d{1,2})\.(\d{1,2})\.(\d{4})", re.ASCII)
-"""Day, month and year with dots, which is read in one way only; with strokes, it is not."""
+"""Day, month and year with dots. That order is the only one in use with dots; with strokes there are two."""
 CLOCK = re.compile(r"(\d{1,3}):([0-5]?\d)(?::([0-5]?\d))?(?:[.,](\d{1,18}))?$", re.ASCII)
 HOUR, DAY = 3600.0, 86400.0
 BILLION = 10**9
-COUNTED = {"ns": 1e18, "us": 1e15, "ms": 1e12}
+SMALLEST_COUNTS = {"ns": 1e18, "us": 1e15, "ms": 1e12}
 """Units, and the smallest number that is more likely a time since 1970 in this unit than one in seconds."""
 
 
@@ -86,14 +88,14 @@ class Stamps(NamedTuple):
     start: float
     """The first stamp on the file's clock, in seconds; for dates, since 1970 began (UTC)."""
     resolution: float
-    """Worth in seconds of the last digit of a stamp."""
+    """What the last digit of a stamp is worth, in seconds."""
     dated: bool
     """Whether the stamps are dates."""
 
 
 def unit_seconds(unit: str) -> float | None:
     """Seconds in a unit of time, or None if it is not known as one."""
-    return KNOWN.get(unit.strip(" .").lower().replace("μ", "µ"))
+    return UNIT_SECONDS.get(unit.strip(" .").lower().replace("μ", "µ"))
 
 
 def header_unit(header: str, of_time: bool = False) -> str | None:
@@ -113,7 +115,7 @@ def header_unit(header: str, of_time: bool = False) -> str | None:
     words = re.split(r"[_\s]+", header.strip())
     if len(words) > 1 and unit_seconds(words[-1]) is not None:
         return words[-1]
-    known = words[0].lower().replace("μ", "µ") in WORDS and (
+    known = words[0].lower().replace("μ", "µ") in UNIT_WORDS and (
         len(words) == 1 or words[0][-1] in "dD"
     )
     return words[0] if known else None  # the days of BJD_TDB and of BJD - 2457000
@@ -240,8 +242,8 @@ def to_seconds(stamps: Array, unit: str | None = None, resolution: float = 0.0) 
 
     Args:
         stamps: Numbers or dates (datetime64), (n,).
-        unit: Of the numbers: a unit of time, or one ``since`` a date; None: seconds.
-        resolution: Worth of the last printed digit, in the unit (of dates: in seconds).
+        unit: Unit of the numbers: one of time, or one of time ``since`` a date; None for seconds.
+        resolution: What the last printed digit is worth, in that unit (of dates, in seconds).
     """
     if stamps.ndim != 1 or stamps.size == 0 or stamps.dtype.kind not in "fiubM":
         raise ValueError(
@@ -266,7 +268,7 @@ def to_seconds(stamps: Array, unit: str | None = None, resolution: float = 0.0) 
             f"received {unit!r}; state the unit with time_unit (on the command line --time-unit)."
         )
     start = float(stamps[0])
-    likely = next((name for name, least in COUNTED.items() if abs(start) >= least), None)
+    likely = next((name for name, least in SMALLEST_COUNTS.items() if abs(start) >= least), None)
     if unit is None and likely is not None:
         raise ValueError(
             f"expected time stamps in seconds, since no unit is stated, received {start:.6g} as the first one, which "

@@ -2,7 +2,8 @@
 
 =================================  ==================================================================
 .csv .tsv .txt .dat and ``-``      text tables (:mod:`slotflow.data.read.formats.text`)
-.npy .npz .h5 .hdf5 .hdf           NumPy and HDF5 (:mod:`slotflow.data.read.formats.arrays`)
+.npy .npz                          NumPy (:mod:`slotflow.data.read.formats.npy`)
+.h5 .hdf5 .hdf                     HDF5 (:mod:`slotflow.data.read.formats.hdf5_table`)
 .nc .nc4 .cdf                      NetCDF 3 and 4 (:mod:`slotflow.data.read.formats.netcdf`)
 .wav                               sound (:mod:`slotflow.data.read.formats.wav`)
 =================================  ==================================================================
@@ -18,8 +19,9 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 
 from slotflow.core.files import PathLike
-from slotflow.data.read.formats.arrays import hdf5_table, numpy_table
+from slotflow.data.read.formats.hdf5_table import hdf5_table
 from slotflow.data.read.formats.netcdf import netcdf_table
+from slotflow.data.read.formats.npy import numpy_table
 from slotflow.data.read.formats.text import text_table
 from slotflow.data.read.formats.wav import wav_table
 from slotflow.data.read.options import ReadOptions

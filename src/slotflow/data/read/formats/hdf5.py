@@ -22,10 +22,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from slotflow.data.read.tables import check_packing
+from slotflow.data.read.tables import MOST_OBJECTS, check_packing
 
 __all__ = [
-    "MOST_OBJECTS",
     "Contents",
     "check_blocks",
     "check_dataset",
@@ -35,15 +34,13 @@ __all__ = [
     "is_elsewhere",
 ]
 
-BLOCK = b"GCOL\x01"
+BLOCK_MARK = b"GCOL\x01"
 """What a block of objects opens with; its size stands in the bytes 8 to 15."""
 SMALLEST_BLOCK = 4096
 """Bytes in a block at least."""
-HEAD = 16
+HEAD_BYTES = 16
 """Bytes before the content of a block, and of each object in it."""
-MOST_OBJECTS = 100_000
-"""Most groups and data sets in a file."""
-DEEPEST = 200
+MOST_LEVELS = 200
 """Most groups inside each other."""
 
 
@@ -58,20 +55,20 @@ def check_file(path: Path) -> None:
 
 def check_blocks(content: bytes | mmap.mmap) -> None:
     """As `check_file`, of a file's content."""
-    start = content.find(BLOCK)
+    start = content.find(BLOCK_MARK)
     while start >= 0:
-        place, end = start + HEAD, start + _integer(content, start + 8, 8)
+        place, end = start + HEAD_BYTES, start + _integer(content, start + 8, 8)
         whole = start + SMALLEST_BLOCK <= end <= len(content)  # the library looks at no other
-        while whole and place + HEAD <= end:
+        while whole and place + HEAD_BYTES <= end:
             number, size = _integer(content, place, 2), _integer(content, place + 8, 8)
-            step = size if number == 0 else HEAD + (size + 7) // 8 * 8
+            step = size if number == 0 else HEAD_BYTES + (size + 7) // 8 * 8
             if not 0 < step <= end - place:
                 raise ValueError(
                     f"expected an HDF5 file as it was written, received one with an entry of an impossible size at "
                     f"byte {place:,}: it is damaged; copy it again."
                 )
             place += step
-        start = content.find(BLOCK, start + len(BLOCK))
+        start = content.find(BLOCK_MARK, start + len(BLOCK_MARK))
 
 
 def _integer(content: bytes | mmap.mmap, place: int, width: int) -> int:
@@ -127,8 +124,8 @@ def explore(file: Any, wanted: str | None = None) -> Contents:
                 found.nodes[whole] = node
             if len(found.nodes) + len(pending) + len(groups) > MOST_OBJECTS:
                 raise ValueError(f"more than {MOST_OBJECTS:,} groups and data sets")
-        if groups and name.count("/") >= DEEPEST:
-            raise ValueError(f"more than {DEEPEST} groups inside each other")
+        if groups and name.count("/") >= MOST_LEVELS:
+            raise ValueError(f"more than {MOST_LEVELS} groups inside each other")
         groups.sort(key=lambda one: not f"{wanted}/".startswith(f"{one[0]}/"))
         pending += reversed(groups)
     return found

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from slotflow.data.read.formats.arrays import one_column
 from slotflow.data.read.formats.hdf5 import (
     check_dataset,
     check_file,
@@ -25,6 +24,7 @@ from slotflow.data.read.tables import (
     check_packing,
     check_size,
     foreign,
+    one_column,
     stored_bytes,
 )
 from slotflow.data.read.timestamps import AUXILIARY, TIME_HEADER, unit_seconds

@@ -24,7 +24,7 @@ from slotflow.data.read.timestamps import (
 
 __all__ = ["text_table"]
 
-INDEX = re.compile(
+INDEX_HEADER = re.compile(
     r"(|index|idx|sample|(sample )?(no|nr|number)\.?|#|row|i|n|unnamed: 0)$", re.IGNORECASE
 )
 """Headers of a column that may count the rows; the first column has none in the tables of pandas."""
@@ -50,8 +50,7 @@ def text_table(raw: bytes, options: ReadOptions) -> Table:
         that words in a column that nobody reads do no harm.
     """
     lines, numbers = read_large(raw) or (split_lines(raw), None)
-    width = len(lines.rows[0])
-    headers = lines.names or [""] * width
+    headers = lines.names or [""] * len(lines.rows[0])
     twice = {name for name, count in Counter(headers).items() if count > 1 or not name}
     names = [f"column {j + 1}" if name in twice else name for j, name in enumerate(headers)]
     fields = {name: [row[j] for row in lines.rows] for j, name in enumerate(names)}
@@ -63,14 +62,7 @@ def text_table(raw: bytes, options: ReadOptions) -> Table:
         for name, header in zip(names, headers, strict=True)
         if lines.names and _is_index(header, fields[name], values.get(name))
     }
-    time = guess = None
-    if width > 1:
-        untimed = options.dt is not None and options.column is not None
-        first = None if untimed or names[0] in counting else names[0]
-        time = guess = next(filter(TIME_HEADER.match, names), first)
-    if options.time is not None:
-        time = choose_time(options.time, names, True)
-        guess = guess if time is None or (guess and TIME_HEADER.match(guess)) else None
+    time, guess = _time_columns(names, counting, options)
     headed = zip(names, headers, strict=True)
     units = {name: unit for name, text in headed if (unit := header_unit(text, name == time))}
     if lines.units:
@@ -95,6 +87,28 @@ def text_table(raw: bytes, options: ReadOptions) -> Table:
     return Table(names, get, True, offered, time, units=units, resolution=resolution, notes=notes)
 
 
+def _time_columns(
+    names: list[str], counting: set[str], options: ReadOptions
+) -> tuple[str | None, str | None]:
+    """The column of time stamps, and the one that looks like it; None where there is none.
+
+    Args:
+        names: The columns.
+        counting: Those that count the rows.
+        options: What the caller says, who may name the column of time stamps or say that there is none.
+    """
+    guess = None
+    if len(names) > 1:
+        untimed = options.dt is not None and options.column is not None
+        first = None if untimed or names[0] in counting else names[0]
+        guess = next(filter(TIME_HEADER.match, names), first)
+    if options.time is None:
+        return guess, guess
+    time = choose_time(options.time, names, True)
+    likely = time is None or (guess is not None and TIME_HEADER.match(guess))
+    return time, guess if likely else None
+
+
 def _is_index(header: str, column: list[str], values: Array | None) -> bool:
     """Whether a column counts the rows: its header says so, and its numbers are whole and rise (I may be a current).
 
@@ -105,7 +119,7 @@ def _is_index(header: str, column: list[str], values: Array | None) -> bool:
         column: Its fields, or some of them.
         values: All its numbers, if they are known.
     """
-    if not INDEX.match(header):
+    if not INDEX_HEADER.match(header):
         return False
     if not header:
         return parse_date(column[0]) is None and not _is_clock(column)
@@ -158,18 +172,22 @@ def _column(column: list[str], numbers: list[int]) -> Array:
         return np.array(ticks, dtype="M8[ns]")
     if _is_clock(column):
         return clock_seconds(column, None)[0]
-    if "_" not in "".join(column):  # Python would read 1_000
-        with suppress(ValueError):
-            return np.array(list(map(float, column)))
+    with suppress(ValueError):
+        return np.array(list(map(_number, column)))
     values = np.empty(len(column))
     for i, (number, field) in enumerate(zip(numbers, column, strict=True)):
         try:
-            if "_" in field:
-                raise ValueError
-            values[i] = math.nan if field.lower() in MISSING else float(field)
+            values[i] = math.nan if field.lower() in MISSING else _number(field)
         except ValueError:
             raise ValueError(f"line {number}: {_not_a_number(field)}") from None
     return values
+
+
+def _number(field: str) -> float:
+    """A field as a number; refuses 1_000, which Python would read."""
+    if "_" in field:
+        raise ValueError(field)
+    return float(field)
 
 
 def _resolution(column: list[str], values: Array) -> float:

@@ -11,7 +11,7 @@ from slotflow.data.read.tables import Table, foreign
 
 __all__ = ["wav_table"]
 
-STREAMED = 2**32 - 1
+UNKNOWN_SIZE = 2**32 - 1
 """Size in the header of a sound that was written before its end was known."""
 
 
@@ -55,12 +55,12 @@ def _check_length(path: Path) -> tuple[str, ...]:
         if head[:4] != b"RIFF":
             return ()
         promised = int.from_bytes(head[4:8], "little") + 8
-        streamed = promised == STREAMED + 8
+        streamed = promised == UNKNOWN_SIZE + 8
         place = 12
         while len(chunk := file.read(8)) == 8:
             length = int.from_bytes(chunk[4:], "little")
             if chunk[:4] == b"data":
-                streamed = streamed or length == STREAMED
+                streamed = streamed or length == UNKNOWN_SIZE
                 promised = max(promised, place + 8 + length)
                 break
             place += 8 + length + length % 2

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import pickle
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -369,3 +371,18 @@ def test_reading_options_are_stated_once(write: Write) -> None:
         Observation.read(path, columns=2)
     for name in ReadOptions.__dataclass_fields__:
         assert option_help(name).endswith(".")
+
+
+def test_reading_waits_for_no_large_package(write: Write) -> None:
+    """A small table is read without torch, pandas and the parsers of other formats."""
+    packages = ("torch", "pandas", "xarray", "h5py", "scipy")
+    code = (
+        "import sys\n"
+        "from slotflow import Observation\n"
+        "print(Observation.read(sys.argv[1]).noise_level((0.1, 0.2))[0] > 0)\n"
+        f"print([name for name in {packages!r} if name in sys.modules])"
+    )
+    rows = "".join(f"{i},{(7 * i) % 11}\n" for i in range(400))
+    command = [sys.executable, "-c", code, str(write("a.csv", rows))]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout == "True\n[]\n"

@@ -8,11 +8,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from numpy.typing import NDArray
 from statistics_helpers import assert_mean, assert_within
 
 from slotflow import Observation, Stream
 from slotflow.data.gaps import even_step
+from slotflow.data.noise_level import GUARD_BINS, median_power, periodogram, power_outside
 
 Array = NDArray[np.float64]
 BAND = (2.5, 3.0)
@@ -131,6 +133,38 @@ def test_the_noise_check_rejects_wrong_estimators(
     sigma = noise_levels(3000, strong_tones, seed, wrong, 200)[:, 0]
     with pytest.raises(AssertionError):
         assert_mean(sigma**2, SIGMA**2)
+
+
+@pytest.mark.parametrize("n", [64, 65, 1000])
+def test_power_outside_is_the_same_for_arrays_and_tensors(n: int, seed: int):
+    """Each signal of a batch with its own band, and the definition in the time domain."""
+    x = np.random.default_rng(seed).standard_normal((3, n))
+    low, high = np.array([10.2, 14.0, 2.5]), np.array([12.0, 14.5, 40.0])
+    power, count = power_outside(np.fft.rfft(x), n, low, high)
+    tensors = [torch.from_numpy(a) for a in (x, low, high)]
+    other, bins = power_outside(torch.fft.rfft(tensors[0]), n, *tensors[1:])
+    np.testing.assert_allclose(other.numpy(), power, rtol=1e-12)
+    np.testing.assert_array_equal(bins.numpy(), count)
+    window = 0.5 - 0.5 * np.cos(2 * np.pi * np.arange(n) / n)
+    spectrum = np.abs(np.fft.rfft(window * x)) ** 2 / (window**2).sum()
+    m = np.arange(spectrum.shape[1])
+    for i in range(3):
+        outside = (m < low[i] - GUARD_BINS) | (m > high[i] + GUARD_BINS)
+        outside &= (m >= 3) & (m < m[-1])
+        assert count[i] == outside.sum()
+        np.testing.assert_allclose(power[i], spectrum[i, outside].sum(), rtol=1e-10)
+
+
+def test_the_median_is_hardly_moved_by_tones(seed: int):
+    """In contrast to the mean, which is the control."""
+    t = np.arange(4000)
+    noise = np.random.default_rng(seed).standard_normal(t.size)
+    tones = sum(5 * np.cos(2 * np.pi * f * t) for f in (0.1, 0.21, 0.33))
+    clean, power = periodogram(noise), periodogram(noise + tones)
+    error = 1 / math.log(2) / math.sqrt(t.size / 2 / (1 + 2 * (4 / 9 + 1 / 36)))
+    assert_within(float(median_power(power)), 1.0, error)
+    assert float(median_power(power)) == pytest.approx(float(median_power(clean)), rel=0.02)
+    assert power.mean() > 10 * clean.mean()
 
 
 def test_noise_level_scales_with_the_data(seed: int):

@@ -12,20 +12,22 @@ those of the band itself, tones would pull the mean up. The median hardly moves,
 median of an exponential is its mean times ln 2. It is a little less precise, and biased by the tones' share of bins,
 which is why the mean outside the band is preferred wherever there is an outside.
 
-All functions take NumPy arrays or torch tensors.
+All functions take NumPy arrays or torch tensors; torch is not imported for the former, so that reading a file does not
+wait for it.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from torch import Tensor
 
-from slotflow.core.arrays import AnyArray, namespace
 from slotflow.data.trend import hann_weights
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 __all__ = [
     "FEWEST_BINS_OUTSIDE",
@@ -47,7 +49,7 @@ INDEPENDENT_SHARE = 1 / (1 + 2 * (4 / 9 + 1 / 36))
 
 
 def power_outside(
-    spectrum: AnyArray, n: int, low: Any, high: Any, duration: float = 1.0
+    spectrum: NDArray[np.complex128] | Tensor, n: int, low: Any, high: Any, duration: float = 1.0
 ) -> tuple[Any, Any]:
     """Total Hann-windowed power outside a band, and the number of bins in it.
 
@@ -63,12 +65,9 @@ def power_outside(
     Returns:
         Σ P_m over the bins outside and their number, (...,) each, float64.
     """
-    xp: Any = namespace(spectrum)
-    place = _place(spectrum)
-    hann = 0.5 * spectrum[..., 1:-1] - 0.25 * (spectrum[..., :-2] + spectrum[..., 2:])
-    squares = _double(hann.real) ** 2 + _double(hann.imag) ** 2
-    power = squares / (0.375 * n)
-    bins = xp.arange(1, spectrum.shape[-1] - 1, dtype=xp.float64, **place)
+    hann: Any = 0.5 * spectrum[..., 1:-1] - 0.25 * (spectrum[..., :-2] + spectrum[..., 2:])
+    power = (_double(hann.real) ** 2 + _double(hann.imag) ** 2) / (0.375 * n)
+    bins = _counted(spectrum)[1:-1]
     places, guard = bins * (1 / duration), GUARD_BINS / duration
     outside = (places < _edge(low) - guard) | (places > _edge(high) + guard)
     outside = outside & (bins >= LOWEST_BIN)
@@ -96,11 +95,11 @@ def level_outside(
     return sigma, 0.5 * sigma / math.sqrt(count * INDEPENDENT_SHARE)
 
 
-def median_power(power: AnyArray) -> Any:
+def median_power(power: NDArray[np.float64] | Tensor) -> Any:
     """Mean power of noise from the median over the last axis, (...,); bins that are NaN do not count."""
-    if isinstance(power, Tensor):
-        return power.nanmedian(-1).values / math.log(2)
-    return np.nanmedian(power, axis=-1) / math.log(2)
+    if isinstance(power, np.ndarray):
+        return np.nanmedian(power, axis=-1) / math.log(2)
+    return power.nanmedian(-1).values / math.log(2)
 
 
 def periodogram(x: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -113,14 +112,18 @@ def periodogram(x: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.asarray(power[: x.size // 2])
 
 
-def _double(x: object) -> Any:
+def _double(x: Any) -> Any:
     """An array in double precision."""
-    return x.double() if isinstance(x, Tensor) else np.asarray(x, dtype=np.float64)
+    return x.astype(np.float64) if isinstance(x, np.ndarray) else x.double()
 
 
-def _place(x: object) -> dict[str, Any]:
-    """Where new arrays beside x belong, as arguments of what makes them."""
-    return {"device": x.device} if isinstance(x, Tensor) else {}
+def _counted(spectrum: NDArray[np.complex128] | Tensor) -> Any:
+    """Numbers of the bins of a spectrum, (bins,), float64, of its library and on its device."""
+    if isinstance(spectrum, np.ndarray):
+        return np.arange(spectrum.shape[-1], dtype=np.float64)
+    import torch
+
+    return torch.arange(spectrum.shape[-1], dtype=torch.float64, device=spectrum.device)
 
 
 def _edge(value: Any) -> Any:

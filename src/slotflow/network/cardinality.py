@@ -13,18 +13,17 @@ from collections.abc import Mapping
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from torch import Tensor
 
+from slotflow.network.options import KPrior
 from slotflow.signal.prior import Prior
 from slotflow.signal.prior_draws import normalized
 
 __all__ = ["check_k_prior", "k_posterior", "under_k_prior"]
 
 
-def k_posterior(
-    logits: Tensor, prior: Prior, k_prior: ArrayLike | Mapping[int, float] | None = None
-) -> Tensor:
+def k_posterior(logits: Tensor, prior: Prior, k_prior: KPrior | None = None) -> Tensor:
     """q(K | x) under a chosen prior over K.
 
     Args:
@@ -44,7 +43,7 @@ def k_posterior(
     return (logits.double() + shift).softmax(dim=-1)
 
 
-def check_k_prior(k_prior: ArrayLike | Mapping[int, float], prior: Prior) -> NDArray[np.float64]:
+def check_k_prior(k_prior: KPrior, prior: Prior) -> NDArray[np.float64]:
     """Validates a prior over K and returns it normalized, (k_max + 1,)."""
     size = prior.k_max + 1
     if isinstance(k_prior, Mapping):
@@ -63,9 +62,7 @@ def check_k_prior(k_prior: ArrayLike | Mapping[int, float], prior: Prior) -> NDA
     return probs
 
 
-def under_k_prior(
-    prior: Prior, k_prior: ArrayLike | Mapping[int, float] | None, trained: Prior
-) -> Prior:
+def under_k_prior(prior: Prior, k_prior: KPrior | None, trained: Prior) -> Prior:
     """The prior with another p(K), one that `check_k_prior` accepts; for None the prior as it is."""
     if k_prior is None:
         return prior

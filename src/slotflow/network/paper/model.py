@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike
 from torch import Tensor
 
 from slotflow.data.channel import Channel
@@ -17,6 +15,7 @@ from slotflow.network.cardinality import k_posterior, under_k_prior
 from slotflow.network.config import ModelConfig
 from slotflow.network.flow import ConditionalFlow
 from slotflow.network.model import SlotFlow
+from slotflow.network.options import KPrior
 from slotflow.network.paper.counter import CardinalityHead
 from slotflow.network.paper.densities import PaperSlotDensities
 from slotflow.network.paper.encoder import DualStreamEncoder, Encoding
@@ -52,7 +51,7 @@ class PaperSlotFlow(SlotFlow):
         self,
         chunk: list[Observation],
         priors: list[Prior],
-        k_prior: ArrayLike | Mapping[int, float] | None,
+        k_prior: KPrior | None,
     ) -> list[Posterior]:
         """Posteriors of observations that `_check` let pass; `_start` gives all of them the same prior."""
         prior = priors[0]

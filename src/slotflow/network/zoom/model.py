@@ -9,11 +9,9 @@ from __future__ import annotations
 import dataclasses
 import math
 import warnings
-from collections.abc import Mapping
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike
 from torch import Tensor
 
 from slotflow.data.noise_level import median_power
@@ -23,6 +21,7 @@ from slotflow.data.sampling import Grid
 from slotflow.network.cardinality import check_k_prior, k_posterior, under_k_prior
 from slotflow.network.config import ModelConfig, ZoomConfig
 from slotflow.network.model import SlotFlow
+from slotflow.network.options import KPrior
 from slotflow.network.zoom.analysis import Analysis
 from slotflow.network.zoom.bound import BoundFlow
 from slotflow.network.zoom.densities import ZoomSlotDensities
@@ -73,7 +72,7 @@ class ZoomSlotFlow(SlotFlow):
         self,
         data: Simulation,
         prior: Prior,
-        k_prior: ArrayLike | Mapping[int, float] | None = None,
+        k_prior: KPrior | None = None,
     ) -> Analysis:
         """Analyses a simulated batch, on the model's device.
 
@@ -93,7 +92,7 @@ class ZoomSlotFlow(SlotFlow):
         self,
         signals: SignalBatch,
         stated: list[Prior],
-        k_prior: ArrayLike | Mapping[int, float] | None,
+        k_prior: KPrior | None,
     ) -> Analysis:
         """Analyses B signals that lie on the model's device.
 
@@ -146,7 +145,7 @@ class ZoomSlotFlow(SlotFlow):
         return tokens, places, logits, slots, k
 
     def _k_prior(
-        self, prior: Prior, k_prior: ArrayLike | Mapping[int, float] | None
+        self, prior: Prior, k_prior: KPrior | None
     ) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
         """p(K) to answer under, (k_max + 1,)."""
         if k_prior is not None:
@@ -157,7 +156,7 @@ class ZoomSlotFlow(SlotFlow):
         self,
         chunk: list[Observation],
         priors: list[Prior],
-        k_prior: ArrayLike | Mapping[int, float] | None,
+        k_prior: KPrior | None,
     ) -> list[Posterior]:
         """Posteriors of observations that `_check` let pass, those on the same grids and windows together."""
         groups: dict[object, list[int]] = {}

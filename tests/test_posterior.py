@@ -17,8 +17,8 @@ import slotflow.network.paper.densities as module
 from slotflow import Observation, Posterior, Prior, SlotFlow, simulate
 from slotflow.network.paper.densities import MASS_DRAWS, PaperSlotDensities
 from slotflow.network.paper.target import CircleTarget
-from slotflow.posterior.posterior import log_permanent
 from slotflow.posterior.summaries import correlation
+from slotflow.posterior.tuples import log_permanent
 
 Array = NDArray[np.float64]
 

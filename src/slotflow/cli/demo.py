@@ -14,7 +14,6 @@ from rich.markup import escape
 from slotflow.cli import output
 from slotflow.cli.options import Device, Json, ModelName, Quiet, Seed, help_text
 from slotflow.network.model import SlotFlow
-from slotflow.posterior.posterior import PARAMETERS
 from slotflow.show.plots import plot_posterior, save_figure
 from slotflow.signal.simulation import simulate
 
@@ -61,7 +60,7 @@ def run(
         "truth": {
             "k": len(truth),
             "noise_std": float(sim.sigma[0]),
-            "components": [dict(zip(PARAMETERS, c, strict=True)) for c in truth.tolist()],
+            "components": [dict(zip(post.waveform.names, c, strict=True)) for c in truth.tolist()],
         },
         "milliseconds": {"network": network_ms, "infer": infer_ms, "sample_1000": sample_ms},
         "assumed": output.assumed_record(post),

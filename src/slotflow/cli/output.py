@@ -17,7 +17,6 @@ from rich.table import Table
 from slotflow.cli.data import stream_record
 from slotflow.cli.terminal import complain, console
 from slotflow.posterior.assumed import Assumed
-from slotflow.posterior.posterior import PARAMETERS
 from slotflow.posterior.sampled import SampledPosterior, Sampling
 from slotflow.posterior.verdict import ess_words
 from slotflow.show.wording import (
@@ -28,6 +27,7 @@ from slotflow.show.wording import (
     number,
     ratio_words,
 )
+from slotflow.signal.waveforms import waveform_named
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -124,6 +124,7 @@ def posterior_record(post: Posterior, summary: pd.DataFrame, full: bool = True) 
             "warnings": fill_warnings(post.observation) if post.has_data else [],
         },
         "method": post.method,
+        "waveform": post.waveform.name,
         "k_map": post.k_map,
         "k_probs": post.k_probs.tolist(),
         "log_evidence": (
@@ -261,17 +262,19 @@ def _component_table(record: Record, truth: Record | None) -> Table:
     """One row per component, with its true values beside it where they are known."""
     table = Table(box=SIMPLE_HEAD, header_style="bold", padding=(0, 1, 0, 0), show_edge=False)
     table.add_column("#", justify="right")
-    own = f" [{record['unit']}]" if record["unit"] else ""
-    for name, unit in zip(PARAMETERS, (own, " [rad]", " [Hz]"), strict=True):
-        table.add_column(escape(name + unit), justify="right", no_wrap=True)
+    waveform = waveform_named(record["waveform"])
+    for name, unit in zip(waveform.names, waveform.units(record["unit"]), strict=True):
+        heading = f"{name} [{unit}]" if unit else name
+        table.add_column(escape(heading), justify="right", no_wrap=True)
         if truth:
             table.add_column("truth", justify="right", style="cyan")
     doubtful = any(row["existence"] < SURE for row in record["components"])
     if doubtful:
         table.add_column("exists", justify="right")
-    for row, exact in _pairs(record["components"], truth["components"] if truth else []):
+    true = truth["components"] if truth else []
+    for row, exact in _pairs(record["components"], true, waveform.place):
         cells = [str(row["component"]) if row else "–"]
-        for name in PARAMETERS:
+        for name in waveform.names:
             sd = row[f"{name}_sd"] if row else math.nan
             cells.append(measured(row[f"{name}_median"], sd) if row else "missed")
             if truth:
@@ -282,11 +285,19 @@ def _component_table(record: Record, truth: Record | None) -> Table:
     return table
 
 
-def _pairs(rows: list[Record], truth: list[Record]) -> list[tuple[Record | None, Record | None]]:
-    """Inferred and true components side by side by their frequencies; None where there is none."""
+def _pairs(
+    rows: list[Record], truth: list[Record], place: str
+) -> list[tuple[Record | None, Record | None]]:
+    """Inferred and true components side by side, the nearest of each other; None where there is none.
+
+    Args:
+        rows: Rows of a summary.
+        truth: True parameters of each component.
+        place: Name of the parameter that tells components apart.
+    """
     from scipy.optimize import linear_sum_assignment
 
-    inferred, true = [r["frequency_median"] for r in rows], [t["frequency"] for t in truth]
+    inferred, true = [r[f"{place}_median"] for r in rows], [t[place] for t in truth]
     i, j = linear_sum_assignment(np.abs(np.subtract.outer(inferred, true)))
     partner = dict(zip(i.tolist(), j.tolist(), strict=True))
     found = [(row, truth[partner[n]] if n in partner else None) for n, row in enumerate(rows)]

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from slotflow.core.arrays import Array
 from slotflow.core.later import later
 from slotflow.posterior.contract import Result
-from slotflow.posterior.summaries import PARAMETERS, correlation, summary
-from slotflow.posterior.tuples import CentredSlots, JointSlots, SampledSlots, Slots, log_permanent
+from slotflow.posterior.summaries import correlation, summary
+from slotflow.posterior.tuples import SampledSlots
 from slotflow.signal.prior import Prior
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from slotflow.posterior.birth import BirthProposal
 
-__all__ = ["PARAMETERS", "CentredSlots", "JointSlots", "Posterior", "Slots", "log_permanent"]
+__all__ = ["Posterior"]
 
 
 class Posterior(Result):
@@ -86,7 +86,7 @@ class Posterior(Result):
         if self.window_rows:
             raise ValueError(
                 "expected a posterior of one window, received one of several: the exact step runs window by window; "
-                "call infer_band with refine=True."
+                "call model.infer on the whole band with refine=True."
             )
         refined: Posterior = later("refine")(
             self, prior=prior, draws=draws, seed=seed, max_seconds=max_seconds

@@ -15,9 +15,8 @@ from slotflow.signal.waveforms import TONE, Waveform
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["PARAMETERS", "components", "correlation", "moments", "summary", "unwrapped"]
+__all__ = ["STATISTICS", "components", "correlation", "moments", "summary", "unwrapped"]
 
-PARAMETERS = TONE.names
 EXISTENCE_DRAWS = 500
 """Joint draws behind the existence probabilities of a summary, at most."""
 NEGLIGIBLE_ELSEWHERE = 1e-3

@@ -16,11 +16,11 @@ from slotflow import SlotFlow
 from slotflow.studies.measures.distances import residuals, wasserstein
 from slotflow.studies.paper import Bench, Settings
 from slotflow.studies.paper.comparison.three_tones import COMPARISON, network
-from slotflow.studies.paper.interference.maps import INTERFERENCE, METHODS, WIDE
+from slotflow.studies.paper.interference.maps import INTERFERENCE, METHODS, WIDE_PRIOR
 from slotflow.studies.paper.interference.plot import COLUMNS, _map
 from slotflow.studies.paper.interference.two_sources import (
-    AMPLITUDE,
-    SIGMA,
+    AMPLITUDE_BOUNDS,
+    SIGMA_BOUNDS,
     cell,
     errors,
     grid,
@@ -164,8 +164,8 @@ def test_cells_have_the_snr_that_they_are_named_after(seed: int) -> None:
         values = cell(first, second)
         assert values is not None
         a, b, sigma = values
-        assert AMPLITUDE[0] <= min(a, b) <= max(a, b) <= AMPLITUDE[1] + 1e-12
-        assert SIGMA[0] <= sigma <= SIGMA[1] + 1e-12
+        assert AMPLITUDE_BOUNDS[0] <= min(a, b) <= max(a, b) <= AMPLITUDE_BOUNDS[1] + 1e-12
+        assert SIGMA_BOUNDS[0] <= sigma <= SIGMA_BOUNDS[1] + 1e-12
         snr = [10 * math.log10(x**2 / (y**2 + 2 * sigma**2)) for x, y in ((a, b), (b, a))]
         # Where there would be no noise at all, the floor lowers the SNR of a weak source a little.
         assert snr == pytest.approx([first, second], abs=0.35 if first + second == 0 else 1e-9)
@@ -233,4 +233,4 @@ def test_maps_put_cells_in_their_place() -> None:
     for column, value in enumerate((0.2, 0.2, 2.0, 1.0, 0.5)):
         shown = _map(data, "exact", column, [-10.0, 10.0])
         assert shown[0, 1] == pytest.approx(value) and np.isnan(shown).sum() == 3
-    assert len(COLUMNS) == 5 and WIDE.amplitude == AMPLITUDE
+    assert len(COLUMNS) == 5 and WIDE_PRIOR.amplitude == AMPLITUDE_BOUNDS

@@ -25,7 +25,9 @@ from slotflow.studies.paper.cost.measure import COST, Sizes
 from slotflow.studies.paper.cost.methods import LABELS, WANTED, chain_seconds, load, published
 from slotflow.studies.paper.cost.table import exponent
 from slotflow.studies.paper.cost.worker import signal
+from slotflow.studies.paper.properties import labels
 from slotflow.studies.paper.properties import measure as properties
+from slotflow.studies.paper.properties.methods import Methods
 from slotflow.studies.paper.properties.table import COLUMNS, cells, compare, plot
 from slotflow.studies.row import Row
 from slotflow.studies.suites.sets import NOMINAL
@@ -141,17 +143,13 @@ def test_a_process_that_fails_says_why() -> None:
 # --- properties ----------------------------------------------------------------------------------
 
 
-def methods() -> dict[str, Any]:
-    return {name: {} for name in LABELS}
-
-
 def test_labels_do_not_matter_to_a_density(
     zoom: SlotFlow, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
     """Of every method; the bare product of slots is the control that fails."""
-    monkeypatch.setattr(properties, "SETS", 1)
-    found = methods()
-    properties._symmetry(zoom, published(), found, seed % 2**20)
+    monkeypatch.setattr(labels, "COMPONENT_SETS", 1)
+    found = labels.label_changes(Methods(zoom, published(), {}), seed % 2**20)
+    assert set(found) == set(LABELS)
     assert all(one["label_change"] < 1e-9 for one in found.values())
     assert found["network"]["bare_change"] > 100 and found["paper"]["bare_change"] > 1e-3
 
@@ -161,22 +159,21 @@ def test_a_fit_whose_covariance_is_not_relabelled_with_it_has_another_evidence()
 
     observation = signal(2, 0, 0)
     fit = classical(observation, NOMINAL).fits[2]
-    other = properties._relabelled(fit, [1, 0])
+    other = labels._relabelled(fit, [1, 0])
     assert torch.equal(other.theta[:, 0], fit.theta[:, 1])
     assert torch.equal(other.covariance[:, :3, 3:], fit.covariance[:, 3:, :3])
     values = [float(log_evidence(one, NOMINAL, 8120)[0]) for one in (fit, other)]
     assert values[0] == pytest.approx(values[1], abs=1e-9)
-    assert properties._largest(np.array([0.0, 0.5, -math.inf]), 1) == properties.CUT
-    assert properties._largest(np.array([0.0, 1.0, 0.25, 1.5]), 2) == 0.5
+    assert labels._largest(np.array([0.0, 0.5, -math.inf]), 1) == labels.LARGEST_CHANGE
+    assert labels._largest(np.array([0.0, 1.0, 0.25, 1.5]), 2) == 0.5
 
 
 def test_only_the_exact_step_knows_that_close_tones_depend_on_each_other(
     zoom: SlotFlow, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
     monkeypatch.setattr(properties, "UNTRAINED_DRAWS", 400)
-    found = {name: {} for name in ("paper", "network", "exact")}
     bench = Bench(zoom, Settings(n=20, seed=seed % 2**20))
-    properties._dependence(zoom, published(), {}, found, bench)
+    found = properties._dependence(Methods(zoom, published(), {}), bench)
     (exact,) = found["exact"]["correlation_exact"]
     assert exact > 0.5
     assert_within(found["exact"]["correlation"][0], exact, 1 / math.sqrt(properties.DRAWS))

@@ -17,13 +17,13 @@ from threading import Event
 from slotflow.core.store import Record, Store
 from slotflow.train.processes import stop_signals
 
-__all__ = ["THREADS", "Record", "Task", "Worker", "run_recorded", "run_tasks"]
+__all__ = ["THREAD_VARIABLES", "Record", "Task", "Worker", "run_recorded", "run_tasks"]
 
 Task = tuple[str, int]
 """A part's name and an index."""
 Worker = Callable[[str, int], Record]
 """Takes a part's name and an index to plain values."""
-THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 """Variables that say how many threads a process computes with."""
 
 _worker: Worker | None = None  # of a process of the pool
@@ -134,8 +134,8 @@ def _share_out(
 @contextmanager
 def _pool(jobs: int, make: Callable[[], Worker]) -> Iterator[ProcessPoolExecutor]:
     """Fresh processes that compute with one thread each and leave Ctrl-C to their parent."""
-    before = {name: os.environ.get(name) for name in THREADS}
-    os.environ.update(dict.fromkeys(THREADS, "1"))
+    before = {name: os.environ.get(name) for name in THREAD_VARIABLES}
+    os.environ.update(dict.fromkeys(THREAD_VARIABLES, "1"))
     pool = ProcessPoolExecutor(jobs, get_context("spawn"), _begin, (make,))
     try:
         yield pool

@@ -18,7 +18,7 @@ from slotflow.core.seeds import spread_seed
 
 __all__ = ["confusion", "ece", "ece_of_perfect", "top_label"]
 
-BINS = 10
+CONFIDENCE_BINS = 10
 """Bins of the confidence."""
 
 
@@ -50,7 +50,7 @@ def confusion(k_map: Tensor, k: Tensor, k_max: int) -> Tensor:
     return torch.bincount(k * size + k_map, minlength=size * size).reshape(size, size)
 
 
-def ece(confidence: Tensor, correct: Tensor, bins: int = BINS) -> Tensor:
+def ece(confidence: Tensor, correct: Tensor, bins: int = CONFIDENCE_BINS) -> Tensor:
     """Expected calibration error of a top label.
 
     Args:
@@ -70,7 +70,7 @@ def ece(confidence: Tensor, correct: Tensor, bins: int = BINS) -> Tensor:
 
 
 def ece_of_perfect(
-    k_probs: Tensor, repeats: int = 200, seed: int = 0, bins: int = BINS
+    k_probs: Tensor, repeats: int = 200, seed: int = 0, bins: int = CONFIDENCE_BINS
 ) -> tuple[float, float]:
     """ECE that the same probabilities would show if they were right.
 

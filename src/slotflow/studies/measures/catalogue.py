@@ -19,7 +19,7 @@ from slotflow.network.matching import all_pairs, match
 
 __all__ = ["Catalogue", "compare_catalogues"]
 
-MISS = 1e3
+MISS_COST = 1e3
 """Cost of a pair beyond the tolerance, in units of the tolerance: above that of all close pairs together."""
 
 
@@ -76,7 +76,7 @@ def compare_catalogues(
     flat_truth = truth[torch.arange(truth.shape[1]) < k[:, None]]
     i, j = all_pairs(k_estimate, k)
     distance = (flat_estimate[i] - flat_truth[j]).abs()
-    cost = torch.where(distance <= tolerance, distance, MISS * tolerance)
+    cost = torch.where(distance <= tolerance, distance, MISS_COST * tolerance)
     rows, columns = match(cost, k_estimate, k)
     pairs = (flat_estimate[rows] - flat_truth[columns]).abs() <= tolerance
     return Catalogue(int(pairs.sum()), int(k_estimate.sum()), int(k.sum()), len(k))

@@ -25,9 +25,9 @@ from slotflow.studies.measures.parameters import differences, relative_units
 
 __all__ = ["Precision", "mean_relative", "precision", "robust_sd"]
 
-TAIL = 0.5 * math.erfc(1 / math.sqrt(2))
+LOWER_TAIL = 0.5 * math.erfc(1 / math.sqrt(2))
 """Φ(−1)."""
-RELATIVE_ERROR = math.sqrt(2 * TAIL * (1 - 2 * TAIL)) / (
+RELATIVE_ERROR = math.sqrt(2 * LOWER_TAIL * (1 - 2 * LOWER_TAIL)) / (
     2 * math.exp(-0.5) / math.sqrt(2 * math.pi)
 )
 """Standard error of the robust standard deviation of one Gaussian sample, times √N, over its value."""
@@ -49,7 +49,7 @@ class Precision:
 
 def robust_sd(x: Tensor) -> tuple[float, float]:
     """Half the distance between the quantiles Φ(−1) and Φ(1) of x, shape (N,), and its standard error."""
-    low, high = np.quantile(x.double().numpy(), [TAIL, 1 - TAIL])
+    low, high = np.quantile(x.double().numpy(), [LOWER_TAIL, 1 - LOWER_TAIL])
     value = float(high - low) / 2
     return value, RELATIVE_ERROR * value / math.sqrt(len(x))
 

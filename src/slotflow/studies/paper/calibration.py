@@ -35,15 +35,15 @@ if TYPE_CHECKING:
 
 __all__ = ["CALIBRATION", "rank_histogram"]
 
-BINS = 20
+RANK_BINS = 20
 """Bins of the ranks."""
 PAPER_DEVIATION = 0.03
-NAMED = {"network": "Network", "exact": "Exact step"}
+METHOD_TITLES = {"network": "Network", "exact": "Exact step"}
 
 Array = NDArray[np.float64]
 
 
-def rank_histogram(level: Tensor, mask: Tensor, bins: int = BINS) -> tuple[Tensor, Tensor]:
+def rank_histogram(level: Tensor, mask: Tensor, bins: int = RANK_BINS) -> tuple[Tensor, Tensor]:
     """Shares of u in equal bins, and their standard errors with signals independent.
 
     Args:
@@ -91,7 +91,9 @@ def _summary(result: SetResult) -> Data:
         "standard_error": found.standard_error.tolist(),
         "ranks": ranks.tolist(),
         "ranks_se": error.tolist(),
-        "chi2": (result.n * BINS * ((lowest - 1 / BINS) ** 2).sum(0) / (BINS - 1)).tolist(),
+        "chi2": (
+            result.n * RANK_BINS * ((lowest - 1 / RANK_BINS) ** 2).sum(0) / (RANK_BINS - 1)
+        ).tolist(),
     }
 
 
@@ -168,7 +170,7 @@ def _rows(sets: Data, suffix: str) -> list[Row]:
     for name in ("k1", "nominal"):
         worst = max(sets[name]["chi2"])
         symbol = SYMBOLS[int(np.argmax(sets[name]["chi2"]))]
-        spread = math.sqrt(2 / (BINS - 1))
+        spread = math.sqrt(2 / (RANK_BINS - 1))
         rows.append(
             Row(
                 f"ranks: χ² per degree of freedom, {_label(name)}, worst ({symbol}){suffix}",
@@ -205,10 +207,10 @@ def _plot(data: Data) -> Figure:
             left, right = (
                 figure.add_subplot(grid[2 * row, half]) for half in (slice(3), slice(3, 6))
             )
-            _draw_coverage(left, right, sets, NAMED[method])
+            _draw_coverage(left, right, sets, METHOD_TITLES[method])
             for i in range(SIZE):
                 ax = figure.add_subplot(grid[2 * row + 1, 2 * i : 2 * i + 2])
-                _draw_ranks(ax, sets["nominal"], i, NAMED[method])
+                _draw_ranks(ax, sets["nominal"], i, METHOD_TITLES[method])
     return figure
 
 
@@ -247,11 +249,11 @@ def _curve(ax: Axes, x: Array, y: Array, band: Array, colour: str, label: str) -
 
 def _draw_ranks(ax: Axes, mixture: Data, i: int, name: str) -> None:
     """Ranks of the truth, and where 95 % of the bins lie if they are uniform."""
-    share = BINS * np.asarray(mixture["ranks"])[:, i]
-    spread = 1.96 * BINS * float(np.asarray(mixture["ranks_se"])[:, i].mean())
+    share = RANK_BINS * np.asarray(mixture["ranks"])[:, i]
+    spread = 1.96 * RANK_BINS * float(np.asarray(mixture["ranks_se"])[:, i].mean())
     label = "95 % of bins, if calibrated"
     ax.axhspan(1 - spread, 1 + spread, color=GREY, alpha=0.25, lw=0, label=label)
-    ax.stairs(share, np.linspace(0, 1, BINS + 1), color=COLOURS[i], lw=1.5, baseline=None)
+    ax.stairs(share, np.linspace(0, 1, RANK_BINS + 1), color=COLOURS[i], lw=1.5, baseline=None)
     reach = max([0.1, 1.3 * spread, 1.2 * float(np.abs(share - 1).max())])
     ax.set(xlabel=f"rank of the true {SYMBOLS[i]} among the draws, 0 to 1", xlim=(0, 1))
     ax.set_ylim(max(0.0, 1 - reach), 1 + 1.35 * reach)

@@ -33,19 +33,19 @@ if TYPE_CHECKING:
 
 __all__ = ["CARDINALITY", "reliability"]
 
-BINS = 10
-NAMES = ("nominal", "frontier")
-BEHIND = {"network": "", "exact": ", exact step"}
+PROBABILITY_BINS = 10
+SET_NAMES = ("nominal", "frontier")
+METHOD_SUFFIXES = {"network": "", "exact": ", exact step"}
 """How rows tell the methods apart."""
-LEAST = {"nominal": 1 - 2 / 10_000, "frontier": 0.93}
+LEAST_ACCURACY = {"nominal": 1 - 2 / 10_000, "frontier": 0.93}
 """Accuracies that the default network was asked for."""
 LARGEST_ECE = 0.015
 """Calibration error that it was asked for on the frontier."""
-NAMED = {"network": "Network", "exact": "Exact step"}
-TITLES = {"nominal": "paper's test set", "frontier": "no minimum separation"}
+METHOD_TITLES = {"network": "Network", "exact": "Exact step"}
+SET_TITLES = {"nominal": "paper's test set", "frontier": "no minimum separation"}
 
 
-def reliability(k_probs: torch.Tensor, k: torch.Tensor, bins: int = BINS) -> list[Data]:
+def reliability(k_probs: torch.Tensor, k: torch.Tensor, bins: int = PROBABILITY_BINS) -> list[Data]:
     """Stated and true share of every K of every signal.
 
     Args:
@@ -85,7 +85,9 @@ def _run(bench: Bench) -> Data:
         known = {name: one for name, one in sets.items() if bench.knows(one.prior)}
         found["network"] = {name: _summary(bench.analyse(one)) for name, one in known.items()}
     if "exact" in bench.settings.methods:
-        answers = bench.analyse_exact({name: SETS[name] for name in NAMES}, bench.settings.exact_n)
+        answers = bench.analyse_exact(
+            {name: SETS[name] for name in SET_NAMES}, bench.settings.exact_n
+        )
         found["exact"] = {
             name: _summary(answer.result) | answer.facts() for name, answer in answers.items()
         }
@@ -111,7 +113,11 @@ def _summary(result: SetResult) -> Data:
 
 def _compare(data: Data) -> list[Row]:
     """Accuracy and errors beside the paper's, method after method."""
-    return [row for method, sets in data["methods"].items() for row in _rows(sets, BEHIND[method])]
+    return [
+        row
+        for method, sets in data["methods"].items()
+        for row in _rows(sets, METHOD_SUFFIXES[method])
+    ]
 
 
 def _rows(sets: Data, label: str) -> list[Row]:
@@ -127,7 +133,7 @@ def _rows(sets: Data, label: str) -> list[Row]:
         if "verdicts" in set_:
             counts = ", ".join(f"{count:,} {word}" for word, count in set_["verdicts"].items())
             note += f"; verdicts: {counts}"
-        least = LEAST[name]
+        least = LEAST_ACCURACY[name]
         rows.append(
             Row(
                 f"accuracy of K{where}",
@@ -195,8 +201,8 @@ def _plot(data: Data) -> Figure:
         figure = Figure(figsize=(13, 4.4 * len(methods)), layout="constrained")
         grid = figure.subplots(len(methods), 3, squeeze=False)
         for axes, (method, sets) in zip(grid, methods.items(), strict=True):
-            for ax, name in zip(axes, NAMES, strict=False):
-                title = f"{NAMED[method]}, {TITLES[name]}"
+            for ax, name in zip(axes, SET_NAMES, strict=False):
+                title = f"{METHOD_TITLES[method]}, {SET_TITLES[name]}"
                 if name in sets:
                     _matrix(ax, sets[name], title)
                 else:
@@ -206,7 +212,9 @@ def _plot(data: Data) -> Figure:
                         0.5, 0.5, "not asked: the network\nknows another prior", ha="center",
                         va="center", color=GREY, transform=ax.transAxes,
                     )  # fmt: skip
-            _reliability(axes[2], sets, f"{NAMED[method]}: reliability of q(K | x), 95 % error")
+            _reliability(
+                axes[2], sets, f"{METHOD_TITLES[method]}: reliability of q(K | x), 95 % error"
+            )
     return figure
 
 

@@ -40,11 +40,11 @@ FIRST_SET = 64
 COUNTS = range(1, NOMINAL.k_max + 1)
 UNITS = ((100.0, "%"), (1.0, "rad"), (1e3, "mHz"))
 """Factor and unit in which A (relative), φ and f are written."""
-MOST = (1.10, 1.15, 1.10)
+MOST_BOUNDS = (1.10, 1.15, 1.10)
 """Widths over the bound that the default network was asked for."""
 LARGEST_BIAS = 4.0
 """Standard errors beyond which a mean error counts as a bias."""
-FAR = 3.0
+FAR_FROM_THE_BOUND = 3.0
 """Widths over the bound from which on they are drawn on a logarithmic scale."""
 METHOD_COLOURS = {"network": COLOURS[0], "exact": COLOURS[1]}
 PAPER_EXPONENTS = (0.3, 0.6, 0.2)
@@ -137,8 +137,8 @@ def _rows(found: Data, label: str) -> list[Row]:
                     factor * entry["sd_se"][i],
                     note=f"{entry['ratio'][i]:.3f} ± {entry['ratio_se'][i]:.1g} times the bound, which is "
                     f"{factor * entry['bound'][i]:.3g}; {found['signals_per_k']:,} signals",
-                    target=Target(high=MOST[i], words=f"≤ {MOST[i]:.2f} bounds"),
-                    met=entry["ratio"][i] <= MOST[i],
+                    target=Target(high=MOST_BOUNDS[i], words=f"≤ {MOST_BOUNDS[i]:.2f} bounds"),
+                    met=entry["ratio"][i] <= MOST_BOUNDS[i],
                 )
             )
     for i, symbol in enumerate(SYMBOLS):
@@ -232,7 +232,7 @@ def _draw_widths(ax: Axes, method: str, found: Data, i: int) -> None:
 def _draw_ratios(ax: Axes, methods: Data, i: int) -> None:
     """Widths over the bound, all methods."""
     ax.axhline(1, color=INK, lw=1.0)
-    ax.axhline(MOST[i], color=GREY, lw=0.9, ls=":", label=f"target, {MOST[i]:.2f}")
+    ax.axhline(MOST_BOUNDS[i], color=GREY, lw=0.9, ls=":", label=f"target, {MOST_BOUNDS[i]:.2f}")
     for j, (method, found) in enumerate(methods.items()):
         counts = np.array([entry["k"] for entry in found["by_k"]])
         ratio, error = (
@@ -248,7 +248,7 @@ def _draw_ratios(ax: Axes, methods: Data, i: int) -> None:
 
 def _share_range(axes: Sequence[Axes]) -> None:
     """One range for all panels with room for the legends, logarithmic where widths are far from the bound."""
-    far = max(ax.get_ylim()[1] for ax in axes) > FAR
+    far = max(ax.get_ylim()[1] for ax in axes) > FAR_FROM_THE_BOUND
     if far:
         for ax in axes:
             ax.set_yscale("log")

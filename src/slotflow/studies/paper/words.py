@@ -27,12 +27,12 @@ INTRODUCTION = (
     "where a perfect method could miss it too at this number of signals. A time does not count signals that an "
     "earlier result of the same run had analysed."
 )
-OTHER = (
+ABOUT_OTHER_NETWORKS = (
     "It is no better than its training, which is not part of the package; docs/model.md says how the one of the "
     "documentation was trained: on about 10 million signals, where the paper has 187 passes over 8 million."
 )
 """What must be said of any network but the default one."""
-BEHIND = {
+HOW_IT_WAS_USED = {
     "network": "alone, without the exact step",
     "exact": "with the exact step behind it",
     "both": "alone and with the exact step behind it",
@@ -50,10 +50,10 @@ def about(record: Record) -> str:
     made = record.content["made"]
     text = f"Paper, section {record.result.section}. "
     if record.model:
-        use = BEHIND[made["method"]] if made.get("method") in METHODS else ""
+        use = HOW_IT_WAS_USED[made["method"]] if made.get("method") in METHODS else ""
         text += f"Network `{record.model}`{' ' + use if use else ''}."
         if record.model != DEFAULT:
-            text += f" {OTHER}"
+            text += f" {ABOUT_OTHER_NETWORKS}"
     else:
         text += "No network."
     return text

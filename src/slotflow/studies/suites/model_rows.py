@@ -56,11 +56,11 @@ TARGETS = Targets(
         "GPU signals per second": Target(low=10_000),
     }
 )
-AIM = 0.95
+FRONTIER_AIM = 0.95
 """Exact-K on the frontier that the target hopes for."""
-TOLERANCES = (0.005, 0.001)
+FREQUENCY_TOLERANCES = (0.005, 0.001)
 """Distances in Hz within which a tone counts as found."""
-QUIET = 0.02
+QUIET_SIGMA = 0.02
 """Signals with σ at or below this do not count for widths and errors over the bound."""
 PAPER_SD = {1: (0.022, 0.03, 0.09e-3), 10: (0.04, 0.14, 0.55e-3)}
 """Mean posterior sd of the paper's network: relative A, φ in rad, f in Hz."""
@@ -112,7 +112,9 @@ def _count_rows(results: Mapping[str, SetResult], theirs: Tensor | None) -> list
         result = results["frontier"]
         rate = float(result.exact.double().mean())
         error = math.sqrt(rate * (1 - rate) / result.n)
-        rows.append(TARGETS.row("frontier: exact-K", rate, note=f"± {error:.4f}; aim {AIM:g}"))
+        rows.append(
+            TARGETS.row("frontier: exact-K", rate, note=f"± {error:.4f}; aim {FRONTIER_AIM:g}")
+        )
         mean, high = ece_of_perfect(result.k_probs)
         value, note = ece_of_set(result), f"perfect: {mean:.4f} on average, 95 % below {high:.4f}"
         rows.append(TARGETS.row("frontier: ECE", value, undecided=value <= high, note=note))
@@ -141,7 +143,7 @@ def _catalogue_rows(results: Mapping[str, SetResult]) -> list[Row]:
     if result is None or result.catalogue is None:
         return []
     rows = []
-    for tolerance in TOLERANCES:
+    for tolerance in FREQUENCY_TOLERANCES:
         found = compare_catalogues(
             result.catalogue, result.k_map, WAVEFORM.place_of(result.theta), result.k, tolerance
         )
@@ -247,11 +249,13 @@ def _tones(result: SetResult) -> ToneSummary:
 
 
 def precision_of_sets(sets: Sequence[SetResult], k: int | None) -> Precision | None:
-    """Width and error over the bound of the tones of K = k (all K if None) in several sets, σ above `QUIET`."""
+    """Width and error over the bound of the tones of K = k (all K if None) in several sets, σ above `QUIET_SIGMA`."""
     with_tones = [r for r in sets if r.tones is not None and r.bound is not None]
     if not with_tones:
         return None
-    keep = [r.mask & ((r.sigma > QUIET) & ((r.k == k) | (k is None)))[:, None] for r in with_tones]
+    keep = [
+        r.mask & ((r.sigma > QUIET_SIGMA) & ((r.k == k) | (k is None)))[:, None] for r in with_tones
+    ]
     return precision(
         torch.cat([_tones(r).median for r in with_tones]),
         torch.cat([_tones(r).sd for r in with_tones]),

@@ -34,7 +34,7 @@ GRIDS = (Grid(3000, 0.1), Grid(5120, 1 / 512))
 """Sampling of the long and the short stream."""
 SEED_LIMIT = 2**28
 """The suite's own seeds end here."""
-MEMORY = {"cuda": 2**29, "cpu": 2**27}
+DRAW_BYTES = {"cuda": 2**29, "cpu": 2**27}
 """Bytes that the draws of one batch may take; sorting them takes a few times as much."""
 
 
@@ -107,7 +107,7 @@ def suite_seed(number: int, batch: int, seed: int) -> int:
 def default_batch(device: torch.device, draws: int, k_max: int) -> int:
     """Signals that are analysed together: as many as the memory of their draws allows, within reason."""
     kind = "cuda" if device.type == "cuda" else "cpu"
-    fits = MEMORY[kind] // (draws * k_max * SIZE * 8)
+    fits = DRAW_BYTES[kind] // (draws * k_max * SIZE * 8)
     return max(1, min(fits, {"cuda": 2000, "cpu": 500}[kind]))
 
 

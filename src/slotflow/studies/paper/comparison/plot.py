@@ -31,13 +31,13 @@ PAIR_LOOKS = {
     "network_exact": ("network, exact", COLOURS[2]),
     "floor": ("floor: one law twice", GREY),
 }
-SCALES = ((1.0, ""), (1e3, " [mrad]"), (1e6, " [µHz]"))
+AXIS_SCALES = ((1.0, ""), (1e3, " [mrad]"), (1e6, " [µHz]"))
 """Factor and unit of the axes of A, φ and f."""
-LEVELS = (0.393, 0.865)
+CONTOUR_LEVELS = (0.393, 0.865)
 """Mass inside one and two standard deviations of a 2-D Gaussian."""
-REACH = 4.0
+AXIS_REACH = 4.0
 """Half the width of an axis, in the widest posterior's standard deviations."""
-LOWEST = 1e-8
+LOWEST_PROBABILITY = 1e-8
 """Lowest probability that the panel of K shows."""
 PAPER_RANGES = ((1.5, 2.0), (2.0, 2.0), (2.0, 3.0))
 
@@ -71,22 +71,24 @@ def _corner(figure: Figure, shown: Data) -> None:
     corner = needed("corner")
 
     k = len(shown["truth"])
-    step = np.asarray(shown["step"]) * np.tile([factor for factor, _ in SCALES], k)
+    step = np.asarray(shown["step"]) * np.tile([factor for factor, _ in AXIS_SCALES], k)
     draws: dict[str, Array] = {
         name: np.array([column.split() for column in shown[name]], dtype=float).T * step
         for name in LOOKS
     }
     labels = [
-        f"Δ{symbol}$_{j + 1}${SCALES[i][1]}" for j in range(k) for i, symbol in enumerate(SYMBOLS)
+        f"Δ{symbol}$_{j + 1}${AXIS_SCALES[i][1]}"
+        for j in range(k)
+        for i, symbol in enumerate(SYMBOLS)
     ]
     middle = draws["exact"].mean(0)
-    half = REACH * np.max([x.std(0) for x in draws.values()], axis=0)
+    half = AXIS_REACH * np.max([x.std(0) for x in draws.values()], axis=0)
     half = np.maximum(half, np.abs(middle) * 1.05)  # the truth, 0, is inside
     for name, look in LOOKS.items():
         lines = {"linestyles": look["linestyle"], "linewidths": 1.1}
         corner.corner(
             draws[name], fig=figure, bins=24, range=list(zip(middle - half, middle + half, strict=True)),
-            color=look["color"], labels=labels, truths=np.zeros(SIZE * k), truth_color=GREY, levels=LEVELS,
+            color=look["color"], labels=labels, truths=np.zeros(SIZE * k), truth_color=GREY, levels=CONTOUR_LEVELS,
             smooth=1.3, plot_datapoints=False, plot_density=False, no_fill_contours=True, max_n_ticks=3,
             contour_kwargs=lines, hist_kwargs={"density": True, "linestyle": look["linestyle"], "lw": 1.1},
             label_kwargs={"fontsize": 9}, labelpad=0.1,
@@ -123,10 +125,15 @@ def _counts(ax: Axes, data: Data) -> None:
         probs = np.mean([entry["k_probs"][name] for entry in data["signals"]], axis=0)
         k = np.arange(1, len(probs))
         ax.plot(
-            k + shift, probs[1:].clip(LOWEST), "o", ms=5, color=look["color"], label=look["label"],
+            k + shift, probs[1:].clip(LOWEST_PROBABILITY), "o", ms=5, color=look["color"], label=look["label"],
             clip_on=False, zorder=3,
         )  # fmt: skip
-    ax.set(yscale="log", ylim=(LOWEST, 2), xlabel="K", ylabel="p(K | x), mean of the signals")
+    ax.set(
+        yscale="log",
+        ylim=(LOWEST_PROBABILITY, 2),
+        xlabel="K",
+        ylabel="p(K | x), mean of the signals",
+    )
     ax.set_xticks(range(1, 11))
     ax.set_title(f"{len(data['signals'])} signals of K = {data['k']}")
     ax.legend(loc="upper right")

@@ -47,17 +47,17 @@ METHODS = ("network", "exact", "rjmcmc")
 UNITS = ("data units", "rad", "Hz")
 PAPER_W2 = ("0.0069", "0.0227", "0.0006")
 PAPER_RATIO = ("1.5–2", "2", "2–3")
-STEP = 0.01
+DRAW_STEP = 0.01
 """Draws of the signal on show are kept as whole numbers of such parts of a standard deviation."""
-CHAIN = 8
+CHAIN_DRAWS = 8
 """Effective draws of a chain's median parameter for each draw that is compared; the worst one has far fewer."""
-ALIKE = 0.05
+ALIKE_WITHIN = 0.05
 """How near 1 a ratio of standard deviations should be,"""
-ENOUGH = 20
+ENOUGH_SIGNALS = 20
 """if so many signals were looked at."""
-WANTED = 1000
+WANTED_DRAWS = 1000
 """Effective draws that every parameter should have."""
-SECONDS = 60.0
+EXACT_SECONDS = 60.0
 """Budget of an exact step, which takes a small part of it."""
 
 
@@ -91,9 +91,9 @@ def _run(bench: Bench) -> Data:
         observation, truth = sim.observation(i), sim.components(i)
         amortized = model.infer(observation, refine=False, prior=NOMINAL)
         exact = exact_of(
-            amortized.refine(draws=max(4 * n, 100), seed=s.seed + i, max_seconds=SECONDS)
+            amortized.refine(draws=max(4 * n, 100), seed=s.seed + i, max_seconds=EXACT_SECONDS)
         )
-        chain = rjmcmc(observation, NOMINAL, Options(effective=CHAIN * n), seed=s.seed + i)
+        chain = rjmcmc(observation, NOMINAL, Options(effective=CHAIN_DRAWS * n), seed=s.seed + i)
         posteriors = {"network": amortized, "exact": exact, "rjmcmc": chain}
         entry: Data = {
             "sigma": float(sim.sigma[i]),
@@ -148,7 +148,7 @@ def _distances(draws: dict[str, Array]) -> Data:
 
 def _shown(draws: dict[str, Array], truth: Array, entry: Data) -> Data:
     """One signal's draws, small enough for a file: whole numbers, as text, of a step per parameter."""
-    step = STEP * np.asarray(entry["sd"]["exact"]).ravel()
+    step = DRAW_STEP * np.asarray(entry["sd"]["exact"]).ravel()
     columns = {
         name: [" ".join(map(str, column)) for column in _whole(draws[name], step).T]
         for name in METHODS
@@ -209,8 +209,13 @@ def _compare(data: Data) -> list[Row]:
                     error,
                     ".3f",
                     _WHY_RATIO if first else "the likelihood's own answer",
-                    Target(low=1 - ALIKE, high=1 + ALIKE, strict=True, words=f"1 ± {ALIKE:g}"),
-                    abs(value - 1) < ALIKE if len(entries) >= ENOUGH else None,
+                    Target(
+                        low=1 - ALIKE_WITHIN,
+                        high=1 + ALIKE_WITHIN,
+                        strict=True,
+                        words=f"1 ± {ALIKE_WITHIN:g}",
+                    ),
+                    abs(value - 1) < ALIKE_WITHIN if len(entries) >= ENOUGH_SIGNALS else None,
                 )
             )
     return rows + _convergence(data)
@@ -268,8 +273,8 @@ def _convergence(data: Data) -> list[Row]:
             form=",.0f",
             note=f"median {middle:,.0f}; from a cold start, {seconds:.1f} s a signal. The paper starts near the "
             "truth and gives no effective number",
-            target=Target(low=WANTED, words=f"≥ {WANTED:,}"),
-            met=fewest >= WANTED if data["draws"] >= WANTED else None,
+            target=Target(low=WANTED_DRAWS, words=f"≥ {WANTED_DRAWS:,}"),
+            met=fewest >= WANTED_DRAWS if data["draws"] >= WANTED_DRAWS else None,
         ),
         Row(
             "R-hat of RJMCMC, largest",

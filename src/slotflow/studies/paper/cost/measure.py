@@ -30,14 +30,14 @@ from slotflow.studies.paper.cost.plot import plot
 from slotflow.studies.paper.cost.table import compare
 from slotflow.studies.paper.cost.worker import FEWEST_DRAWS
 from slotflow.studies.paper.result import Data, Result
-from slotflow.studies.tasks import THREADS
+from slotflow.studies.tasks import THREAD_VARIABLES
 
 __all__ = ["COST", "SMALL", "Sizes", "count_steps", "measure", "measured"]
 
 COUNTS = tuple(range(1, 11))
 DRAWN_K = 5
 """K at which the number of draws varies."""
-ENOUGH = 1000
+FULL_SIZE_FROM = 1000
 """Signals of a test set from which on the cost is measured at full size."""
 ERYN_MISSING = "Eryn is not installed; pip install 'slotflow[baselines]'"
 
@@ -85,7 +85,7 @@ _found: WeakKeyDictionary[Bench, Data] = WeakKeyDictionary()
 
 def _sizes(settings: Settings) -> Sizes:
     """Full or small."""
-    return FULL if settings.n >= ENOUGH else SMALL
+    return FULL if settings.n >= FULL_SIZE_FROM else SMALL
 
 
 # ---------------------------------------------------------------------- numbers
@@ -173,7 +173,7 @@ def _steps(name: str, sizes: Sizes, curves: bool) -> list[Data]:
 
 def _records(task: Data) -> Iterator[Data]:
     """The lines of a process that works on one method's task."""
-    environment = os.environ | dict.fromkeys(THREADS, "1")
+    environment = os.environ | dict.fromkeys(THREAD_VARIABLES, "1")
     words = [sys.executable, "-m", "slotflow.studies.paper.cost.worker"]
     with tempfile.TemporaryFile("w+") as errors:
         with subprocess.Popen(

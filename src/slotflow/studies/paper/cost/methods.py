@@ -49,7 +49,7 @@ SAMPLERS = ("rjmcmc", "smc")
 """Those that take seconds."""
 WANTED = 1000
 """Effective draws."""
-MOST_SECONDS = 60.0
+EXACT_SECONDS = 60.0
 """Budget of an exact step, which takes a small part of it."""
 CHAIN_SECONDS = 240.0
 """A chain that has not converged by then is taken as it is."""
@@ -162,7 +162,7 @@ def _exact(model: SlotFlow) -> Method:
     def answer(observation: Observation, prior: Prior, k: int, seed: int) -> Answer:
         began = time.perf_counter()
         post = exact_answer(
-            model, observation, prior, draws=WANTED, seed=seed, max_seconds=MOST_SECONDS
+            model, observation, prior, draws=WANTED, seed=seed, max_seconds=EXACT_SECONDS
         )
         post.sample(WANTED, seed=seed)
         seconds = time.perf_counter() - began

@@ -28,15 +28,15 @@ from slotflow.data.observation import Observation
 from slotflow.network.model import SlotFlow
 from slotflow.signal.simulation import simulate
 from slotflow.studies.measures.memory import process_peak, python_peak
-from slotflow.studies.paper.cost.methods import MOST_SECONDS, Answer, load
+from slotflow.studies.paper.cost.methods import EXACT_SECONDS, Answer, load
 from slotflow.studies.paper.result import Data
 from slotflow.studies.suites.sets import GRIDS, NOMINAL, suite_seed
 
 __all__ = ["FEWEST_DRAWS", "main", "measure", "signal"]
 
-NUMBER = 87
+SET_NUMBER = 87
 """Of the signals, as a set's."""
-NOISE = (0.5, 1.0)
+NOISE_LEVELS = (0.5, 1.0)
 """Of the signals, about the middle of the prior's: the noise level changes the time of samplers more than K does."""
 FEWEST_DRAWS = 100
 """Of an exact step."""
@@ -54,8 +54,8 @@ def main() -> None:
 
 def signal(k: int, i: int, seed: int) -> Observation:
     """Signal i of k tones."""
-    law = replace(NOMINAL, sigma=NOISE)
-    number = suite_seed(NUMBER, 100 * k + i, seed)
+    law = replace(NOMINAL, sigma=NOISE_LEVELS)
+    number = suite_seed(SET_NUMBER, 100 * k + i, seed)
     return simulate(law, 1, *GRIDS, mode="physical", seed=number, k=k).observation(0)
 
 
@@ -112,7 +112,7 @@ def _asked(model: SlotFlow | None, observation: Observation, step: Data) -> Call
     n = step.get("n", 0)
     if step.get("exact"):
         return lambda: model.infer(
-            observation, prior=NOMINAL, draws=n, max_seconds=MOST_SECONDS
+            observation, prior=NOMINAL, draws=n, max_seconds=EXACT_SECONDS
         ).sample(n)
     return lambda: model.infer(observation, prior=NOMINAL, refine=False).sample(n)
 

@@ -31,9 +31,9 @@ __all__ = ["DATASET"]
 
 Array = NDArray[np.float64]
 
-SET = 64
+SET_NUMBER = 64
 """Tells the seed apart from those of the test sets."""
-MARKS = (1.5, 3.0)
+GAP_MARKS = (1.5, 3.0)
 """Gaps in units of the minimum separation that the paper names."""
 PAPER_SHARES = (0.31, 0.73)
 """Its shares of pairs within them."""
@@ -46,7 +46,9 @@ PAPER_MODE = 8.0
 def _run(bench: Bench) -> Data:
     """Separations and loudness of signals of the prior; no network."""
     prior, n = NOMINAL, bench.settings.n
-    generator = torch.Generator().manual_seed(spread_seed(suite_seed(SET, 0, bench.settings.seed)))
+    generator = torch.Generator().manual_seed(
+        spread_seed(suite_seed(SET_NUMBER, 0, bench.settings.seed))
+    )
     k = prior.sample_k(n, generator)
     theta = prior.sample_theta(k, generator).numpy()  # (n, k_max, 3), sorted by frequency
     sigma = prior.sample_sigma(n, generator).numpy()
@@ -70,8 +72,8 @@ def _run(bench: Bench) -> Data:
         "min_separation": prior.min_separation,
         "gap": {
             **_histogram(gap, np.linspace(1, 21, 81)),
-            "within": [float((gap <= c).mean()) for c in MARKS],
-            "every_pair_within": [float((every <= c).mean()) for c in MARKS],
+            "within": [float((gap <= c).mean()) for c in GAP_MARKS],
+            "every_pair_within": [float((every <= c).mean()) for c in GAP_MARKS],
         },
         "amplitude": {
             **_histogram(np.log10(difference.clip(1e-12)), np.linspace(-4, 0, 61)),
@@ -116,7 +118,7 @@ def _compare(data: Data) -> list[Row]:
     """Shares and averages beside the paper's."""
     gap, amplitude, phase, snr = (data[name] for name in ("gap", "amplitude", "phase", "snr"))
     rows = []
-    for i, (c, paper) in enumerate(zip(MARKS, PAPER_SHARES, strict=True)):
+    for i, (c, paper) in enumerate(zip(GAP_MARKS, PAPER_SHARES, strict=True)):
         value = gap["within"][i]
         error = math.sqrt(value * (1 - value) / data["pairs"])
         law = gap_share(c, NOMINAL)
@@ -135,7 +137,7 @@ def _compare(data: Data) -> list[Row]:
                 abs(value - law) < 5 * error,
             )
         )
-    for i, c in enumerate(MARKS):
+    for i, c in enumerate(GAP_MARKS):
         note = "does not follow from the prior either"
         rows.append(
             Row(
@@ -207,10 +209,10 @@ def _draw_gaps(ax: Axes, found: Data) -> None:
     _bars(ax, found)
     x = np.linspace(1, 21, 400)
     ax.plot(x, gap_density(x, NOMINAL), color=COLOURS[1], lw=1.4, label="law of the prior")
-    for c, ours, paper in zip(MARKS, found["within"], PAPER_SHARES, strict=True):
+    for c, ours, paper in zip(GAP_MARKS, found["within"], PAPER_SHARES, strict=True):
         ax.axvline(c, color=INK, lw=0.9, ls="--")
         text = tidy(f"{ours:.1%} within {c:g} (paper {paper:.0%})")
-        _label(ax, c + 0.25, 0.97 if c == MARKS[0] else 0.84, text)
+        _label(ax, c + 0.25, 0.97 if c == GAP_MARKS[0] else 0.84, text)
     ax.set(xlabel=r"gap between neighbours / $\Delta f_\mathrm{min}$", xlim=(0, 21))
     ax.legend(loc="center right")
     ax.set_title("Frequency")

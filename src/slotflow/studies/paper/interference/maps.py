@@ -26,7 +26,7 @@ from slotflow.studies.paper.bench import Bench, Settings
 from slotflow.studies.paper.comparison.three_tones import network
 from slotflow.studies.paper.interference.plot import plot
 from slotflow.studies.paper.interference.two_sources import (
-    AMPLITUDE,
+    AMPLITUDE_BOUNDS,
     FREQUENCIES,
     PHASES,
     errors,
@@ -41,17 +41,17 @@ __all__ = ["INTERFERENCE"]
 
 Array = NDArray[np.float64]
 
-NUMBER = 85
+SET_NUMBER = 85
 """Of the set's seeds."""
 DRAWS = 200
 """Per slot, as in the paper."""
-WEIGHTED = 500
+WEIGHTED_DRAWS = 500
 """Weighted draws of the exact step."""
-SECONDS = 60.0
+EXACT_SECONDS = 60.0
 """Budget of an exact step, which takes a small part of it."""
-TRAINED = replace(NOMINAL, k_max=3)
+TRAINED_PRIOR = replace(NOMINAL, k_max=3)
 """The prior that the paper trains with, but for the largest K: one too many is enough to be wrong,"""
-WIDE = replace(TRAINED, amplitude=AMPLITUDE)
+WIDE_PRIOR = replace(TRAINED_PRIOR, amplitude=AMPLITUDE_BOUNDS)
 """and the one that the signals obey."""
 METHODS = {
     "trained": "network, A ≥ 0.5",
@@ -65,13 +65,13 @@ ERRORS = (
     ("f", " [mHz]", 1e3, ".2g", "0.1–10"),
 )
 """Symbol, unit, factor, form, and the paper's words for sources that are clear."""
-WHY = (
+WHY_THE_PAPERS_DIFFER = (
     "largest where a source is weaker than the prior that the network was told allows",
     "the data allow smaller errors than the paper's, as the exact posterior shows",
     "as for φ; the paper's network pools away the phase along the series",
 )
 """Why the paper's differ."""
-BALANCED, WEAK = -10.0, -20.0
+BALANCED_SNR, WEAK_SNR = -10.0, -20.0
 """SNRs in dB between which the paper sees errors grow."""
 
 
@@ -90,7 +90,7 @@ def _run(bench: Bench) -> Data:
     repeats = _repeats(s)
     found: list[Data] = []
     for i, (first, second) in enumerate(cells):
-        sim = simulate_cell(first, second, repeats, suite_seed(NUMBER, i, s.seed))
+        sim = simulate_cell(first, second, repeats, suite_seed(SET_NUMBER, i, s.seed))
         truth, bound = sim.components(0), crb_std(sim.theta[:1], sim.sigma[:1], sim.grids)[0]
         entry: Data = {"snr": [first, second], "sigma": float(sim.sigma[0])}
         entry["amplitude"] = _short(WAVEFORM.of(truth, "amplitude"))
@@ -113,17 +113,19 @@ def _summaries(model: SlotFlow, sim: Simulation, truth: Array, bench: Bench) -> 
     """Each signal of a cell by each method."""
     observations = [sim.observation(j) for j in range(len(sim.k))]
     networks = {
-        "trained": model.infer(observations, refine=False, prior=TRAINED),
-        "wide": model.infer(observations, refine=False, prior=WIDE),
+        "trained": model.infer(observations, refine=False, prior=TRAINED_PRIOR),
+        "wide": model.infer(observations, refine=False, prior=WIDE_PRIOR),
     }
     found = []
     for j, wide in enumerate(networks["wide"]):
         seed = bench.settings.seed + j
-        exact = exact_of(wide.refine(draws=WEIGHTED, seed=seed, max_seconds=SECONDS))
+        exact = exact_of(wide.refine(draws=WEIGHTED_DRAWS, seed=seed, max_seconds=EXACT_SECONDS))
         pair = exact
         if not exact.sampled(2):  # the data exclude K = 2, which is asked for all the same
-            only = replace(WIDE, k_min=2, k_max=2)
-            pair = exact_of(wide.refine(prior=only, draws=WEIGHTED, seed=seed, max_seconds=SECONDS))
+            only = replace(WIDE_PRIOR, k_min=2, k_max=2)
+            pair = exact_of(
+                wide.refine(prior=only, draws=WEIGHTED_DRAWS, seed=seed, max_seconds=EXACT_SECONDS)
+            )
         summary: Data = {"verdict": exact.verdict.status}
         posteriors: dict[str, Posterior] = {name: posts[j] for name, posts in networks.items()}
         for name, post in (posteriors | {"exact": pair}).items():
@@ -158,7 +160,7 @@ def _short(x: Array) -> list[float]:
 def _compare(data: Data) -> list[Row]:
     """Errors where both sources are clear and where one is weak, beside the paper's words."""
     snr = np.array([entry["snr"] for entry in data["cells"]])  # (cells, 2)
-    clear, weak = (snr >= BALANCED).all(-1), snr < WEAK  # (cells,), (cells, 2)
+    clear, weak = (snr >= BALANCED_SNR).all(-1), snr < WEAK_SNR  # (cells,), (cells, 2)
     rows: dict[str, list[Row]] = {name: [] for name in ("A", "φ", "f", "small", "sd", "k")}
     for name, label in METHODS.items():
         error, sd, found = _arrays(data, name)
@@ -168,11 +170,11 @@ def _compare(data: Data) -> list[Row]:
             note = f"{value.min():{form}} to {value.max():{form}} over the cells"
             rows[key].append(
                 Row(
-                    tidy(f"error of {key}{unit}, both SNR ≥ {BALANCED:g} dB, {label}"),
+                    tidy(f"error of {key}{unit}, both SNR ≥ {BALANCED_SNR:g} dB, {label}"),
                     float(value.mean()),
                     paper if first else "",
                     form=form,
-                    note=f"{note}; {WHY[i]}" if first else note,
+                    note=f"{note}; {WHY_THE_PAPERS_DIFFER[i]}" if first else note,
                 )
             )
         median = 1e3 * float(np.median(error[weak][:, parameters.PLACE]))
@@ -182,7 +184,7 @@ def _compare(data: Data) -> list[Row]:
                 float((error[..., parameters.PLACE] < 0.01).mean()),
                 "nearly all" if first else "",
                 form=".0%",
-                note=f"median {median:.2g} mHz for sources below {WEAK:g} dB",
+                note=f"median {median:.2g} mHz for sources below {WEAK_SNR:g} dB",
             )
         )
         ratio = error[..., parameters.PLACE] / sd[..., parameters.PLACE]
@@ -202,7 +204,7 @@ def _compare(data: Data) -> list[Row]:
                 float(found.mean()),
                 "K = 2 is given" if first else "",
                 form=".0%",
-                note=f"{found[clear].mean():.0%} where both SNR ≥ {BALANCED:g} dB",
+                note=f"{found[clear].mean():.0%} where both SNR ≥ {BALANCED_SNR:g} dB",
             )
         )
     loss = data["interference"]

@@ -27,21 +27,30 @@ from slotflow.studies.measures.parameters import WAVEFORM, differences, relative
 from slotflow.studies.suites.sets import GRIDS
 from slotflow.studies.suites.signals import in_fresh_noise
 
-__all__ = ["AMPLITUDE", "FREQUENCIES", "PHASES", "SIGMA", "cell", "errors", "grid", "simulate_cell"]
+__all__ = [
+    "AMPLITUDE_BOUNDS",
+    "FREQUENCIES",
+    "PHASES",
+    "SIGMA_BOUNDS",
+    "cell",
+    "errors",
+    "grid",
+    "simulate_cell",
+]
 
 Array = NDArray[np.float64]
 
 FREQUENCIES, PHASES = (2.60, 2.61), (0.0, math.pi / 2)
-AMPLITUDE, SIGMA = (0.05, 1.5), (0.01, 1.5)
+AMPLITUDE_BOUNDS, SIGMA_BOUNDS = (0.05, 1.5), (0.01, 1.5)
 """Bounds; that of σ from below is our floor."""
-LOWEST = -30.0
+LOWEST_SNR = -30.0
 """The paper's lowest SNR in dB; the highest is its opposite."""
 
 
 def grid(n: int) -> list[tuple[float, float]]:
     """SNRs in dB of the cells, for a size n of the settings: every 4, 12 or 20 dB."""
     step = 4.0 if n >= 2500 else 12.0 if n >= 100 else 20.0
-    axis = np.arange(LOWEST, -LOWEST + 1, step).tolist()
+    axis = np.arange(LOWEST_SNR, -LOWEST_SNR + 1, step).tolist()
     return [(x, y) for x, y in itertools.product(axis, axis) if cell(x, y) is not None]
 
 
@@ -55,9 +64,9 @@ def cell(first: float, second: float) -> tuple[float, float, float] | None:
     else:
         room = 1 - r * q
         a, b, sigma = math.sqrt(2 * r * (1 + q) / room), math.sqrt(2 * q * (1 + r) / room), 1.0
-    scale = min(AMPLITUDE[1] / max(a, b), SIGMA[1] / max(sigma, 1e-9))
-    a, b, sigma = a * scale, b * scale, max(sigma * scale, SIGMA[0])
-    return (a, b, sigma) if min(a, b) >= AMPLITUDE[0] else None
+    scale = min(AMPLITUDE_BOUNDS[1] / max(a, b), SIGMA_BOUNDS[1] / max(sigma, 1e-9))
+    a, b, sigma = a * scale, b * scale, max(sigma * scale, SIGMA_BOUNDS[0])
+    return (a, b, sigma) if min(a, b) >= AMPLITUDE_BOUNDS[0] else None
 
 
 def errors(draws: Array, truth: Array) -> tuple[Array, Array]:

@@ -49,12 +49,12 @@ Array = NDArray[np.float64]
 
 K = NOMINAL.k_max
 MIXTURES = SignalSet(83, NOMINAL, k=K)
-FEWEST = 60
+FEWEST_MIXTURES = 60
 """Mixtures at least: a few slots make no picture."""
-DRAWN = 200
+DRAWN_MIXTURES = 200
 """Mixtures whose slots t-SNE shows."""
 PERPLEXITY = 30.0
-NEAR = 10
+ISOMAP_NEIGHBOURS = 10
 """Neighbours that Isomap joins."""
 COLOUR_MAPS = {"A": "viridis", "f": "viridis", "φ": "twilight"}
 
@@ -90,7 +90,7 @@ def _run(bench: Bench) -> Data:
     n = len(raw)
     points = standardised(raw.reshape(n * K, -1))
     signal, flat = np.repeat(np.arange(n), K), theta.reshape(n * K, SIZE)
-    drawn = min(n, DRAWN) * K
+    drawn = min(n, DRAWN_MIXTURES) * K
     plane = _tsne(points[:drawn], s.seed)
     order = WAVEFORM.place_of(theta).mean(0).argmin()
     lowest = points.reshape(n, K, -1)[:, order]
@@ -117,7 +117,7 @@ def _run(bench: Bench) -> Data:
 
 def _mixtures(tenth: int) -> int:
     """Number of mixtures."""
-    return max(FEWEST, tenth)
+    return max(FEWEST_MIXTURES, tenth)
 
 
 def _tsne(points: Array, seed: int) -> Array:
@@ -135,7 +135,7 @@ def _isomap(points: Array) -> Array:
         warnings.catch_warnings()
     ):  # a graph in pieces is joined at its nearest points, of which it warns
         warnings.simplefilter("ignore")
-        plane: Array = _manifold().Isomap(n_neighbors=NEAR).fit_transform(points)
+        plane: Array = _manifold().Isomap(n_neighbors=ISOMAP_NEIGHBOURS).fit_transform(points)
     return plane / max(float(plane[:, 0].std()), 1e-300)
 
 

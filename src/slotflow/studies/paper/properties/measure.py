@@ -20,35 +20,31 @@ are matters of construction. How good its p(K | x) would be is not, so that it i
 
 from __future__ import annotations
 
-import itertools
 import time
 from copy import deepcopy
-from dataclasses import replace
 
 import numpy as np
-import torch
-from numpy.typing import NDArray
 
-from slotflow.baselines.moves import StatePrior
-from slotflow.baselines.tabulated import Tabulated
-from slotflow.data.observation import Observation
-from slotflow.exact.classical import classical
+from slotflow.core.arrays import Array
 from slotflow.network.model import SlotFlow
 from slotflow.posterior.draws import Draws
-from slotflow.posterior.posterior import Posterior
-from slotflow.signal.evidence import log_evidence
-from slotflow.signal.fit import Laplace
-from slotflow.signal.likelihood import Statistics
 from slotflow.signal.prior import Prior
 from slotflow.signal.simulation import simulate
 from slotflow.studies.answers import exact_answer
 from slotflow.studies.measures.correlation import between_components, correlation
-from slotflow.studies.measures.parameters import SIZE, WAVEFORM
+from slotflow.studies.measures.parameters import WAVEFORM
 from slotflow.studies.paper.bench import Bench, Settings
 from slotflow.studies.paper.comparison.three_tones import network
 from slotflow.studies.paper.cost.measure import SMALL, count_steps, measure, measured
-from slotflow.studies.paper.cost.methods import SAMPLERS, Method, load, published
 from slotflow.studies.paper.cost.table import exponent
+from slotflow.studies.paper.properties.labels import label_changes
+from slotflow.studies.paper.properties.methods import (
+    EXACT_SECONDS,
+    SET_NUMBER,
+    Found,
+    Methods,
+    load_methods,
+)
 from slotflow.studies.paper.properties.table import compare, plot
 from slotflow.studies.paper.result import Data, Result
 from slotflow.studies.suites.exact.parts import PARTS, pair_signal
@@ -56,28 +52,17 @@ from slotflow.studies.suites.sets import GRIDS, NOMINAL, suite_seed
 
 __all__ = ["PROPERTIES"]
 
-Array = NDArray[np.float64]
 
-NUMBER = 86
-"""Of the signals, as a set's."""
-DOUBT = Prior(k_min=0, k_max=3, amplitude=(0.05, 0.5), min_separation=0.01, sigma=(0.5, 1.5))
+DOUBT_PRIOR = Prior(k_min=0, k_max=3, amplitude=(0.05, 0.5), min_separation=0.01, sigma=(0.5, 1.5))
 """Weak tones, some of which cannot be seen."""
-CANDIDATES = 12
+DOUBT_CANDIDATES = 12
 """Signals of weak tones, of which the most doubtful is taken."""
-TONES = 3
-"""Tones whose labels are permuted,"""
-SETS = 2
-"""and sets of them that densities are asked about."""
-TOGETHER = 100
+SIGNALS_TOGETHER = 100
 """Signals that a network answers together."""
 DRAWS = 4000
 """Draws behind a correlation."""
 UNTRAINED_DRAWS = 1000
 """The same of the untrained network, most of whose draws are drawn again."""
-SECONDS = 60.0
-"""Budget of an exact step, which takes a small part of it."""
-CUT = 1000.0
-"""Changes of a log density are cut off here."""
 
 
 def _pairs(settings: Settings) -> int:
@@ -87,42 +72,44 @@ def _pairs(settings: Settings) -> int:
 
 def _run(bench: Bench) -> Data:
     """All properties of all methods that are installed."""
-    model = deepcopy(network(bench)).cpu()
-    cost = measured(bench)
-    known = cost is not None
+    cost, known = measured(bench), True
     if cost is None:
-        cost = measure(bench, SMALL, curves=False)
+        cost, known = measure(bench, SMALL, curves=False), False
     else:
         bench.advance(count_steps(SMALL, curves=False))
-    methods = {name: _from_cost(name, found, cost) for name, found in cost["methods"].items()}
-    untrained = published()
-    for name, one in (("network", model), ("exact", model), ("paper", untrained)):
-        methods[name]["parameters"] = one.n_parameters
-    seed, small = bench.settings.seed, bench.settings.n < 1000
-    for name, one in (("network", model), ("paper", untrained)):
-        methods[name]["together_seconds"] = _together(one, seed)
-    samplers = {
-        name: load(name, effective=500.0 if small else 2000.0, particles=320 if small else 1000)
-        for name in (*SAMPLERS, "classical")
-        if name in methods
+    names = list(cost["methods"])
+    methods = load_methods(deepcopy(network(bench)).cpu(), names, small=bench.settings.n < 1000)
+    seed = bench.settings.seed
+    doubt, found = _doubt(methods, seed)
+    parts: list[Found] = [
+        {name: _from_cost(one, cost["table_k"]) for name, one in cost["methods"].items()},
+        _training(methods, seed),
+        found,
+        _dependence(methods, bench),
+        label_changes(methods, seed),
+    ]
+    bench.advance(1)
+    whole = {
+        name: {key: value for part in parts for key, value in part.get(name, {}).items()}
+        for name in names
     }
-    data: Data = {
+    return {
         "pairs": _pairs(bench.settings),
-        "together": TOGETHER,
+        "together": SIGNALS_TOGETHER,
         "cost_k": cost["table_k"],
         "from_cost": known,
         "skipped": cost["skipped"],
+        "doubt": doubt,
+        "methods": whole,
     }
-    data["doubt"] = _doubt(model, untrained, samplers, methods, seed)
-    _dependence(model, untrained, samplers, methods, bench)
-    _symmetry(model, untrained, methods, seed)
-    bench.advance(1)
-    return data | {"methods": methods}
 
 
-def _from_cost(name: str, found: Data, cost: Data) -> Data:
-    """First and later answers, and the exponent."""
-    later = next(entry for entry in found["by_k"] if entry["k"] == cost["table_k"])
+# ---------------------------------------------------------------------- amortization and scaling
+
+
+def _from_cost(found: Data, k: int) -> Data:
+    """First and later answers at K = k, and the exponent of K in the time, from the measurement of the cost."""
+    later = next(entry for entry in found["by_k"] if entry["k"] == k)
     fitted = exponent(found["by_k"])
     assert fitted is not None  # two K at least
     return {
@@ -136,140 +123,103 @@ def _from_cost(name: str, found: Data, cost: Data) -> Data:
     }
 
 
+def _training(methods: Methods, seed: int) -> Found:
+    """Trained parameters, and the time per signal of many that are answered together."""
+    found: Found = {
+        name: {"parameters": one.n_parameters, "together_seconds": _together(one, seed)}
+        for name, one in methods.networks().items()
+    }
+    return found | {"exact": {"parameters": methods.model.n_parameters}}
+
+
 def _together(model: SlotFlow, seed: int) -> float:
     """Seconds per signal of many that are answered in one call, without draws, one thread."""
-    number = suite_seed(NUMBER, 0, seed)
-    sim = simulate(NOMINAL, TOGETHER, *GRIDS, mode="physical", seed=number)
-    observations = [sim.observation(i) for i in range(TOGETHER)]
+    number = suite_seed(SET_NUMBER, 0, seed)
+    sim = simulate(NOMINAL, SIGNALS_TOGETHER, *GRIDS, mode="physical", seed=number)
+    observations = [sim.observation(i) for i in range(SIGNALS_TOGETHER)]
     model.infer(observations[:2], prior=NOMINAL, refine=False, threads=1)
     began = time.perf_counter()
     model.infer(observations, prior=NOMINAL, refine=False, threads=1)
-    return (time.perf_counter() - began) / TOGETHER
+    return (time.perf_counter() - began) / SIGNALS_TOGETHER
 
 
 # ---------------------------------------------------------------------- K in doubt
 
 
-def _doubt(
-    model: SlotFlow, untrained: SlotFlow, samplers: dict[str, Method], methods: Data, seed: int
-) -> Data:
-    """p(K | x) of every method, and its distance from the exact one."""
-    best: tuple[Observation, int, Posterior] | None = None
-    for i in range(CANDIDATES):
-        number = suite_seed(NUMBER, 1 + i, seed)
-        sim = simulate(DOUBT, 1, *GRIDS, mode="physical", seed=number)
+def _doubt(methods: Methods, seed: int) -> tuple[Data, Found]:
+    """The most doubtful signal and its exact p(K | x); and p(K | x) of every method with its distance from that."""
+    candidates = []
+    for i in range(DOUBT_CANDIDATES):
+        number = suite_seed(SET_NUMBER, 1 + i, seed)
+        sim = simulate(DOUBT_PRIOR, 1, *GRIDS, mode="physical", seed=number)
         observation = sim.observation(0)
-        post = exact_answer(model, observation, DOUBT, seed=i, max_seconds=SECONDS)
-        if best is None or post.k_probs.max() < best[2].k_probs.max():
-            best = observation, int(sim.k), post
-    assert best is not None
-    observation, k, exact = best
+        post = exact_answer(
+            methods.model, observation, DOUBT_PRIOR, seed=i, max_seconds=EXACT_SECONDS
+        )
+        candidates.append((observation, int(sim.k), post))
+    observation, k, exact = min(candidates, key=lambda one: one[2].k_probs.max())
     answers: dict[str, Array] = {
-        "exact": exact.k_probs,
-        "network": exact.amortized.k_probs,
-        "paper": untrained.infer(observation, refine=False).k_probs,
+        name: post.k_probs for name, post in methods.posteriors(exact, observation).items()
     }
-    for name, method in samplers.items():
-        answers[name] = method(observation, DOUBT, k, seed).posterior.k_probs
+    for name, method in methods.samplers.items():
+        answers[name] = method(observation, DOUBT_PRIOR, k, seed).posterior.k_probs
+    size = DOUBT_PRIOR.k_max + 1
+    found: Found = {}
     for name, probs in answers.items():
-        size = DOUBT.k_max + 1
         distance = 0.5 * float(np.abs(probs[:size] - exact.k_probs[:size]).sum())
-        methods[name] |= {
+        # The p(K | x) of a network that was never trained means nothing.
+        found[name] = {
             "k_probs": probs.tolist(),
             "k_distance": None if name == "paper" else distance,
         }
-    return {"k": k, "k_probs": exact.k_probs[: DOUBT.k_max + 1].tolist()}
+    return {"k": k, "k_probs": exact.k_probs[:size].tolist()}, found
 
 
 # ---------------------------------------------------------------------- close pairs
 
 
-def _dependence(
-    model: SlotFlow, untrained: SlotFlow, samplers: dict[str, Method], methods: Data, bench: Bench
-) -> None:
-    """Correlation between the tones of close pairs."""
-    part, seed = PARTS["correlation"], bench.settings.seed
-    found: dict[str, list[float]] = {name: [] for name in methods}
+def _dependence(methods: Methods, bench: Bench) -> Found:
+    """Correlation between the tones of close pairs, by each method and exactly, pair by pair."""
+    found: dict[str, list[float]] = {}
     truth = []
     for i in range(_pairs(bench.settings)):
-        sim = pair_signal(part, i, seed)
-        observation = sim.observation(0)
-        exact = exact_answer(
-            model, observation, part.prior, draws=DRAWS, seed=i, max_seconds=SECONDS
-        )
-        theta, _, log_weights = exact.weighted(2)
-        between = between_components(correlation(theta, np.exp(log_weights)))
-        at = np.unravel_index(np.abs(between).argmax(), between.shape)
-        truth.append(float(abs(between[at])))
-        draws = {
-            "exact": exact.sample(DRAWS, 2, seed=i + 1),
-            "network": exact.amortized.sample(DRAWS, 2, seed=i),
-            "paper": untrained.infer(observation, refine=False).sample(UNTRAINED_DRAWS, 2, seed=i),
-        }
-        for name, method in samplers.items():
-            post = method(observation, part.prior, 2, seed + i).posterior
-            slots = post.slots
-            draws[name] = slots.theta[2] if isinstance(slots, Draws) else post.sample(DRAWS, 2)
-        for name, sample in draws.items():
-            if name != "paper":  # whose slots are looked at as they are
-                sample = WAVEFORM.sorted(sample)
-            matrix = correlation(sample, np.full(len(sample), 1 / len(sample)))
-            found[name].append(float(np.sign(between[at]) * between_components(matrix)[at]))
+        strongest, values = _pair(methods, i, bench.settings.seed)
+        truth.append(strongest)
+        for name, value in values.items():
+            found.setdefault(name, []).append(value)
         bench.advance(1)
-    for name, values in found.items():
-        methods[name] |= {"correlation": values, "correlation_exact": truth}
-
-
-# ---------------------------------------------------------------------- labels
-
-
-def _symmetry(model: SlotFlow, untrained: SlotFlow, methods: Data, seed: int) -> None:
-    """Largest change of a log density when labels are permuted."""
-    sim = simulate(NOMINAL, 1, *GRIDS, mode="physical", seed=suite_seed(NUMBER, 100, seed), k=TONES)
-    observation = sim.observation(0)
-    exact = exact_answer(model, observation, NOMINAL, seed=seed, max_seconds=SECONDS)
-    theta = exact.sample(SETS, TONES, seed=seed)
-    orders = [list(order) for order in itertools.permutations(range(TONES))]
-    permuted = np.concatenate([theta[:, order] for order in orders])
-    posteriors = {
-        "exact": exact,
-        "network": exact.amortized,
-        "paper": untrained.infer(observation, refine=False),
+    return {
+        name: {"correlation": values, "correlation_exact": truth} for name, values in found.items()
     }
-    for name, post in posteriors.items():
-        methods[name]["label_change"] = _largest(np.asarray(post.log_prob(permuted)), SETS)
-    for name in ("network", "paper"):
-        # of the bare product of the slots, q_1(θ_π(1)) q_2(θ_π(2)) …
-        each = posteriors[name].slots.log_prob(theta)  # (SETS, slot, component)
-        slot = np.arange(TONES)
-        bare = np.concatenate([each[:, slot, order].sum(-1) for order in orders])
-        methods[name]["bare_change"] = _largest(bare, SETS)
-    statistics = Statistics.from_observation(observation)
-    table, z = Tabulated(statistics, NOMINAL), WAVEFORM.to_z(permuted, statistics.reference)
-    prior = StatePrior(replace(NOMINAL, k_min=TONES, k_max=TONES))
-    target = prior(z, np.ones(z.shape[:2], dtype=bool)) + table.log_likelihood(table.rss(z))
-    for name in SAMPLERS:
-        if name in methods:
-            methods[name]["label_change"] = _largest(target, SETS)
-    fit = classical(observation, NOMINAL).fits[TONES]
-    n = sum(stream.n for stream in observation.channels)
-    evidences = [float(log_evidence(_relabelled(fit, order), NOMINAL, n)[0]) for order in orders]
-    methods["classical"]["label_change"] = _largest(np.array(evidences), 1)
 
 
-def _relabelled(fit: Laplace, order: list[int]) -> Laplace:
-    """A fit of one signal with its tones in another order."""
-    index = torch.tensor([SIZE * j + i for j in order for i in range(SIZE)])
-    covariance = fit.covariance[:, index][:, :, index]
-    return replace(fit, theta=fit.theta[:, order], covariance=covariance)
-
-
-def _largest(values: Array, sets: int) -> float:
-    """Largest change from the first order to any other, of (orders × sets,) in this order of axes; cut off at `CUT`."""
-    by_order = values.reshape(-1, sets)
-    with np.errstate(invalid="ignore"):
-        change = np.nan_to_num(np.abs(by_order - by_order[0]), nan=0.0, posinf=CUT)
-    return float(min(change.max(), CUT))
+def _pair(methods: Methods, i: int, seed: int) -> tuple[float, dict[str, float]]:
+    """Of pair i: the strongest correlation between the tones, exactly and, with the same sign, by each method."""
+    part = PARTS["correlation"]
+    observation = pair_signal(part, i, seed).observation(0)
+    exact = exact_answer(
+        methods.model, observation, part.prior, draws=DRAWS, seed=i, max_seconds=EXACT_SECONDS
+    )
+    theta, _, log_weights = exact.weighted(2)
+    between = between_components(correlation(theta, np.exp(log_weights)))
+    at = np.unravel_index(np.abs(between).argmax(), between.shape)
+    posteriors = methods.posteriors(exact, observation)
+    draws = {
+        "exact": exact.sample(DRAWS, 2, seed=i + 1),
+        "network": posteriors["network"].sample(DRAWS, 2, seed=i),
+        "paper": posteriors["paper"].sample(UNTRAINED_DRAWS, 2, seed=i),
+    }
+    for name, method in methods.samplers.items():
+        post = method(observation, part.prior, 2, seed + i).posterior
+        slots = post.slots
+        draws[name] = slots.theta[2] if isinstance(slots, Draws) else post.sample(DRAWS, 2)
+    values = {}
+    for name, sample in draws.items():
+        if name != "paper":  # whose slots are looked at as they are
+            sample = WAVEFORM.sorted(sample)
+        matrix = correlation(sample, np.full(len(sample), 1 / len(sample)))
+        values[name] = float(np.sign(between[at]) * between_components(matrix)[at])
+    return float(abs(between[at])), values
 
 
 def _work(settings: Settings) -> int:

@@ -24,9 +24,9 @@ SAMPLED = ("No", "Yes", "Inherits symmetry", "Yes", "Poor")
 OWN = ("Yes", "Yes", "Yes", "Context-shared", "O(K)")
 PAPER = {"rjmcmc": SAMPLED, "smc": SAMPLED, "paper": OWN, "network": OWN, "exact": OWN}
 """The paper's marks, those of its SlotFlow for all three of ours; it has no classical estimator."""
-CLOSE = 0.1
+RIGHT_WITHIN = 0.1
 """A p(K | x) or a correlation is right within this,"""
-SAME = 1e-6
+SAME_WITHIN = 1e-6
 """and a log density is the same."""
 TINTS = {"yes": COLOURS[0], "no": COLOURS[1], "off": COLOURS[4], "": GREY}
 
@@ -97,7 +97,7 @@ def _trans_dimensional(name: str, one: Data, data: Data) -> Cell:
         )  # fmt: skip
     ours = ", ".join(f"{p:.2f}" for p in probs[: len(exact)])
     note = f"p(K | x), K = 0..{len(exact) - 1}: {ours}; true K = {data['doubt']['k']}"
-    verdict = "yes" if one["k_distance"] < CLOSE else "off"
+    verdict = "yes" if one["k_distance"] < RIGHT_WITHIN else "off"
     short = (
         "is the yardstick"
         if name == "exact"
@@ -128,7 +128,7 @@ def _equivariant(name: str, one: Data) -> Cell:
             f"; the bare product of the slots' densities changes by {cut}{one['bare_change']:.3g}"
         )
     return Cell(
-        "yes" if change < SAME else "no",
+        "yes" if change < SAME_WITHIN else "no",
         change,
         f"ln p changes by {change:.0e}" if change else "ln p does not change",
         "largest change of ln p under permuted labels [nat]",
@@ -147,7 +147,7 @@ def _dependence(name: str, one: Data, data: Data) -> Cell:
     if name == "network":
         note += "; slots are drawn independently of each other"
     return Cell(
-        "yes" if abs(value - exact) < CLOSE else "no",
+        "yes" if abs(value - exact) < RIGHT_WITHIN else "no",
         value,
         "is the yardstick" if name == "exact" else f"correlation {value:.2f}, exact {exact:.2f}",
         "correlation between the tones of a close pair",

@@ -51,11 +51,11 @@ Array = NDArray[np.float64]
 
 COMPONENTS = 7
 """Components of a signal, one of which is held back at first."""
-SEVEN = SignalSet(82, NOMINAL, k=COMPONENTS)
+SEVEN_TONES = SignalSet(82, NOMINAL, k=COMPONENTS)
 KINDS = ("insertion", "removal", "shift")
-LEAST = 0.99
+LEAST_FOUND = 0.99
 """Share of untouched components that a slot should still find."""
-DISTANCES = (0.01, 0.02, 0.04, 0.08, 0.16, 0.5)
+DISTANCE_EDGES = (0.01, 0.02, 0.04, 0.08, 0.16, 0.5)
 """Edges of the classes of distance to the change, in Hz."""
 
 
@@ -139,11 +139,11 @@ def _variant(seven: Simulation, theta: Tensor, label: NDArray[np.int64]) -> Vari
 def changes(bench: Bench) -> Data:
     """What happens to the components that were not touched, for each kind of change."""
     s = bench.settings
-    rng = np.random.default_rng([s.seed, SEVEN.number])
+    rng = np.random.default_rng([s.seed, SEVEN_TONES.number])
     before: list[Answer] = []
     after: dict[str, list[Answer]] = {kind: [] for kind in KINDS}
     distances = []
-    for seven in batches(SEVEN, s.tenth, CPU_BATCH, s.seed, bench.device):
+    for seven in batches(SEVEN_TONES, s.tenth, CPU_BATCH, s.seed, bench.device):
         signals, distance = variants(seven, rng)
         before.append(_answer(bench, signals["before"]))
         for kind in KINDS:
@@ -198,7 +198,7 @@ def _judge(before: Answer, after: Answer, distance: Array) -> Data:
     move = differences(after.mean, before.mean)
     size = np.abs(move / before.sd)[same]  # (untouched, P)
     away = distance[same]
-    classes = np.digitize(away, DISTANCES[1:-1])
+    classes = np.digitize(away, DISTANCE_EDGES[1:-1])
     return {
         "untouched": int(same.sum()),
         "found_before": float((np.abs(before.miss[same]) < tolerance).mean()),
@@ -209,7 +209,7 @@ def _judge(before: Answer, after: Answer, distance: Array) -> Data:
         "rms": np.sqrt((size**2).mean(0)).tolist(),
         "by_distance": [
             float(np.median(size[classes == c])) if (classes == c).any() else None
-            for c in range(len(DISTANCES) - 1)
+            for c in range(len(DISTANCE_EDGES) - 1)
         ],
     }
 
@@ -226,8 +226,8 @@ def change_rows(data: Mapping[str, Data]) -> list[Row]:
                 error=math.sqrt(share * (1 - share) / n) or None,
                 form=".2%",
                 note=f"{found['found_before']:.2%} before; {n:,} components",
-                target=Target(low=LEAST, words=f"≥ {LEAST:.0%}"),
-                met=share >= LEAST,
+                target=Target(low=LEAST_FOUND, words=f"≥ {LEAST_FOUND:.0%}"),
+                met=share >= LEAST_FOUND,
             ),
             Row(
                 f"{kind}: and by the slot of the same number",
@@ -270,7 +270,7 @@ def draw_moves(ax: Axes, data: Mapping[str, Data]) -> None:
     """Median move of the means against the distance to the change."""
     from matplotlib.ticker import FuncFormatter
 
-    edges = 1e3 * np.asarray(DISTANCES)
+    edges = 1e3 * np.asarray(DISTANCE_EDGES)
     centres = np.sqrt(edges[1:] * edges[:-1])
     for i, (kind, found) in enumerate(data.items()):
         y = [math.nan if value is None else value for value in found["by_distance"]]

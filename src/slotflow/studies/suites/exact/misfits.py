@@ -1,7 +1,7 @@
 r"""Data that sums of tones in white noise do not explain, made from data that they do.
 
-Every kind adds Δ to a nominal signal x = s + σε, with the matched-filter SNR ‖Δ‖/σ = 20 over the long stream. The
-short stream gets the same disturbance on its own instants.
+Every kind adds Δ to a nominal signal x = s + σε, with the matched-filter SNR ‖Δ‖/σ = 20 over the long stream. The short
+stream gets the same disturbance on its own instants.
 
 - **chirp**: a tone in the band whose frequency drifts by 5 bins 1/T over the series, cos(2π(f₀u + ½ru²) + φ), u = t −
   T/2;
@@ -10,9 +10,10 @@ short stream gets the same disturbance on its own instants.
 - **gap**: 5 % of T, anywhere, set to zero;
 - **clipped**: each stream cut at ±1.5 times its root mean square.
 
-The last two are what they are: their Δ is what they take away from x, noise included, and it is σ that is chosen so
-that ‖Δ‖/σ = 20. With many tones that σ would leave the prior, so there are `FEW` at most; where it leaves it still, it
-is the largest that the prior allows, and the SNR is above 20. (A single tone is not clipped there: two at least.)
+A gap and clipping take something away from x, noise included. Their Δ cannot be scaled; the noise level σ is chosen
+instead, so that ‖Δ‖/σ = 20. With many tones such a σ would be above the prior's largest, so there are `MOST_TONES` at
+most; where it is above all the same, σ is the largest that the prior allows, and the SNR is above 20. A single tone
+never reaches 1.5 times its root mean square, so clipped signals have two tones at least.
 """
 
 from __future__ import annotations
@@ -34,17 +35,17 @@ __all__ = ["KINDS", "misfit"]
 
 KINDS = ("chirp", "outside", "red", "gap", "clipped")
 """The kinds of misfit."""
-SNR = 20.0
+MISFIT_SNR = 20.0
 """‖Δ‖/σ over the long stream."""
-DRIFT = 5.0
+CHIRP_BINS = 5.0
 """Bins that a chirp crosses."""
-GAP = 0.05
+GAP_SHARE = 0.05
 """Share of T that is lost."""
-CLIP = 1.5
+CLIP_LEVEL = 1.5
 """Level of clipping in units of the root mean square."""
-FEW = 5
+MOST_TONES = 5
 """Tones at most where σ follows from Δ."""
-WAVES = 400
+RED_WAVES = 400
 """Waves of the red noise."""
 
 Array = NDArray[np.float64]
@@ -69,7 +70,9 @@ def misfit(
     chosen = prior
     if kind in ("gap", "clipped"):  # one tone alone stays below 1.5 times its root mean square
         least = max(prior.k_min, 1 if kind == "gap" else 2)
-        chosen = replace(prior, k_min=least, k_max=max(min(prior.k_max, FEW), least), k_probs=None)
+        chosen = replace(
+            prior, k_min=least, k_max=max(min(prior.k_max, MOST_TONES), least), k_probs=None
+        )
     sim = simulate(chosen, 1, *grids, mode="physical", seed=seed)
     rng = np.random.default_rng([seed % 2**63, KINDS.index(kind)])
     present = [grid for grid in grids if grid is not None]
@@ -78,23 +81,23 @@ def misfit(
     if kind in ("chirp", "outside", "red"):
         wave = {"chirp": _chirp, "outside": _outside, "red": _red}[kind](rng, prior, present[0])
         added = [wave(grid.times) for grid in present]
-        scale = SNR * sigma / float(np.linalg.norm(added[0]))
+        scale = MISFIT_SNR * sigma / float(np.linalg.norm(added[0]))
         return _observation(
             [x + scale * y for x, y in zip(series, added, strict=True)], present
-        ), SNR
+        ), MISFIT_SNR
     clean = [_clean(sim.theta[0, : int(sim.k)].numpy(), grid) for grid in present]
     noise = [(x - s) / sigma for x, s in zip(series, clean, strict=True)]
-    start = rng.uniform(0, 1 - GAP) * present[0].duration
-    change = _clip if kind == "clipped" else _gap(start, GAP * present[0].duration)
+    start = rng.uniform(0, 1 - GAP_SHARE) * present[0].duration
+    change = _clip if kind == "clipped" else _gap(start, GAP_SHARE * present[0].duration)
 
     def excess(level: float) -> float:
         x = clean[0] + level * noise[0]
-        return float(np.linalg.norm(change(x, present[0]) - x)) / level - SNR
+        return float(np.linalg.norm(change(x, present[0]) - x)) / level - MISFIT_SNR
 
     level = _solve(excess, max(prior.sigma[0], 1e-3 * prior.sigma[1]), prior.sigma[1])
     data = [s + level * e for s, e in zip(clean, noise, strict=True)]
     changed = [change(x, grid) for x, grid in zip(data, present, strict=True)]
-    return _observation(changed, present), excess(level) + SNR
+    return _observation(changed, present), excess(level) + MISFIT_SNR
 
 
 def _observation(series: list[Array], grids: list[Grid]) -> Observation:
@@ -115,9 +118,9 @@ def _clean(theta: Array, grid: Grid) -> Array:
 
 def _chirp(rng: np.random.Generator, prior: Prior, grid: Grid) -> Callable[[Array], Array]:
     low, high = prior.frequency
-    half = 0.5 * DRIFT / grid.duration
+    half = 0.5 * CHIRP_BINS / grid.duration
     middle, phase = rng.uniform(low + half, high - half), rng.uniform(0, 2 * math.pi)
-    rate = rng.choice([-1.0, 1.0]) * DRIFT / grid.duration**2
+    rate = rng.choice([-1.0, 1.0]) * CHIRP_BINS / grid.duration**2
     centre = grid.t0 + 0.5 * grid.duration
 
     def wave(t: Array) -> Array:
@@ -141,9 +144,9 @@ def _outside(rng: np.random.Generator, prior: Prior, grid: Grid) -> Callable[[Ar
 
 
 def _red(rng: np.random.Generator, prior: Prior, grid: Grid) -> Callable[[Array], Array]:
-    number = np.arange(1, WAVES + 1)
+    number = np.arange(1, RED_WAVES + 1)
     f = number / (2 * grid.duration)
-    c = (rng.standard_normal(WAVES) + 1j * rng.standard_normal(WAVES)) / number
+    c = (rng.standard_normal(RED_WAVES) + 1j * rng.standard_normal(RED_WAVES)) / number
 
     def wave(t: Array) -> Array:
         total = np.zeros(len(t))
@@ -167,7 +170,7 @@ def _gap(start: float, length: float) -> Callable[[Array, Grid], Array]:
 
 
 def _clip(x: Array, grid: Grid) -> Array:
-    level = CLIP * math.sqrt(float(np.mean(x**2)))
+    level = CLIP_LEVEL * math.sqrt(float(np.mean(x**2)))
     clipped: Array = np.clip(x, -level, level)
     return clipped
 

@@ -39,11 +39,11 @@ __all__ = ["DRAWS", "PARTS", "Part", "Settings", "draw_signal", "measure", "pair
 
 DRAWS = 2000
 """Weighted draws of each order."""
-RANKED = 1000
+RANKED_DRAWS = 1000
 """Equally weighted draws that the truth is compared with."""
-LONG = Tempering(particles=4096, islands=16, sweeps=6, max_seconds=300.0)
+LONG_SAMPLING = Tempering(particles=4096, islands=16, sweeps=6, max_seconds=300.0)
 """The independent estimate."""
-LONGER = Tempering(particles=16_384, islands=8, sweeps=10, max_seconds=600.0)
+PAIR_SAMPLING = Tempering(particles=16_384, islands=8, sweeps=10, max_seconds=600.0)
 """The independent posterior of a pair, for its correlations."""
 CHAIN = Options(temperatures=2, hottest=2.3, effective=5000.0, max_seconds=120.0)
 """Eryn's run: long enough for its rate of effective draws to be known."""
@@ -67,7 +67,7 @@ class Part:
     """What is asked: "posterior", "evidence", "correlation", "misfit", "time", "batch" or "eryn"."""
 
 
-WEAK = Prior(
+WEAK_PRIOR = Prior(
     k_min=0,
     k_max=6,
     amplitude=(0.05, 1.5),
@@ -75,14 +75,14 @@ WEAK = Prior(
     sigma=(0.5, 2.0),
     amplitude_law="loguniform",
 )
-CLOSE = Prior(k_min=1, k_max=3, min_separation=0.0, sigma=(0.5, 1.5))
+PAIR_PRIOR = Prior(k_min=1, k_max=3, min_separation=0.0, sigma=(0.5, 1.5))
 PARTS: dict[str, Part] = {
     "nominal": Part(16, NOMINAL, 2000),
     "stress": Part(17, SETS["stress"].prior, 2000),
     "frontier": Part(18, SETS["frontier"].prior, 500),
-    "weak": Part(19, WEAK, 500),
+    "weak": Part(19, WEAK_PRIOR, 500),
     "evidence": Part(20, NOMINAL, 20, ks=(1, 2, 3, 4), kind="evidence"),
-    "correlation": Part(21, CLOSE, 5, ks=(2,), kind="correlation"),
+    "correlation": Part(21, PAIR_PRIOR, 5, ks=(2,), kind="correlation"),
     **{kind: Part(24 + i, NOMINAL, 200, kind="misfit") for i, kind in enumerate(KINDS)},
     "time": Part(22, NOMINAL, 20, ks=(9,), kind="time"),
     "batch": Part(23, NOMINAL, 256, kind="batch"),
@@ -105,9 +105,9 @@ class Settings:
     """Time budget of one signal."""
     batch: int = 256
     """Signals of the timed batch."""
-    long: Tempering = field(default_factory=lambda: LONG)
+    long: Tempering = field(default_factory=lambda: LONG_SAMPLING)
     """The independent estimate of ln Z."""
-    longer: Tempering = field(default_factory=lambda: LONGER)
+    longer: Tempering = field(default_factory=lambda: PAIR_SAMPLING)
     """The independent posterior of a pair."""
     chain: Options = field(default_factory=lambda: CHAIN)
     """How Eryn is run."""
@@ -159,7 +159,7 @@ def measure(post: RefinedPosterior, truth: NDArray[np.float64], sigma: float, se
     noise = 1.0
     if drawn:
         v = np.random.default_rng([seed % 2**63, 1]).random(2).tolist()
-        n = RANKED
+        n = RANKED_DRAWS
         theta, sigmas = post.sample(n, k, seed), post.sample_sigma(n, k, seed)
         noise = (float((sigmas < sigma).sum()) + v[0]) / (n + 1)
         if k:

@@ -1,11 +1,12 @@
 r"""Estimates of Z_K and of p(Θ | x, K) that owe nothing to fits, Gaussians and weights: long tempered sampling.
 
 **Evidence** of resolved tones. Particles start from the uniform density of z = (f, Re c, Im c) in a box around the
-truth, `REACH` standard deviations of the Cramér–Rao bound on either side. The boxes of different tones do not touch, so
-draws are sorted, and the density is normalized: tempering from it to p̃ gives Z_K itself. Outside the box is nothing:
-other maxima of a resolved tone are sidelobes at least half a bin 1/T away, where ln L has fallen by 0.6 ρ²/2 for a tone
-of SNR ρ, and the smallest nominal ρ is 13. (The prior itself is a bad start: at SNRs of hundreds each tone has to be
-driven through 15 or 20 nats, the moves lag behind, and ln Z comes out too small by more than its error says.)
+truth, `BOX_REACH` standard deviations of the Cramér–Rao bound on either side. The boxes of different tones do not
+touch, so draws are sorted and the density is normalized: tempering from it to p̃ gives Z_K itself. There is nothing
+outside the box: other maxima of a resolved tone are sidelobes at least half a bin 1/T away, where ln L has fallen by
+0.6 ρ²/2 for a tone of SNR ρ, and the smallest nominal ρ is 13. (The prior itself is a bad start: at SNRs of hundreds
+each tone has to be driven through 15 or 20 nats, the moves lag behind, and ln Z comes out too small by more than its
+error says.)
 
 **Correlations** of a close pair. Particles start from the prior cut to a band around the pair; nothing is assumed
 about the shape of the posterior.
@@ -31,9 +32,9 @@ from slotflow.studies.measures.parameters import AMPLITUDE, WAVEFORM
 
 __all__ = ["Band", "Box", "long_evidence", "long_pair"]
 
-REACH = 12.0
+BOX_REACH = 12.0
 """Half the side of a box, in standard deviations."""
-BESIDE = 1.5
+BINS_BESIDE_A_PAIR = 1.5
 """Bins on either side of a pair."""
 
 
@@ -105,7 +106,7 @@ def long_evidence(sim: Simulation, prior: Prior, seed: int, options: Tempering) 
     # At mid-time the long stream alone knows either part of c to σ√(2/N).
     part = np.maximum(bound[:, AMPLITUDE], float(sim.sigma) * math.sqrt(2 / sim.grids[0].n))
     shape = [bound[:, WAVEFORM.column(name)] for name in WAVEFORM.shape]
-    half = REACH * np.stack([*shape, *(2 * WAVEFORM.amplitudes * [part])], -1)
+    half = BOX_REACH * np.stack([*shape, *(2 * WAVEFORM.amplitudes * [part])], -1)
     box = Box(WAVEFORM.to_z(truth, statistics.reference), half)
     target = Target(statistics, prior, len(truth))
     return tempered(target, box, np.random.default_rng(seed), options)
@@ -116,7 +117,7 @@ def long_pair(sim: Simulation, prior: Prior, seed: int, options: Tempering) -> I
     statistics, truth = Statistics.from_observation(sim.observation(0)), sim.components(0)
     target = Target(statistics, prior, len(truth))
     low, high = prior.frequency
-    beside = BESIDE * target.bin
+    beside = BINS_BESIDE_A_PAIR * target.bin
     place = WAVEFORM.place_of(truth)
     band = max(place[0] - beside, low), min(place[-1] + beside, high)
     start = Band(prior, band, len(truth), statistics.reference, seed)

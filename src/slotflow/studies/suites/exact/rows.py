@@ -28,11 +28,11 @@ from slotflow.studies.suites.exact.time_rows import eryn_rows, time_rows
 
 __all__ = ["exact_details", "exact_rows"]
 
-LEVEL = 0.01
+RESIDUAL_LEVEL = 0.01
 """Level of all tests of the residual together at which their p-values are compared with chance."""
-SIGNIFICANT = 0.05
+ONE_SIDED_LEVEL = 0.05
 """Level of one-sided tests."""
-PROMISED = 2000
+PROMISED_SIGNALS = 2000
 """Signals that the targets of exact-K are stated for."""
 
 
@@ -112,11 +112,13 @@ def _count_row(name: str, records: Records) -> Row:
     probs, right = _counts(records)
     wrong, n = int((~right).sum()), len(records)
     expected = float((1 - top_label(probs)[1]).sum())
-    likely = wrong == 0 or float(stats.poisson.sf(wrong - 1, expected)) > SIGNIFICANT
+    likely = wrong == 0 or float(stats.poisson.sf(wrong - 1, expected)) > ONE_SIDED_LEVEL
     note = f"{wrong:,} of {n:,} signals; their probabilities expect {expected:.2g}"
-    measure = f"{name}: exact-K errors in {PROMISED:,}"
-    value = PROMISED * wrong / n
-    return TARGETS.row(measure, value, undecided=n < PROMISED and likely, note=note, form=".4g")
+    measure = f"{name}: exact-K errors in {PROMISED_SIGNALS:,}"
+    value = PROMISED_SIGNALS * wrong / n
+    return TARGETS.row(
+        measure, value, undecided=n < PROMISED_SIGNALS and likely, note=note, form=".4g"
+    )
 
 
 def _ece_row(name: str, records: Records) -> Row:
@@ -134,7 +136,7 @@ def _paired_row(ours: Tensor, theirs: Tensor, rival: str) -> Row:
     n = len(ours)
     ahead, behind = int((ours & ~theirs).sum()), int((theirs & ~ours).sum())
     total = ahead + behind
-    fewest = float(stats.binom.ppf(SIGNIFICANT, total, 0.5)) if total else 0.0
+    fewest = float(stats.binom.ppf(ONE_SIDED_LEVEL, total, 0.5)) if total else 0.0
     p = float(stats.binom.cdf(ahead, total, 0.5)) if total else 1.0
     rates = " against ".join(f"{float(x.double().mean()):.4f}" for x in (ours, theirs))
     note = f"{rates}; right alone {ahead} and {behind} times, sign test p = {p:.2g}"
@@ -229,7 +231,7 @@ def _misfit_rows(parts: Mapping[str, Records]) -> list[Row]:
         low = float(stats.binom.ppf(0.05, n, TARGETS["caught"].low or 0.0)) / n
         tests = Counter(r["check"] for r in records if r["status"] == "misfit").most_common(2)
         refused = sum(record["status"] == "refused" for record in records)
-        below = sum(record["p"] < LEVEL for record in records) / n
+        below = sum(record["p"] < RESIDUAL_LEVEL for record in records) / n
         note = f"{n} signals, median SNR {np.median([r['snr'] for r in records]):.1f}; "
         note += f"below the 1 % level {below:.3f}; "
         note += ", ".join(f"{name} {count}" for name, count in tests)
@@ -248,10 +250,10 @@ def _called(records: Records) -> float:
 
 def _below_level(records: Records) -> str:
     """Whether the tests of the residual keep their level: how many signals fall below 1 % of all tests together."""
-    n, below = len(records), sum(record["p"] < LEVEL for record in records)
-    chance = float(stats.binom.sf(below - 1, n, LEVEL))
-    words = f"{below} below the 1 % level of all tests together, {LEVEL * n:.3g} expected"
-    return words if chance > SIGNIFICANT else f"{words}: more than chance, p = {chance:.2g}"
+    n, below = len(records), sum(record["p"] < RESIDUAL_LEVEL for record in records)
+    chance = float(stats.binom.sf(below - 1, n, RESIDUAL_LEVEL))
+    words = f"{below} below the 1 % level of all tests together, {RESIDUAL_LEVEL * n:.3g} expected"
+    return words if chance > ONE_SIDED_LEVEL else f"{words}: more than chance, p = {chance:.2g}"
 
 
 # ---------------------------------------------------------------------- words and details

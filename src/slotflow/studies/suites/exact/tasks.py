@@ -28,9 +28,9 @@ from slotflow.studies.tasks import Record, Worker
 
 __all__ = ["worker"]
 
-REPEATS = 5
+TIMED_ANSWERS = 5
 """Timed answers of one signal; the median counts."""
-MANY = 20_000
+CORRELATION_DRAWS = 20_000
 """Draws of a pair, for its correlations."""
 
 
@@ -83,7 +83,7 @@ def _evidence(model: SlotFlow, settings: Settings, part: Part, i: int) -> Record
 def _correlation(model: SlotFlow, settings: Settings, part: Part, i: int) -> Record:
     """Correlation matrices of a pair."""
     sim = pair_signal(part, i, settings.seed)
-    _, post = solve(model, sim.observation(0), part.prior, MANY, i, 60.0)
+    _, post = solve(model, sim.observation(0), part.prior, CORRELATION_DRAWS, i, 60.0)
     theta, _, log_weights = post.weighted(2)
     other = long_pair(sim, part.prior, i, settings.longer)
     return {
@@ -151,7 +151,7 @@ def _eryn(model: SlotFlow, settings: Settings, part: Part, i: int) -> Record:
 
     sim = draw_signal(part, i, settings.seed)
     observation, k, seconds = sim.observation(0), int(sim.k), []
-    for repeat in range(REPEATS + 1):
+    for repeat in range(TIMED_ANSWERS + 1):
         began = time.perf_counter()
         post = solve(model, observation, part.prior, DRAWS, i, settings.max_seconds)[1]
         post.sample(DRAWS, k, seed=i)

@@ -104,7 +104,13 @@ def test_offset_and_trend_are_named_and_removed(tmp_path: Path, tone: Series) ->
     slope, middle = np.polyfit(t - t.mean(), x + 40 + 0.1 * t, 1)
     assert (offset, trend) == (pytest.approx(middle, rel=1e-5), pytest.approx(slope, rel=1e-5))
     assert abs(describe(named).trend - 0.1) < 10 * SIGMA / (t.std() * N**0.5)
-    assert unasked["notes"] == signal["notes"] and unasked["components"] == signal["components"]
+    # Unasked, the line is the one that is measured beside tones, which costs a little of the precision.
+    row = the_tone(unasked)
+    same = re.match(r"offset (\S+) and trend (\S+) per second subtracted", unasked["notes"][1])
+    assert same and abs(float(same[2]) - describe(named).trend) < 1e-4 * abs(trend)
+    assert row["amplitude_median"] == pytest.approx(
+        signal["components"][0]["amplitude_median"], abs=row["amplitude_sd"] / 2
+    )
     (stream,) = assumed["streams"]
     assert (stream["n"], stream["unit"], stream["t_ref"]) == (N, "mV", 0)
     assert stream["dt"] == pytest.approx(DT) and stream["rate"] == pytest.approx(4)
@@ -121,7 +127,10 @@ def test_an_offset_alone_is_subtracted_alone(tmp_path: Path, tone: Series) -> No
     said = re.match(r"offset (\S+) subtracted", found["notes"][-1])
     assert said and abs(float(said[1]) - 40) < 10 * SIGMA / N**0.5 and found["warnings"] == []
     (flat,) = answer(path, *BAND, "--detrend", 0)["signals"]
-    assert flat["components"] == found["components"]
+    (row,), (same) = found["components"], flat["components"]
+    assert row["amplitude_median"] == pytest.approx(
+        same[0]["amplitude_median"], abs=row["amplitude_sd"] / 2
+    )
     (low,) = answer(path, "--band", "0.02:1.5")[
         "signals"
     ]  # down to two cycles: a tone may be meant

@@ -11,6 +11,7 @@ from statistics_helpers import assert_mean, assert_within
 
 from slotflow import Stream
 from slotflow.data.preprocess import FEWEST_BINS, describe, detrend, fill_gaps, strongest_band
+from slotflow.data.trend import without_line
 from slotflow.network.config import Config
 from slotflow.network.zoom.model import FEWEST_BINS as OF_THE_MODEL
 
@@ -93,6 +94,23 @@ def test_detrend_keeps_the_rest_and_says_what_it_did(seed: int) -> None:
     for order in (-1, 4):
         with pytest.raises(ValueError, match=rf"order from 0 .* to 3 .*, received {order}"):
             detrend(ramp, order)
+
+
+@pytest.mark.parametrize("cycles", [3.0, 4.3, 8.0])
+def test_a_line_beside_a_tone_leaves_the_tone_alone(cycles: float) -> None:
+    """Least squares, the control, takes a part of it: up to 6/(π c)² of its amplitude."""
+    tone = np.sin(2 * np.pi * cycles * (T / 300 - 0.5))
+    both = Stream(tone + 40 + 0.3 * T, DT)
+    basis = np.stack([tone, np.cos(2 * np.pi * cycles * (T / 300 - 0.5))], 1)
+    hann, plain = (
+        np.linalg.lstsq(basis, rest.values, rcond=None)[0][0]
+        for rest in (without_line(both), detrend(both, 1))
+    )
+    assert abs(hann - 1) < 0.4 * abs(plain - 1)
+    assert abs(plain - 1) > 0.5 * 6 * (np.cos(np.pi * cycles) / (np.pi * cycles)) ** 2
+    level = without_line(Stream(tone + 40, DT), 0)
+    assert level.notes == ("offset 40 subtracted (Hann-weighted fit)",)
+    np.testing.assert_allclose(level.values, tone, atol=1e-3)
 
 
 def test_a_removed_trend_is_not_reported_again(seed: int) -> None:

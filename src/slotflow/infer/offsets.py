@@ -5,12 +5,12 @@ from __future__ import annotations
 from slotflow.data.channel import Channel
 from slotflow.data.observation import Observation
 from slotflow.data.preprocess import SIGNIFICANT, describe
-from slotflow.data.trend import check_remainder, detrend
+from slotflow.data.trend import check_remainder, removed_order, without_line
 
 __all__ = ["without_offsets"]
 
 FEWEST_CYCLES = 3.0
-"""Cycles of the band's lowest frequency in a record from which on a fitted line leaves tones alone."""
+"""Cycles of the band's lowest frequency in a record from which on a Hann-weighted line leaves tones alone."""
 
 
 def without_offsets(observation: Observation, lowest: float) -> Observation:
@@ -37,6 +37,8 @@ def _without_offset(channel: Channel, lowest: float) -> Channel:
     order = 1 if abs(found.trend_sigmas) > SIGNIFICANT else 0
     if order == 0 and not abs(found.offset_sigmas) > SIGNIFICANT:
         return channel
-    rest = detrend(channel, order)
+    if removed_order(channel.notes) >= order:  # a caller's fit, which tones of few cycles have shifted
+        return channel
+    rest = without_line(channel, order)
     check_remainder(channel, rest)
     return rest

@@ -75,7 +75,7 @@ def test_api_from_end_to_end(debug_model: SlotFlow, signals: Simulation) -> None
     assert post.observation is obs
     assert "debug" in post.method
     posts = debug_model.infer([obs, obs], refine=False)
-    assert isinstance(posts, list) and len(posts) == 2
+    assert isinstance(posts, Posteriors) and len(posts) == 2
 
 
 @pytest.mark.parametrize("k", [0, 1, 2, 3])
@@ -361,7 +361,7 @@ def test_rounding_of_the_step_is_forgiven(debug_model: SlotFlow) -> None:
         (None, "NoneType"),
         (np.zeros(512), "float64"),
         ([np.zeros(512)], "ndarray"),
-        (Stream(np.zeros(512), 0.1), "Stream"),
+        (Stream(np.zeros(512), 0.1), "Channel"),
         ("data.csv", "str"),
     ],
 )

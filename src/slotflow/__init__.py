@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from slotflow.data.sampling import Grid
     from slotflow.network.config import Config
     from slotflow.network.model import SlotFlow
+    from slotflow.posterior.many import Posteriors
     from slotflow.posterior.posterior import Posterior
     from slotflow.signal.prior import Prior
     from slotflow.signal.simulation import Simulation, simulate
@@ -26,6 +27,7 @@ __all__ = [
     "Grid",
     "Observation",
     "Posterior",
+    "Posteriors",
     "Prior",
     "Simulation",
     "SlotFlow",
@@ -40,6 +42,7 @@ _MODULES = {
     "Grid": "data.sampling",
     "Observation": "data.observation",
     "Posterior": "posterior.posterior",
+    "Posteriors": "posterior.many",
     "Prior": "signal.prior",
     "Simulation": "signal.simulation",
     "SlotFlow": "network.model",

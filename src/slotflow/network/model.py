@@ -17,6 +17,7 @@ from slotflow.data.sampling import Grid
 from slotflow.network.checkpoint import save_model
 from slotflow.network.config import Config, ModelConfig
 from slotflow.network.options import InferOptions, KPrior
+from slotflow.posterior.many import Posteriors
 from slotflow.posterior.posterior import Posterior
 from slotflow.signal.prior import Prior
 
@@ -119,7 +120,7 @@ class SlotFlow(nn.Module):
         *,
         refine: bool = ...,
         **options: Unpack[InferOptions],
-    ) -> list[Posterior]: ...
+    ) -> Posteriors: ...
 
     def infer(
         self,
@@ -127,8 +128,8 @@ class SlotFlow(nn.Module):
         *,
         refine: bool = True,
         **options: Unpack[InferOptions],
-    ) -> Posterior | list[Posterior]:
-        """Posterior of one observation, or of each in a sequence.
+    ) -> Posterior | Posteriors:
+        """Posterior of one observation, or `Posteriors` of a sequence.
 
         The network answers first, in milliseconds; the likelihood then checks and corrects the answer. The result is
         the exact joint posterior with its evidence, and with a verdict that says how far to trust it.
@@ -174,7 +175,7 @@ class SlotFlow(nn.Module):
                 - sampler: Further arguments of a classical method, such as {"options": ...} of
                   `slotflow.baselines.rjmcmc.rjmcmc` or `slotflow.baselines.smc.smc`.
         """
-        found = list(self.infer_each(as_list(observation), refine=refine, **options))
+        found = Posteriors(self.infer_each(as_list(observation), refine=refine, **options))
         return found[0] if isinstance(observation, Observation) else found
 
     def infer_each(

@@ -6,5 +6,6 @@
 - `summaries`, `export`, `birth`: tables, other programs' formats, proposals for Eryn.
 - `file`, `stored`, `loaded`: writing a posterior, reading it with every check, and what was read.
 - `residual`, `whiteness`, `verdict`: what a fit leaves, tests of it, and how far to trust a result.
+- `assumed`: what was assumed beforehand, and why; `many`: the posteriors of many observations, with arrays over them.
 - `limits`: upper limits where there may be no component; `sampled`: the answers of Monte-Carlo samplers.
 """

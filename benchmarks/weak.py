@@ -24,15 +24,12 @@ STRESS = Prior(k_min=5, k_max=10, min_separation=0.004, sigma=(1.0, 2.0))
 
 
 def measured(posts: list[tuple[Posterior, float]], truth: list[int]) -> dict[str, Any]:
-    """Counts, verdicts and times of some answers."""
+    """Counts and verdicts of some answers."""
     verdicts = Counter(post.verdict.status for post, _ in posts)
-    seconds = [s for _, s in posts]
     return {
         "signals": len(posts),
         "right_counts": sum(p.k_map == k for (p, _), k in zip(posts, truth, strict=True)),
         "verdicts": dict(verdicts),
-        "mean_seconds": round(float(np.mean(seconds)), 3),
-        "largest_seconds": round(max(seconds), 3),
     }
 
 
@@ -57,7 +54,9 @@ def main() -> None:
             post = model.infer(sim.observation(i), prior=prior, max_seconds=args.max_seconds)
             posts.append((post, time.perf_counter() - start))
         found[name] = measured(posts, truth)
-        print(name, json.dumps(found[name]), flush=True)
+        seconds = [s for _, s in posts]
+        took = f"{np.mean(seconds):.2f} s on average, {max(seconds):.1f} s at most"
+        print(f"{name}: {json.dumps(found[name])}, {took}", flush=True)
     if args.json is not None:
         facts = {
             "command": f"python benchmarks/weak.py --n {args.n} --seed {args.seed}",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -290,3 +291,31 @@ def test_ctrl_c_keeps_what_is_done(
     assert "signals.npz" in result.stdout and "Verdict" in result.stdout
     assert [p.name for p in out.iterdir() if p.is_dir()] == ["signals-00000"]
     assert {p.name for p in (out / "signals-00000").iterdir()} == {"summary.csv", "posterior.nc"}
+
+
+@pytest.mark.parametrize("allowed", [{0, 2, 3}, {0, 3}, {0, 2}])
+def test_holes_in_the_prior_over_k(model: SlotFlow, allowed: set[int]) -> None:
+    """Orders beyond one of p(K) = 0 are reached; p(K | x) is that of the evidences without the hole."""
+    t = 0.1 * np.arange(3000)
+    noise = np.random.default_rng(3).standard_normal(t.size)
+    obs = Observation.from_arrays(0.12 * np.cos(2 * np.pi * 2.7 * t + 1) + noise, 0.1)
+    prior = Prior(k_min=0, k_max=3, amplitude=(0.05, 1.5), sigma=(0, 2), frequency=(2.65, 2.75))
+    full = model.infer(obs, prior=prior, max_seconds=PLENTY)
+    assert full.log_evidence is not None and full.k_map == 1
+    log_z, error = full.log_evidence[:4].T
+    weights = np.exp(log_z - log_z.max()) * [float(k in allowed) for k in range(4)]
+    expected = weights / weights.sum()
+    post = model.infer(
+        obs, prior=prior, k_prior=dict.fromkeys(sorted(allowed), 1.0), max_seconds=PLENTY
+    )
+    allowance = (
+        5 * math.sqrt(2) * float(error[sorted(allowed)].max()) + 1e-6
+    )  # of each log p(K | x)
+    for k in range(4):
+        if k not in allowed:
+            assert post.k_probs[k] == 0
+        else:
+            assert abs(post.k_probs[k] - expected[k]) < allowance * expected[k]
+    assert (
+        post.k_probs[0] > 0.05 and post.verdict.status == "exact"
+    )  # not excluded by its neighbour

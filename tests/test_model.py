@@ -13,7 +13,16 @@ import torch
 from statistics_helpers import assert_within
 
 import slotflow
-from slotflow import Observation, Posterior, Prior, Simulation, SlotFlow, Stream, simulate
+from slotflow import (
+    Observation,
+    Posterior,
+    Posteriors,
+    Prior,
+    Simulation,
+    SlotFlow,
+    Stream,
+    simulate,
+)
 from slotflow.network.config import Config, LossConfig
 from slotflow.network.model import DEFAULT, pretrained_names
 from slotflow.network.paper.loss import PaperLoss

@@ -232,12 +232,12 @@ def _completed(orders: Orders, missing: list[int], post: Posterior) -> Orders:
 
 
 def unvisited(orders: Orders, prior: Prior) -> list[int]:
-    """Orders beside a plausible one that the prior allows and that were not looked at."""
-    possible = np.pad(prior.k_probs_full > 0, (0, len(orders.k_probs) - prior.k_max - 1))
+    """Orders next to a plausible one, among those that the prior allows, that were not looked at."""
+    possible = np.flatnonzero(prior.k_probs_full > 0)
     seen = orders.log_evidence > -np.inf
     seen[list(orders.methods)] = True  # an evidence of zero was looked at as well
-    plausible = orders.k_probs > NEGLIGIBLE
+    plausible = orders.k_probs[possible] > NEGLIGIBLE
     beside = np.zeros_like(plausible)
     beside[1:] |= plausible[:-1]
     beside[:-1] |= plausible[1:]
-    return [int(k) for k in np.flatnonzero(beside & possible & ~seen)]
+    return [int(k) for k in possible[beside] if not seen[k]]

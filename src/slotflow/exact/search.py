@@ -11,6 +11,9 @@ integral but that over σ. An order is only sampled if it can matter:
   tone that the prior wants strong;
 - a further split in two that the data do not ask for gains no more than the one before.
 
+Where p(K) has holes, an order of p(K) = 0 is evaluated as if it were allowed, so that those beyond it are reached, and
+has no share in p(K | x).
+
 Orders that this excludes keep the bound or estimate as their evidence, with an infinite error. If no order could be
 sampled at all (the prior excludes whatever fits the data), BIC stands in for ln Z, again with infinite errors.
 
@@ -134,6 +137,8 @@ class _Search:
         self.error = np.full(prior.k_max + 1, np.inf)
         with np.errstate(divide="ignore"):
             self.log_prior = np.log(prior.k_probs_full)
+        self.way_prior = np.where(np.isfinite(self.log_prior), self.log_prior, self.log_prior.max())
+        """The same with weight for orders of p(K) = 0, which the search must pass to reach those beyond."""
         self.results: dict[int, Importance] = {}
         self.methods: dict[int, str] = {}
         self.unfitted: set[int] = set()
@@ -148,8 +153,9 @@ class _Search:
 
     def matters(self, k: int) -> bool:
         """Whether a neighbour of order k is worth a look."""
-        score = self.log_z + self.log_prior
-        return bool(score[k] > score.max() + math.log(NEGLIGIBLE) or not np.isfinite(score).any())
+        largest = (self.log_z + self.log_prior).max()  # of the orders that the prior allows
+        score = self.log_z[k] + self.way_prior[k]
+        return bool(score > largest + math.log(NEGLIGIBLE) or not np.isfinite(largest))
 
     def evaluate(self, k: int) -> None:
         """Evidence and, if it matters, draws of order k."""
@@ -164,7 +170,7 @@ class _Search:
                 np.full(n, -math.log(n)), self.log_z[0], 0.0, 1.0, 0.0, 1.0, 0.0, "analytic",
             )  # fmt: skip
             return
-        best = float((self.log_z + self.log_prior).max()) - self.log_prior[k]
+        best = float((self.log_z + self.log_prior).max()) - self.way_prior[k]
         above = k > 0 and np.isfinite(self.log_z[k - 1])
         if not above and self._too_few(k, best):
             return

@@ -116,14 +116,16 @@ def to_coordinates(slots: SlotEstimates, frequency: Tensor, c: Tensor) -> Tensor
 def from_coordinates(slots: SlotEstimates, z: Tensor) -> tuple[Tensor, Tensor]:
     """The inverse of `to_coordinates`: frequency in bins and c, each (..., B, K)."""
     columns, factor = z.double().unbind(-1), slots.factor
-    differences = [slots.frequency, slots.c.abs(), torch.zeros_like(slots.frequency)]
-    for row, centre in enumerate(differences):
-        for column in range(row + 1):
-            centre = centre + factor[..., row, column] * columns[column]
-        differences[row] = centre
-    frequency, real, imaginary = differences
+    parts = []
+    for row, centre in enumerate((slots.frequency, slots.c.abs(), None)):
+        part = factor[..., row, 0] * columns[0]
+        part = part if centre is None else centre + part
+        for column in range(1, row + 1):
+            part = part + factor[..., row, column] * columns[column]
+        parts.append(part)
+    frequency, along, across = parts
     turn = torch.polar(torch.ones_like(slots.frequency), slots.c.angle())
-    return frequency, torch.complex(real, imaginary) * turn
+    return frequency, torch.complex(along, across) * turn
 
 
 def log_volume(slots: SlotEstimates) -> Tensor:

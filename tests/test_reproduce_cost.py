@@ -21,8 +21,10 @@ from slotflow.show.plots.style import save_figure
 from slotflow.studies.measures.memory import process_peak, python_peak
 from slotflow.studies.paper.bench import Bench, Settings
 from slotflow.studies.paper.cost import measure as cost
-from slotflow.studies.paper.cost.measure import COST, Sizes
+from slotflow.studies.paper.cost import steps
+from slotflow.studies.paper.cost.measure import COST
 from slotflow.studies.paper.cost.methods import LABELS, WANTED, chain_seconds, load, published
+from slotflow.studies.paper.cost.steps import Sizes, Step, steps_of
 from slotflow.studies.paper.cost.table import exponent
 from slotflow.studies.paper.cost.worker import signal
 from slotflow.studies.paper.properties import labels
@@ -102,13 +104,29 @@ def test_methods_by_name() -> None:
 # --- the result ----------------------------------------------------------------------------------
 
 
+def test_what_is_measured_of_each_method() -> None:
+    """Samplers are asked once, their first answer counts, and only the network has curves without the exact step."""
+    small = Sizes(2, 1, 3, (1, 2), (1, 2), (1, 2), (10, 1000), 500.0, 160)
+    rjmcmc = steps_of("rjmcmc", small)
+    assert rjmcmc == [Step("first", 2), Step("python", 2), Step("answer", 1)]
+    answers = [step for step in steps_of("classical", small) if step.kind == "answer"]
+    assert answers == [Step("answer", k, i, 3) for k in (1, 2) for i in (0, 1)]
+    network, exact = steps_of("network", small), steps_of("exact", small)
+    assert [step.draws for step in network if step.kind == "draws"] == [10, 1000]
+    assert [step.draws for step in exact if step.kind == "draws"] == [1000]  # it needs a hundred
+    assert {step.k for step in network if step.kind == "forward"} == set(range(1, 11))
+    assert not [step for step in exact if step.kind == "forward"]
+    assert {step.k for step in steps_of("exact", small, curves=False)} == {1, 2}
+
+
 def test_cost_without_eryn(zoom: SlotFlow, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Network and exact step in processes of their own; a sampler that is not installed has a line."""
     chosen = {name: LABELS[name] for name in ("rjmcmc", "network", "exact")}
-    monkeypatch.setattr(cost, "LABELS", chosen)
+    for module in (cost, steps):
+        monkeypatch.setattr(module, "LABELS", chosen)
     monkeypatch.setattr(cost, "find_spec", lambda name: None)
     monkeypatch.setattr(cost, "SMALL", TINY)
-    monkeypatch.setattr(cost, "COUNTS", (1, 2, 10))
+    monkeypatch.setattr(steps, "COUNTS", (1, 2, 10))
     bench, done = Bench(zoom, Settings(n=20)), []
     bench.advance = done.append
     data = COST.run(bench)

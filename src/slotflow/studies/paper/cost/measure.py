@@ -1,7 +1,8 @@
 r"""Time and memory of the network, of the exact step and of their rivals, on one machine in one run.
 
-Every method runs in a fresh process of its own with one thread (`cost_worker.py`), one after the other, on the same
-signals: nominal ones with σ from 0.5 to 1. What a time and what a memory is, `methods.py` and `memory.py` say.
+Every method runs in a fresh process of its own with one thread (`worker.py`), one after the other, on the same signals:
+nominal ones with σ from 0.5 to 1. `methods.py` says what counts as the time of an answer, `measures/memory.py` what
+counts as its memory, and `steps.py` what each process does.
 
 **Memory** is that of the first answer at the largest K that all methods were asked for, which is 5 as in the paper's
 table where the size allows it.
@@ -16,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict
 from importlib.util import find_spec
 from pathlib import Path
 from weakref import WeakKeyDictionary
@@ -27,58 +28,16 @@ from slotflow.studies.paper.bench import Bench, Settings
 from slotflow.studies.paper.comparison.three_tones import network
 from slotflow.studies.paper.cost.methods import LABELS, SAMPLERS, WANTED
 from slotflow.studies.paper.cost.plot import plot
+from slotflow.studies.paper.cost.steps import DRAWN_K, FULL, SMALL, Sizes, count_steps, steps_of
 from slotflow.studies.paper.cost.table import compare
-from slotflow.studies.paper.cost.worker import FEWEST_DRAWS
 from slotflow.studies.paper.result import Data, Result
 from slotflow.studies.tasks import THREAD_VARIABLES
 
-__all__ = ["COST", "SMALL", "Sizes", "count_steps", "measure", "measured"]
+__all__ = ["COST", "measure", "measured"]
 
-COUNTS = tuple(range(1, 11))
-DRAWN_K = 5
-"""K at which the number of draws varies."""
 FULL_SIZE_FROM = 1000
 """Signals of a test set from which on the cost is measured at full size."""
 ERYN_MISSING = "Eryn is not installed; pip install 'slotflow[baselines]'"
-
-
-@dataclass(frozen=True)
-class Sizes:
-    """How much is measured."""
-
-    signals: int
-    """Signals of each K,"""
-    sampled: int
-    """and of the samplers."""
-    repeats: int
-    """Timed calls for each signal; the median counts. Samplers and the published size are asked once."""
-    counts: tuple[int, ...]
-    """K of the methods' table,"""
-    counts_smc: tuple[int, ...]
-    """of SMC, which takes longest,"""
-    counts_rjmcmc: tuple[int, ...]
-    """and of RJMCMC."""
-    draws: tuple[int, ...]
-    """Numbers of draws."""
-    effective: float
-    """Effective draws after which a chain ends."""
-    particles: int
-    """Of SMC."""
-
-    def of(self, name: str) -> tuple[int, ...]:
-        """K that a method is asked for."""
-        return {"smc": self.counts_smc, "rjmcmc": self.counts_rjmcmc}.get(name, self.counts)
-
-    @property
-    def table_k(self) -> int:
-        """The largest K that all methods are asked for."""
-        return max(set(self.counts) & set(self.counts_smc) & set(self.counts_rjmcmc))
-
-
-FULL = Sizes(
-    8, 3, 5, (1, 2, 5, 8), (1, 2, 5), (1, 2, 5, 8), (1, 10, 100, 1000, 10_000), 2000.0, 1000
-)
-SMALL = Sizes(1, 1, 1, (1, 2, 5), (1, 2), (1, 2), (1, 10, 100, 1000), 500.0, 96)
 
 _found: WeakKeyDictionary[Bench, Data] = WeakKeyDictionary()
 
@@ -121,13 +80,15 @@ def measure(bench: Bench, sizes: Sizes, curves: bool = True) -> Data:
             "particles": sizes.particles,
         }
         for name in LABELS:
-            steps = _steps(name, sizes, curves)
+            steps = steps_of(name, sizes, curves)
             if name == "rjmcmc" and find_spec("eryn") is None:
                 skipped[name] = ERYN_MISSING
                 bench.advance(len(steps))
                 continue
             records = []
-            for record in _records(task | {"method": name, "steps": steps}):
+            for record in _records(
+                task | {"method": name, "steps": [asdict(step) for step in steps]}
+            ):
                 records.append(record)
                 if name in SAMPLERS and record["kind"] == "first":
                     records.append(record | {"kind": "answer"})
@@ -141,34 +102,6 @@ def measure(bench: Bench, sizes: Sizes, curves: bool = True) -> Data:
         "methods": methods,
         "skipped": skipped,
     }
-
-
-def _steps(name: str, sizes: Sizes, curves: bool) -> list[Data]:
-    """What a method's process does, in its order."""
-    own, sampler = name in ("network", "exact"), name in SAMPLERS
-    repeats = sizes.repeats if own or name == "classical" else 1
-    at = {"k": sizes.table_k, "i": 0}
-    steps: list[Data] = [{"kind": "first"} | at, {"kind": "python"} | at]
-    counts = COUNTS if own and curves else sizes.of(name)
-    for k in counts:
-        for i in range(sizes.sampled if sampler else sizes.signals):
-            if not (sampler and {"k": k, "i": i} == at):  # a sampler's first answer counts as well
-                steps.append({"kind": "answer", "k": k, "i": i, "repeats": repeats})
-    if name == "network":
-        steps.append({"kind": "python", "forward": True} | at)
-    if name == "network" and curves:
-        for k in COUNTS:
-            for i in range(sizes.signals):
-                steps.append({"kind": "forward", "k": k, "i": i, "repeats": repeats})
-    if own and curves:
-        exact = name == "exact"
-        for n in sizes.draws:
-            if n >= FEWEST_DRAWS or not exact:
-                steps.append(
-                    {"kind": "draws", "k": DRAWN_K, "i": 0, "n": n, "exact": exact}
-                    | {"repeats": repeats}
-                )
-    return steps
 
 
 def _records(task: Data) -> Iterator[Data]:
@@ -206,7 +139,7 @@ def _summary(records: list[Data]) -> Data:
     return {
         "by_k": _by_k(records, "answer"),
         "forward": _by_k(records, "forward"),
-        "by_draws": [{"n": r["n"], "seconds": r["seconds"]} for r in drawn],
+        "by_draws": [{"n": r["draws"], "seconds": r["seconds"]} for r in drawn],
         "first_seconds": first["seconds"],
         "process_before": first["before"],
         "process_peak": first["peak"],
@@ -230,11 +163,6 @@ def _by_k(records: list[Data], kind: str) -> list[Data]:
             entry["right"] = sum(r["k_map"] == k for r in here)
         found.append(entry)
     return found
-
-
-def count_steps(sizes: Sizes, curves: bool = True) -> int:
-    """Steps of all methods; arguments as of `measure`."""
-    return sum(len(_steps(name, sizes, curves)) for name in LABELS)
 
 
 COST = Result(

@@ -2,14 +2,8 @@
 
     python -m slotflow.studies.paper.cost.worker < task.json
 
-The task names the method, the file of the network's weights, the sizes of the samplers, the seed, and a list of steps;
-each step gives one line of JSON on standard output as soon as it is done. Steps, for signal i of K tones:
-
-first     time and process peak of the first answer of this process; modules, weights and signal are loaded before it
-answer    time of 1,000 effective draws (`methods.py`), median of `repeats` calls
-python    Python's allocator peak of an answer, or of the network's without a draw
-forward   time of the network's answer without a draw
-draws     time of an answer with n draws
+The task names the method, the file of the network's weights, the sizes of the samplers, the seed, and a list of steps
+(`steps.py`); each step gives one line of JSON on standard output as soon as it is done.
 """
 
 from __future__ import annotations
@@ -20,6 +14,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import redirect_stdout
 from dataclasses import replace
+from functools import partial
 from statistics import median
 
 import torch
@@ -29,17 +24,16 @@ from slotflow.network.model import SlotFlow
 from slotflow.signal.simulation import simulate
 from slotflow.studies.measures.memory import process_peak, python_peak
 from slotflow.studies.paper.cost.methods import EXACT_SECONDS, Answer, load
+from slotflow.studies.paper.cost.steps import Step
 from slotflow.studies.paper.result import Data
 from slotflow.studies.suites.sets import GRIDS, NOMINAL, suite_seed
 
-__all__ = ["FEWEST_DRAWS", "main", "measure", "signal"]
+__all__ = ["main", "measure", "signal"]
 
 SET_NUMBER = 87
-"""Of the signals, as a set's."""
+"""Number of the signals, as that of a test set."""
 NOISE_LEVELS = (0.5, 1.0)
-"""Of the signals, about the middle of the prior's: the noise level changes the time of samplers more than K does."""
-FEWEST_DRAWS = 100
-"""Of an exact step."""
+"""Noise levels of the signals, about the middle of the prior's: they change the time of samplers more than K does."""
 
 
 def main() -> None:
@@ -62,58 +56,50 @@ def signal(k: int, i: int, seed: int) -> Observation:
 def measure(task: Data) -> Iterator[Data]:
     """The result of each step, with the step itself."""
     name, seed = task["method"], task["seed"]
-    model = (
-        SlotFlow.from_pretrained(task["weights"], device="cpu")
-        if name in ("network", "exact")
-        else None
-    )
+    model = None
+    if name in ("network", "exact"):
+        model = SlotFlow.from_pretrained(task["weights"], device="cpu")
     method = load(name, model, task["effective"], task["particles"])
-    for step in task["steps"]:
-        kind, k, i = step["kind"], step["k"], step["i"]
-        observation = signal(k, i, seed)
-
-        def answer(observation: Observation = observation, k: int = k, i: int = i) -> Answer:
-            return method(observation, NOMINAL, k, i)
-
-        if kind == "first":
+    for values in task["steps"]:
+        step = Step(**values)
+        observation = signal(step.k, step.i, seed)
+        answer = partial(method, observation, NOMINAL, step.k, step.i)
+        asked = answer if step.draws is None else _asked(model, observation, step)
+        if step.kind == "first":
             found = _first(answer)
-        elif kind == "answer":
-            answers = [answer() for _ in range(step["repeats"])]
-            found = {
-                "seconds": median(one.seconds for one in answers),
-                "effective": answers[0].effective,
-                "k_map": answers[0].posterior.k_map,
-            }
-        elif kind == "python":
-            asked = _asked(model, observation, step) if step.get("forward") else answer
+        elif step.kind == "answer":
+            answers = [answer() for _ in range(step.repeats)]
+            found = _facts(answers[0]) | {"seconds": median(one.seconds for one in answers)}
+        elif step.kind == "python":
             found = {"bytes": python_peak(asked)}
         else:
-            found = {"seconds": _time(_asked(model, observation, step), step["repeats"])}
-        yield step | found
+            found = {"seconds": _time(asked, step.repeats)}
+        yield values | found
+
+
+def _facts(answer: Answer) -> Data:
+    """What is kept of an answer."""
+    return {
+        "seconds": answer.seconds,
+        "effective": answer.effective,
+        "k_map": answer.posterior.k_map,
+    }
 
 
 def _first(answer: Callable[[], Answer]) -> Data:
     """Time and memory of the first answer."""
     kept: list[Answer] = []
     before, peak = process_peak(lambda: kept.append(answer()))
-    first = kept[0]
-    return {
-        "seconds": first.seconds,
-        "effective": first.effective,
-        "k_map": first.posterior.k_map,
-        "before": before,
-        "peak": peak,
-    }
+    return _facts(kept[0]) | {"before": before, "peak": peak}
 
 
-def _asked(model: SlotFlow | None, observation: Observation, step: Data) -> Callable[[], object]:
-    """The network's answer without a draw, or an answer with some number of them."""
-    assert model is not None  # nobody else is asked
-    n = step.get("n", 0)
-    if step.get("exact"):
-        return lambda: model.infer(
-            observation, prior=NOMINAL, draws=n, max_seconds=EXACT_SECONDS
-        ).sample(n)
+def _asked(model: SlotFlow | None, observation: Observation, step: Step) -> Callable[[], object]:
+    """An answer with a number of draws, none among them, of the network or of the exact step."""
+    assert model is not None and step.draws is not None  # nobody else is asked
+    n = step.draws
+    if step.exact:
+        options: Data = {"draws": n, "max_seconds": EXACT_SECONDS}
+        return lambda: model.infer(observation, prior=NOMINAL, **options).sample(n)
     return lambda: model.infer(observation, prior=NOMINAL, refine=False).sample(n)
 
 

@@ -35,7 +35,8 @@ from slotflow.studies.measures.correlation import between_components, correlatio
 from slotflow.studies.measures.parameters import WAVEFORM
 from slotflow.studies.paper.bench import Bench, Settings
 from slotflow.studies.paper.comparison.three_tones import network
-from slotflow.studies.paper.cost.measure import SMALL, count_steps, measure, measured
+from slotflow.studies.paper.cost.measure import measure, measured
+from slotflow.studies.paper.cost.steps import SMALL, count_steps
 from slotflow.studies.paper.cost.table import exponent
 from slotflow.studies.paper.properties.labels import label_changes
 from slotflow.studies.paper.properties.methods import (

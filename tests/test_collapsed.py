@@ -9,16 +9,17 @@ import pytest
 import torch
 from scipy import integrate, stats
 from statistics_helpers import assert_mean, assert_same_law, assert_within
-from tone_helpers import LONG, SHORT, model
+from tone_helpers import LONG, SHORT, model, statistics_of, to_z
 
 from slotflow import Grid, Prior
+from slotflow.core.arrays import Array
 from slotflow.exact.importance import importance_sample
-from slotflow.exact.proposals.collapsed import Bent, _conditionals, bent, linear_systems
+from slotflow.exact.proposals.collapsed import Bent, _conditionals, bent
 from slotflow.exact.proposals.gaussian import Gaussian, Warped
+from slotflow.exact.target import Target
 from slotflow.signal.fit import fit
 from slotflow.signal.likelihood import Statistics
 from slotflow.signal.simulation import simulate
-from slotflow.signal.target import Array, Target, to_z
 
 SMALL = Grid(300, 0.1)
 STRESS = Prior(k_min=5, min_separation=0.004, sigma=(1.0, 2.0))
@@ -54,7 +55,7 @@ def around(target: Target, theta: Array) -> tuple[Array, Array]:
 def stress(seed: int) -> tuple[Target, Array, Array]:
     """A crowded, noisy signal at its maximum."""
     batch = simulate(STRESS, 1, LONG, SHORT, mode="physical", seed=seed, k=8)
-    target = Target(Statistics.from_simulation(batch), STRESS, 8)
+    target = Target(statistics_of(batch), STRESS, 8)
     return target, *around(target, batch.components(0))
 
 
@@ -67,11 +68,11 @@ def test_linear_systems_are_the_normal_equations_of_c(seed: int) -> None:
     statistics = observe(theta, 0.5, seed, grids, (1.0, 1.7))
     rng = np.random.default_rng(seed)
     f = theta[:, 2] + 0.01 * rng.standard_normal((5, 3))
-    gram, data = linear_systems(statistics, f)
+    gram, data = statistics.amplitude_systems(f[..., None])
     order = np.array([1, 4, 7, 2, 5, 8])  # Re c, then Im c, of (f, Re c, Im c)
     for row in range(5):
-        zero = torch.zeros(1, 3, dtype=torch.complex128)
-        _, slope, matrix = statistics.normal_equations(torch.from_numpy(f[row : row + 1]), zero)
+        zero = torch.zeros(1, 3, 1, dtype=torch.complex128)
+        _, slope, matrix = statistics.equations(torch.from_numpy(f[row : row + 1, :, None]), zero)
         assert np.abs(matrix[0].numpy()[np.ix_(order, order)] - gram[row]).max() < 1e-9
         assert np.abs(slope[0].numpy()[order] - data[row]).max() < 1e-9
 
@@ -198,7 +199,7 @@ def test_evidence_of_two_tones_is_that_of_another_proposal(law: str, seed: int) 
 def test_effective_share_of_crowded_signals(seed: int) -> None:
     """Above what the Gaussian in straightened coordinates reaches; half the width shows."""
     batch = simulate(STRESS, 12, LONG, SHORT, mode="physical", seed=seed)
-    statistics, rng = Statistics.from_simulation(batch), np.random.default_rng(seed)
+    statistics, rng = statistics_of(batch), np.random.default_rng(seed)
     shares, before, narrow = [], [], []
     for i in range(12):
         one = statistics.take(torch.tensor([i]))

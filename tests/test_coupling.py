@@ -5,13 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from statistics_helpers import assert_within
-from tone_helpers import LONG, SHORT
+from tone_helpers import LONG, SHORT, to_theta, to_z
 
 from slotflow.bands.coupling import couple, joint_fit
 from slotflow.data.observation import Observation
 from slotflow.signal.likelihood import Statistics
 from slotflow.signal.prior import Prior
-from slotflow.signal.target import to_theta, to_z
 
 T = LONG.duration
 SIGMA = 0.5

@@ -11,13 +11,14 @@ import torch
 from scipy.special import logsumexp
 from statistics_helpers import assert_within
 from test_importance import observe
+from tone_helpers import to_z
 
 from slotflow import Grid, Prior
 from slotflow.exact.importance import Importance, importance_sample
 from slotflow.exact.proposals.division import Division
 from slotflow.exact.proposals.splits import PairTable, divided, merged
+from slotflow.exact.target import Target
 from slotflow.signal.likelihood import Statistics
-from slotflow.signal.target import Target, to_z
 
 GRIDS = (Grid(1000, 0.1), Grid(640, 1 / 64))
 PRIOR = Prior(

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 from statistics_helpers import assert_mean, assert_same_law, assert_within
-from tone_helpers import model
+from tone_helpers import model, to_z
 
 from slotflow import Grid, Prior
 from slotflow.exact.importance import importance_sample
@@ -17,9 +17,9 @@ from slotflow.exact.proposals.assembly import Proposer
 from slotflow.exact.proposals.collapsed import Bent
 from slotflow.exact.proposals.edges import SLACK, Cut, _nearest, cut
 from slotflow.exact.proposals.gaussian import Mixture
+from slotflow.exact.target import Target
 from slotflow.signal.fit import fit
 from slotflow.signal.likelihood import Statistics
-from slotflow.signal.target import Target, to_z
 
 GRID = Grid(1000, 0.1)
 SIGMA = 0.5

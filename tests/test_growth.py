@@ -11,6 +11,7 @@ import torch
 from scipy.special import i0e, logsumexp
 from statistics_helpers import assert_within
 from test_importance import observe
+from tone_helpers import to_z
 
 from slotflow import Grid, Prior
 from slotflow.exact.importance import Importance, importance_sample
@@ -18,8 +19,8 @@ from slotflow.exact.proposals.births import Births, BirthTable
 from slotflow.exact.proposals.growth import Growth
 from slotflow.exact.proposals.surface import Surface, room_for_cells
 from slotflow.exact.search import across_orders
+from slotflow.exact.target import Target
 from slotflow.signal.likelihood import Statistics
-from slotflow.signal.target import Target, to_z
 
 GRIDS = (Grid(1000, 0.1), Grid(1000, 0.01))
 """The second stream cannot tell the tones of the band apart."""

@@ -9,7 +9,7 @@ import pytest
 import torch
 from scipy import integrate, stats
 from statistics_helpers import assert_mean, assert_same_law, assert_within
-from tone_helpers import LONG, SHORT, model
+from tone_helpers import LONG, SHORT, model, statistics_of, to_theta, to_z
 
 from slotflow import Grid, Prior
 from slotflow.exact.importance import (
@@ -21,10 +21,11 @@ from slotflow.exact.importance import (
     pareto_k,
     resample,
 )
+from slotflow.exact.target import Target
 from slotflow.signal.fit import fit
 from slotflow.signal.likelihood import Statistics
+from slotflow.signal.noise import WhiteNoise
 from slotflow.signal.simulation import simulate
-from slotflow.signal.target import Noise, Target, residuals, to_theta, to_z
 
 SMALL = Grid(300, 0.1)
 
@@ -56,7 +57,7 @@ def laplace(statistics: Statistics, theta: np.ndarray, prior: Prior) -> tuple[Ta
 @pytest.mark.parametrize("bounds", [(0.5, 2.0), (1.05, 2.0), (0.2, 0.97), (1e-5, 1.5)])
 def test_sigma_is_integrated_out(bounds: tuple[float, float]) -> None:
     n, rss = 400, np.array([380.0, 400.0, 440.0])
-    noise = Noise(n, *bounds)
+    noise = WhiteNoise(n, *bounds)
     for value, result in zip(rss, noise.log_marginal(rss), strict=True):
         top = min(max(math.sqrt(value / n), bounds[0]), bounds[1])
 
@@ -70,7 +71,7 @@ def test_sigma_is_integrated_out(bounds: tuple[float, float]) -> None:
 
 
 def test_a_sigma_far_outside_its_bounds_still_has_a_likelihood() -> None:
-    noise = Noise(4000, 0.5, 1.0)
+    noise = WhiteNoise(4000, 0.5, 1.0)
     far = noise.log_marginal(np.array([4000.0 * 9, 4000.0 * 9.5, 4000 * 1e-4]))
     assert np.isfinite(far).all()
     # Beyond the bound the data see σ = 1: ln L falls by half the rise of RSS, up to the slope of the edge.
@@ -80,7 +81,7 @@ def test_a_sigma_far_outside_its_bounds_still_has_a_likelihood() -> None:
 @pytest.mark.parametrize("bounds", [(0.5, 2.0), (1.02, 2.0), (0.3, 0.9)])
 def test_draws_of_sigma_follow_its_conditional(bounds: tuple[float, float], seed: int) -> None:
     n, rss, rng = 800, 800.0, np.random.default_rng(seed)
-    drawn = Noise(n, *bounds).sample(np.full(4000, rss), rng)
+    drawn = WhiteNoise(n, *bounds).sample(np.full(4000, rss), rng)
     assert drawn.min() >= bounds[0]
     assert drawn.max() <= bounds[1]
     grid = np.linspace(max(bounds[0], 0.5), min(bounds[1], 1.6), 400_001)
@@ -136,7 +137,7 @@ def test_residuals_and_coordinates(seed: int) -> None:
     statistics = observe(theta, 1e-9, seed, (SMALL, Grid(128, 1 / 512)))
     z = to_z(theta, statistics.reference)
     assert np.all(np.diff(z[:, 0]) > 0)
-    for rest in residuals(statistics, z):
+    for rest in statistics.residuals(z):
         assert np.abs(rest).max() < 1e-7
     back = to_theta(z, statistics.reference)
     assert np.abs(back - theta[::-1]).max() < 1e-9
@@ -303,7 +304,7 @@ def test_resampling_is_systematic(seed: int) -> None:
 def test_ess_of_joint_fits(name: str, seed: int) -> None:
     prior = Prior() if name == "nominal" else Prior(k_min=5, min_separation=0.004, sigma=(1.0, 2.0))
     batch = simulate(prior, 8, LONG, SHORT, mode="physical", seed=seed)
-    statistics = Statistics.from_simulation(batch)
+    statistics = statistics_of(batch)
     rng, shares, tails = np.random.default_rng(seed), [], []
     for i in range(8):
         one = statistics.take(torch.tensor([i]))

@@ -16,8 +16,8 @@ from typer.testing import CliRunner
 from slotflow import Grid, Observation, Posterior, Prior, SlotFlow, simulate
 from slotflow.cli import app
 from slotflow.exact.refine import RefinedPosterior
+from slotflow.signal.noise import SMALLEST_LEVEL
 from slotflow.signal.simulation_file import write_simulation
-from slotflow.signal.target import FLOOR
 
 LONG = Grid(3000, 0.1)
 PLENTY = 300.0
@@ -214,7 +214,7 @@ def test_tones_without_noise(model: SlotFlow) -> None:
     """The noise level has a floor, so that the evidence has a limit."""
     post = model.infer(long_only(ONE, 0.0, 0), prior=Prior(k_max=2), max_seconds=LITTLE)
     check(post, "approximate", "nothing is left of the data but rounding", "floor")
-    assert post.weighted().sigma.min() >= FLOOR * 1.5
+    assert post.weighted().sigma.min() >= SMALLEST_LEVEL * 1.5
     assert np.isfinite(post.log_evidence[1, 0])
 
 

@@ -6,15 +6,15 @@ import math
 
 import pytest
 import torch
-from tone_helpers import LONG, SHORT
+from tone_helpers import LONG, SHORT, from_complex, gauss_newton_step, statistics_of, to_complex
 from torch import Tensor
 
 from slotflow import Prior, simulate
 from slotflow.signal.bounds import crb_covariance
-from slotflow.signal.fit import gauss_newton_step
 from slotflow.signal.joint import REACH, JointStep, joint_step, start_amplitudes
-from slotflow.signal.likelihood import Statistics, from_complex, to_complex
+from slotflow.signal.likelihood import Statistics
 from slotflow.signal.simulation import Simulation
+from slotflow.signal.waveforms import TONE
 
 CLEAR = Prior(sigma=(0.1, 0.4), min_separation=0.015)
 """Resolved tones at an SNR at which Λ is below 1e-3 of the data's precision."""
@@ -28,7 +28,8 @@ def step_from(
     largest: float = 1.5,
 ) -> JointStep:
     frequency, c = to_complex(theta, statistics.reference, mask)
-    return joint_step(statistics, frequency, c, mask, sigma, torch.full_like(sigma, largest))
+    largest_ = torch.full_like(sigma, largest)
+    return joint_step(statistics, frequency[..., None], c[..., None], mask, sigma, largest_)
 
 
 def perturbed(simulation: Simulation, seed: int, bins: float = 0.1) -> Tensor:
@@ -73,15 +74,15 @@ def relative(a: Tensor, b: Tensor, mask: Tensor) -> Tensor:
 def test_equals_gauss_newton_for_resolved_tones(short: bool, seed: int) -> None:
     """To 2 % of a posterior standard deviation: Λ pulls by its share of the precision times the way to go."""
     simulation = simulate(CLEAR, 40, LONG, SHORT, seed=seed)
-    statistics = Statistics.from_simulation(simulation, short=short)
+    statistics = statistics_of(simulation, short=short)
     start, mask, sigma = perturbed(simulation, seed), simulation.mask, simulation.sigma
     step = step_from(statistics, start, mask, sigma)
     expected, covariance = gauss_newton_step(statistics, start, mask, sigma)
     frequency, c = to_complex(expected, statistics.reference, mask)
     sd = sigma[:, None, None] * step.covariance.diagonal(dim1=-2, dim2=-1).sqrt()
-    difference = torch.stack([step.frequency - frequency, (step.c - c).real, (step.c - c).imag], -1)
+    difference = TONE.pack(step.xi - frequency[..., None], step.c - c[..., None])
     assert (difference[mask] / sd[mask]).abs().max() < 0.02
-    moved = (step.frequency - simulation.theta[..., 2])[mask].abs() / sd[mask][:, 0]
+    moved = (step.xi[..., 0] - simulation.theta[..., 2])[mask].abs() / sd[mask][:, 0]
     began = (start - simulation.theta)[..., 2][mask].abs() / sd[mask][:, 0]
     assert moved.median() < 0.3 * began.median()  # there was some way to go
     assert torch.equal(step.step[..., 0][~mask], torch.zeros_like(step.step[..., 0][~mask]))
@@ -93,7 +94,7 @@ def test_equals_gauss_newton_for_resolved_tones(short: bool, seed: int) -> None:
 def test_covariance_is_the_bound(short: bool, seed: int) -> None:
     """At the truth the marginal covariance is the joint Cramér–Rao bound to 1 %; of the other streams it is not."""
     simulation = simulate(CLEAR, 60, LONG, SHORT, seed=seed)
-    statistics = Statistics.from_simulation(simulation, short=short)
+    statistics = statistics_of(simulation, short=short)
     mask, sigma = simulation.mask, simulation.sigma
     step = step_from(statistics, simulation.theta, mask, sigma)
     _, c = to_complex(simulation.theta, statistics.reference, mask)
@@ -108,24 +109,24 @@ def test_covariance_is_the_bound(short: bool, seed: int) -> None:
 def test_residual_and_matched_filters(seed: int) -> None:
     """RSS is that of the start; where the model is the data, nothing is left."""
     simulation = simulate(CLEAR, 10, LONG, SHORT, seed=seed)
-    statistics = Statistics.from_simulation(simulation)
+    statistics = statistics_of(simulation)
     mask = simulation.mask
     step = step_from(statistics, simulation.theta, mask, simulation.sigma)
     assert torch.allclose(step.rss, statistics.rss(simulation.theta, mask), rtol=1e-9)
-    assert len(step.rest) == 2 and step.rest[0].shape == mask.shape
+    assert len(step.rest) == 2 and step.rest[0, ..., 0].shape == mask.shape
     clean = simulate(Prior(sigma=(0.0, 1e-9)), 5, LONG, SHORT, seed=seed)
-    statistics = Statistics.from_simulation(clean)
+    statistics = statistics_of(clean)
     step = step_from(statistics, clean.theta, clean.mask, torch.full((5,), 0.1).double())
     for rest in step.rest:  # float32 data: 3,000 to 5,000 samples rounded at 1e-7
         assert rest[clean.mask].abs().max() < 1e-3
     truth = torch.where(clean.mask, clean.theta[..., 2], 0.0)
-    assert (step.frequency - truth).abs().max() < 1e-8
+    assert (step.xi[..., 0] - truth).abs().max() < 1e-8
 
 
 def test_absent_tones_change_nothing(seed: int) -> None:
     """Two tones in six columns, at any place among them, move as two tones in two columns."""
     simulation = simulate(CLEAR, 8, LONG, SHORT, seed=seed, k=2)
-    statistics = Statistics.from_simulation(simulation)
+    statistics = statistics_of(simulation)
     start = perturbed(simulation, seed)[:, :2]
     ones = torch.ones(8, 2, dtype=torch.bool)
     pair = step_from(statistics, start, ones, simulation.sigma)
@@ -134,7 +135,7 @@ def test_absent_tones_change_nothing(seed: int) -> None:
     mask = torch.zeros(8, 6, dtype=torch.bool)
     mask[:, [1, 4]] = True
     among = step_from(statistics, wide, mask, simulation.sigma)
-    for name in ("frequency", "c", "step", "covariance", "conditional"):
+    for name in ("xi", "c", "step", "covariance", "conditional"):
         a, b = getattr(among, name), getattr(pair, name)
         assert torch.allclose(a[:, [1, 4]], b, rtol=1e-6, atol=1e-12), name
         assert (a[~mask] == 0).all(), name
@@ -162,7 +163,7 @@ def test_finite_where_the_data_say_nothing(
 ) -> None:
     """Unresolved, absent or wild starts: finite, no wider than Λ, and no further than half a bin."""
     simulation = simulate(Prior(sigma=(0.5, 1.0)), 3, LONG, SHORT, seed=seed, k=2)
-    statistics = Statistics.from_simulation(simulation, short=short)
+    statistics = statistics_of(simulation, short=short)
     start = torch.tensor(theta, dtype=torch.float64).expand(3, -1, -1)
     mask = torch.ones(start.shape[:2], dtype=torch.bool)
     step = step_from(statistics, start, mask, simulation.sigma)
@@ -170,7 +171,7 @@ def test_finite_where_the_data_say_nothing(
         parts = value if isinstance(value, tuple) else (value,)
         assert all(bool(p.isfinite().all()) for p in parts), name
     reach = REACH / LONG.duration
-    assert ((step.frequency - start[..., 2]).abs() <= reach * (1 + 1e-9)).all()
+    assert ((step.xi[..., 0] - start[..., 2]).abs() <= reach * (1 + 1e-9)).all()
     sd = simulation.sigma[:, None, None] * step.covariance.diagonal(dim1=-2, dim2=-1).sqrt()
     limit = torch.tensor([reach, 1.5, 1.5], dtype=torch.float64)
     assert (sd <= limit * (1 + 1e-6)).all() and (sd >= 0).all()
@@ -179,23 +180,24 @@ def test_finite_where_the_data_say_nothing(
 def test_signals_without_tones(seed: int) -> None:
     """K = 0 in a column, and no column at all."""
     simulation = simulate(Prior(k_min=0, sigma=(0.5, 1.0)), 4, LONG, SHORT, seed=seed, k=0)
-    statistics = Statistics.from_simulation(simulation)
+    statistics = statistics_of(simulation)
     mask = torch.zeros(4, 1, dtype=torch.bool)
     step = step_from(statistics, torch.zeros(4, 1, 3).double(), mask, simulation.sigma)
-    for value in (step.frequency, step.c, step.step, step.covariance, step.conditional):
+    for value in (step.xi[..., 0], step.c, step.step, step.covariance, step.conditional):
         assert (value == 0).all()
     assert torch.allclose(step.rss, statistics.energy)
 
 
 def test_no_gradient(seed: int) -> None:
     simulation = simulate(CLEAR, 2, LONG, SHORT, seed=seed, k=2)
-    statistics = Statistics.from_simulation(simulation)
+    statistics = statistics_of(simulation)
     frequency, c = to_complex(simulation.theta, statistics.reference, simulation.mask)
     frequency.requires_grad_(), c.requires_grad_()
     largest = torch.full((2,), 1.5, dtype=torch.float64)
-    step = joint_step(statistics, frequency, c, simulation.mask, simulation.sigma, largest)
+    xi, mask, sigma = frequency[..., None], simulation.mask, simulation.sigma
+    step = joint_step(statistics, xi, c[..., None], mask, sigma, largest)
     assert not any(x.requires_grad for x in step[:-1])
-    first = start_amplitudes(statistics, frequency, simulation.mask, simulation.sigma, largest)
+    first = start_amplitudes(statistics, xi, mask, sigma, largest)
     assert not first.requires_grad
 
 
@@ -207,8 +209,8 @@ def test_start_amplitudes(seed: int) -> None:
     clean = simulate(Prior(sigma=(0.0, 1e-9)), 10, LONG, SHORT, seed=seed)
     mask, frequency = clean.mask, clean.theta[..., 2]
     sigma, largest = torch.full((10,), 1e-3).double(), torch.full((10,), 1.5).double()
-    statistics = Statistics.from_simulation(clean)
-    c = start_amplitudes(statistics, frequency, mask, sigma, largest)
+    statistics = statistics_of(clean)
+    c = start_amplitudes(statistics, frequency[..., None], mask, sigma, largest)[..., 0]
     found = from_complex(frequency, c, statistics.reference)
     assert (found - clean.theta)[mask][:, [0, 2]].abs().max() < 1e-5
     assert (torch.sin(found[..., 1] - clean.theta[..., 1])[mask]).abs().max() < 1e-5
@@ -216,8 +218,8 @@ def test_start_amplitudes(seed: int) -> None:
     noisy = simulate(CLEAR, 10, LONG, SHORT, seed=seed)
     both, one = (
         start_amplitudes(
-            Statistics.from_simulation(noisy, short=s),
-            noisy.theta[..., 2],
+            statistics_of(noisy, short=s),
+            noisy.theta[..., 2:],
             noisy.mask,
             sigma,
             largest,
@@ -229,12 +231,11 @@ def test_start_amplitudes(seed: int) -> None:
 
 def test_start_amplitudes_of_one_place_are_finite(seed: int) -> None:
     simulation = simulate(Prior(sigma=(0.5, 1.0)), 2, LONG, seed=seed, k=1)
-    statistics = Statistics.from_simulation(simulation)
+    statistics = statistics_of(simulation)
     frequency = simulation.theta[:, :1, 2].expand(-1, 3).clone()
     mask = torch.ones(2, 3, dtype=torch.bool)
-    c = start_amplitudes(
-        statistics, frequency, mask, simulation.sigma, torch.full((2,), 1.5).double()
-    )
+    largest = torch.full((2,), 1.5).double()
+    c = start_amplitudes(statistics, frequency[..., None], mask, simulation.sigma, largest)[..., 0]
     assert torch.view_as_real(c).isfinite().all()
     # The three share what is there: their sum is the one tone's amplitude, less what Λ holds back.
     assert torch.allclose(c.sum(1).abs(), simulation.theta[:, 0, 0], atol=0.15)

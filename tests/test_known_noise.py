@@ -28,13 +28,13 @@ from slotflow.exact.classical import classical
 from slotflow.exact.orders import Orders
 from slotflow.exact.refined import RefinedPosterior
 from slotflow.exact.search import across_orders
+from slotflow.exact.target import Target
 from slotflow.posterior.sampled import SampledPosterior
 from slotflow.posterior.verdict import DrawQuality, check_residual, judge
 from slotflow.show.advice import KINDS, kind_of, remedies
 from slotflow.show.report.sections import settings
 from slotflow.signal.fit import fit
 from slotflow.signal.likelihood import Statistics
-from slotflow.signal.target import Target
 
 Array = NDArray[np.float64]
 

@@ -7,13 +7,29 @@ import math
 import numpy as np
 import pytest
 import torch
-from tone_helpers import LONG, SHORT, model, reference_rss
+from tone_helpers import (
+    LONG,
+    SHORT,
+    from_complex,
+    model,
+    reference_rss,
+    statistics_of,
+    to_complex,
+)
 from torch import Tensor
 
 from slotflow import Grid, Observation, Prior, Stream, simulate
-from slotflow.signal.kernels import dirichlet, energy, fold, gram, mid_time, moments
-from slotflow.signal.likelihood import Statistics, from_complex, to_complex
-from slotflow.signal.nonuniform import Interpolant, interpolated_moment
+from slotflow.signal.likelihood import Statistics
+from slotflow.signal.likelihood.even import _energy
+from slotflow.signal.likelihood.kernels import (
+    Placed,
+    dirichlet,
+    fold,
+    moment_data,
+    moments,
+    window,
+)
+from slotflow.signal.likelihood.table import Interpolant
 from slotflow.signal.simulation import coincident
 
 NOISY = Prior(sigma=(0.5, 1.5))
@@ -31,6 +47,11 @@ def random_theta(seed: int, *shape: int) -> Tensor:
 
 
 # ---------------------------------------------------------------------- kernels
+
+
+def alone(grid: Grid) -> Placed:
+    """One channel about its own mid-time."""
+    return Placed((grid,), (0.0,), (1.0,))
 
 
 def centred(grid: Grid) -> Tensor:
@@ -51,10 +72,14 @@ def test_dirichlet_sums(grid: Grid) -> None:
     # Turns are reduced before the sine, so that the reference does not lose digits.
     angle = 2 * math.pi * torch.remainder(f[:, None] * u, 1.0)
     sums = angle.cos().sum(-1), (u * angle.sin()).sum(-1), (u**2 * angle.cos()).sum(-1)
-    for p, (closed, reference) in enumerate(zip(dirichlet(f, grid), sums, strict=True)):
-        scale = grid.n * (0.5 * grid.duration) ** p
-        assert (closed - reference).abs().max() < 1e-11 * scale
-    assert torch.allclose(dirichlet(f, grid, powers=1)[0], sums[0], rtol=0, atol=1e-11 * grid.n)
+    for powers in (1, 2, 3):
+        closed = dirichlet(f, alone(grid), powers)[:, 0]
+        in_numpy = dirichlet(f.numpy(), alone(grid), powers)[:, 0]
+        assert len(closed) == len(in_numpy) == powers
+        for p in range(powers):
+            scale = grid.n * (0.5 * grid.duration) ** p
+            assert (closed[p] - sums[p]).abs().max() < 1e-11 * scale
+            assert np.abs(in_numpy[p] - sums[p].numpy()).max() < 1e-11 * scale
 
 
 def test_quotients_alone_are_not_enough() -> None:
@@ -63,21 +88,27 @@ def test_quotients_alone_are_not_enough() -> None:
     d0 = math.sin(n * y) / math.sin(y)
     d1 = (n * math.cos(n * y) - d0 * math.cos(y)) / math.sin(y)
     naive = -0.25 * LONG.dt**2 * ((1 - n * n) * d0 - 2 * d1 / math.tan(y))
-    exact = dirichlet(torch.tensor(1e-9 / LONG.dt, dtype=torch.float64), LONG)[2].item()
+    exact = dirichlet(torch.tensor(1e-9 / LONG.dt, dtype=torch.float64), alone(LONG))[2].item()
     assert abs(naive / exact - 1) > 1e-6
 
 
-def test_gram_of_close_tones() -> None:
+def test_moments_of_the_sampling(seed: int) -> None:
+    """W_p of two channels about a common instant, at close, zero and aliased frequencies, against the sums."""
+    grids, ratios, reference = (LONG, Grid(511, 1 / 512, 7.0)), (1.0, 1.6), 140.0
+    channels = Placed(grids, [grid.mid_time - reference for grid in grids], ratios)
     gap = 0.1 / LONG.duration
-    f = torch.tensor([2.5, 2.5 + gap, 2.7, 4.9999, 1e-4], dtype=torch.float64)
-    u = centred(LONG)
-    angle = 2 * math.pi * f[:, None] * u
-    functions = angle.cos(), u * angle.sin(), angle.sin(), u * angle.cos()
-    even, odd = torch.cat(functions[:2]), torch.cat(functions[2:])
-    for closed, rows in zip(gram(f, LONG), (even, odd), strict=True):
-        norm = rows.norm(dim=-1)
-        assert ((closed - rows @ rows.T) / norm / norm[:, None]).abs().max() < 1e-10
-    assert (even @ odd.T).abs().max() < 1e-8 * even.norm() * odd.norm()
+    f = torch.tensor([0.0, gap, -gap, 0.2, 5.3, 9.9999, -3.0], dtype=torch.float64)
+    for powers in (1, 2, 3):
+        closed = window(f, channels, powers)
+        in_numpy = window(f.numpy(), channels, powers)
+        assert np.abs(closed.numpy() - in_numpy).max() < 1e-12 * np.abs(in_numpy).max()
+        for s, (grid, ratio) in enumerate(zip(grids, ratios, strict=True)):
+            w = torch.as_tensor(grid.times) - reference
+            angle = 2 * math.pi * torch.remainder(f[:, None] * w, 1.0)
+            for p in range(powers):
+                terms = w**p * torch.polar(torch.ones_like(angle), angle) / ratio**2
+                scale = float((w.abs() ** p).sum()) / ratio**2
+                assert (closed[p, s] - terms.sum(-1)).abs().max() < 1e-11 * scale
 
 
 @pytest.mark.parametrize("grid", GRIDS)
@@ -87,24 +118,27 @@ def test_moments(grid: Grid, seed: int) -> None:
     u = centred(grid)
     turns = torch.remainder(f[..., None] * u, 1.0)
     waves = torch.polar(torch.ones_like(turns), -2 * math.pi * turns)
-    interpolated = interpolated_moment(x, f, grid)
-    for p, value in enumerate(moments(fold(x), f, grid, powers=3)):
+    interpolated, data = Interpolant(x, grid)(f), moment_data(fold(x), grid, 3)
+    values = moments([data], f, alone(grid))[0]
+    in_numpy = moments([data.numpy()], f.numpy(), alone(grid))[0]
+    for p in range(3):
+        value = values[:, 2 - p]
+        assert np.abs(value.numpy() - in_numpy[:, 2 - p]).max() <= 1e-12 * float(value.abs().max())
         reference = (x[:, None] * u**p * waves).sum(-1)
         scale = max(1.0, (0.5 * grid.duration) ** p) * x.norm()
         assert (value - reference).abs().max() < 1e-11 * scale
         if p == 0:
             assert (interpolated - reference).abs().max() < 1e-11 * scale
-            for row in range(3):
-                one = Interpolant(x[row].numpy(), grid)(f[row].numpy())
-                assert np.abs(one - reference[row].numpy()).max() < 1e-11 * scale
+            again = Interpolant(x.numpy(), grid)(f.numpy())
+            assert np.abs(again - reference.numpy()).max() < 1e-11 * scale
 
 
 def test_energy(seed: int) -> None:
     theta = random_theta(seed, 4, 6)
     grid = Grid(3000, 0.1, -0.5 * 2999 * 0.1)
-    frequency, c = to_complex(theta, 0.0)
+    frequency, c = (x.T for x in to_complex(theta, 0.0))
     reference = (model(theta, grid) ** 2).sum(-1)
-    assert torch.allclose(energy(frequency, c, grid), reference, rtol=1e-11)
+    assert torch.allclose(_energy(frequency, c, alone(grid)), reference, rtol=1e-11)
 
 
 # ---------------------------------------------------------------------- likelihood
@@ -114,7 +148,7 @@ def test_agrees_with_time_domain(seed: int) -> None:
     """Differences of log L over draws, few (matrix products) and many (interpolation), both streams, σ down to 0.02."""
     simulation = simulate(Prior(sigma=(0.02, 1.0)), 4, LONG, SHORT, seed=seed, k=10)
     assert simulation.short is not None
-    statistics = Statistics.from_simulation(simulation)
+    statistics = statistics_of(simulation)
     for draws in (3, 20):
         jitter = torch.randn(4, draws, 10, 3, generator=generator(seed), dtype=torch.float64)
         theta = simulation.theta[:, None] + jitter * torch.tensor([1e-2, 1e-2, 1e-5])
@@ -147,7 +181,7 @@ def test_close_pair_in_a_long_series(seed: int) -> None:
 def test_single_precision_would_not_do(seed: int) -> None:
     """Negative control: the same sums in float32 miss 1e-6 by far."""
     simulation = simulate(NOISY, 2, LONG, seed=seed, k=5)
-    statistics = Statistics.from_simulation(simulation)
+    statistics = statistics_of(simulation)
     theta = simulation.theta[:, None]
     t = torch.as_tensor(LONG.times).float()
     amplitude, phase, frequency = theta.float()[..., None].unbind(-2)
@@ -162,8 +196,8 @@ def test_streams_add_up(seed: int) -> None:
     short = simulation.grids[1]
     assert short is not None
     theta, sigma = random_theta(seed, 3, 2, 4), simulation.sigma
-    both = Statistics.from_simulation(simulation).log_likelihood(theta, sigma)
-    alone = Statistics.from_simulation(simulation, short=False).log_likelihood(theta, sigma)
+    both = statistics_of(simulation).log_likelihood(theta, sigma)
+    alone = statistics_of(simulation, short=False).log_likelihood(theta, sigma)
     other = Statistics.from_arrays([simulation.short], [short]).log_likelihood(theta, sigma)
     assert torch.allclose(both, alone + other, rtol=1e-12)
 
@@ -189,7 +223,7 @@ def test_noise_ratio(seed: int) -> None:
 def test_mask_batch_and_layouts(seed: int) -> None:
     """Masked = shorter; batched = single; observations = simulation; one draw = no draw axis; K = 0 = energy."""
     simulation = simulate(NOISY, 5, LONG, SHORT, seed=seed)
-    statistics = Statistics.from_simulation(simulation)
+    statistics = statistics_of(simulation)
     garbage = torch.where(simulation.mask[..., None], simulation.theta, math.nan)
     value = statistics.log_likelihood(garbage, simulation.sigma, simulation.mask)
     drawn = statistics.log_likelihood(garbage[:, None], simulation.sigma, simulation.mask)
@@ -225,7 +259,8 @@ def test_normal_equations_against_autograd(seed: int) -> None:
         parts = [(x[s][i] - model(theta, grids[s])) / ratios[s] for s in range(2)]
         return torch.cat(parts, -1)
 
-    rss, slope, matrix = statistics.normal_equations(frequency, c)
+    gain, slope, matrix = statistics.equations(frequency[..., None], c[..., None])
+    rss = statistics.energy + gain
     for i in range(2):
         r = residual(z[i], i)
         jacobian = -torch.autograd.functional.jacobian(lambda v, i=i: residual(v, i), z[i])
@@ -251,8 +286,8 @@ def test_one_signal_equals_a_batch(k: int, seed: int) -> None:
     if k == 10:
         frequency[:, 4] += 10.0
     assert one.is_single(frequency[1:], c[1:]) and not both.is_single(frequency, c)
-    expected = both.normal_equations(frequency, c)
-    scale = (expected[2][1].diagonal() + 1e-300).sqrt()
+    expected = both.equations(frequency[..., None], c[..., None])
+    scale = expected[2][1].diagonal().clamp_min(1.0).sqrt()  # that of Im c at f = 0 is zero
     norm = both.energy[1].sqrt()
 
     def assert_same(value: tuple[Tensor, ...], reference: tuple[Tensor, ...]) -> None:
@@ -260,16 +295,16 @@ def test_one_signal_equals_a_batch(k: int, seed: int) -> None:
         assert ((value[1][0] - reference[1][1]) / scale).abs().max() < 1e-12 * (norm + k * 30)
         assert ((value[2][0] - reference[2][1]) / scale / scale[:, None]).abs().max() < 1e-12
 
-    assert_same(one.normal_equations(frequency[1:], c[1:]), expected)
+    assert_same(one.equations(frequency[1:, :, None], c[1:, :, None]), expected)
     with pytest.raises(AssertionError):  # negative control: a frequency off by 1e-9 Hz shows
-        assert_same(one.normal_equations(frequency[1:] + 1e-9, c[1:]), expected)
+        assert_same(one.equations(frequency[1:, :, None] + 1e-9, c[1:, :, None]), expected)
     for s in range(2):
-        part, reference = (
-            one.stream_equations(s, frequency[1:], c[1:]),
-            both.stream_equations(s, frequency, c),
-        )
-        assert_same(tuple(part[:3]), tuple(reference[:3]))
-        assert (part.rest[0] - reference.rest[1]).abs().max() < 1e-12 * 30 * (norm + k * 30)
+        xi, amplitudes = frequency[..., None], c[..., None]
+        part = one.channel(s).equations(xi[1:], amplitudes[1:])
+        assert_same(part, both.channel(s).equations(xi, amplitudes))
+        rest = one.products_of(xi[1:], amplitudes[1:]).rest(amplitudes[1:])[s, 0]
+        expected_rest = both.products(xi).rest(amplitudes)[s, 1]
+        assert (rest - expected_rest).abs().max() < 1e-12 * 30 * (norm + k * 30)
 
 
 @pytest.mark.parametrize("k", [1, 2, 10])
@@ -284,11 +319,12 @@ def test_many_draws_of_one_signal(k: int, seed: int) -> None:
     theta[0, :20, :, 2] = theta[0, :20, :1, 2]
     theta[0, 20:30, :, 2] = 5.0  # twice that is the sampling rate
     theta[0, 30:40, :, 2] += torch.arange(k) * 1e-9
-    f, c = (x[0].numpy() for x in to_complex(theta, statistics.reference))
-    rss = statistics.energy.numpy() + statistics.single.gains(f, c)
+    f, c = (x[..., None] for x in to_complex(theta, statistics.reference))
+    rss = statistics.energy.numpy() + statistics.gains(f.numpy(), c.numpy())[0]
     scale = float(statistics.energy) + k**2 * statistics.n
-    np.testing.assert_allclose(rss, statistics.rss(theta)[0].numpy(), atol=1e-11 * scale)
-    wrong = statistics.energy.numpy() + statistics.single.gains(f, 1.001 * c)
+    in_torch = statistics.rss(theta.clone().requires_grad_()).detach()[0].numpy()
+    np.testing.assert_allclose(rss, in_torch, atol=1e-11 * scale)
+    wrong = statistics.energy.numpy() + statistics.gains(f.numpy(), 1.001 * c.numpy())[0]
     assert np.abs(wrong - rss).max() > 1e-6 * scale
 
 
@@ -298,12 +334,13 @@ def test_one_signal_keeps_its_graph(seed: int) -> None:
         [torch.randn(1, 300, generator=generator(seed))], [Grid(300, 0.1)]
     )
     frequency, c = to_complex(random_theta(seed, 1, 3), statistics.reference)
-    plain = statistics.normal_equations(frequency, c)
-    with_graph = statistics.normal_equations(frequency.requires_grad_(), c)
+    frequency, c = frequency[..., None], c[..., None]
+    plain = statistics.equations(frequency, c)
+    with_graph = statistics.equations(frequency.requires_grad_(), c)
     assert with_graph[0].requires_grad and not plain[0].requires_grad
     assert torch.allclose(with_graph[0], plain[0], rtol=1e-12)
     with torch.no_grad():
-        assert torch.equal(statistics.normal_equations(frequency, c)[1], plain[1])
+        assert torch.equal(statistics.equations(frequency, c)[1], plain[1])
 
 
 @pytest.mark.parametrize("draws", [1, 50])
@@ -322,7 +359,7 @@ def test_gradient_of_log_likelihood(draws: int, seed: int) -> None:
 def test_complex_and_back(seed: int) -> None:
     theta = random_theta(seed, 4, 5)
     assert torch.allclose(from_complex(*to_complex(theta, 149.95), 149.95), theta, rtol=1e-10)
-    assert mid_time(LONG) == pytest.approx(149.95)
+    assert LONG.mid_time == pytest.approx(149.95)
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
@@ -330,7 +367,7 @@ def test_gpu_agrees(seed: int) -> None:
     simulation = simulate(NOISY, 4, LONG, SHORT, seed=seed, k=5)
     assert simulation.short is not None
     theta = random_theta(seed, 4, 60, 5)
-    on_cpu = Statistics.from_simulation(simulation).log_likelihood(theta, simulation.sigma)
+    on_cpu = statistics_of(simulation).log_likelihood(theta, simulation.sigma)
     series = [simulation.long.cuda(), simulation.short.cuda()]
     on_gpu = Statistics.from_arrays(series, [LONG, SHORT])
     value = on_gpu.log_likelihood(theta.cuda(), simulation.sigma.cuda())

@@ -9,16 +9,15 @@ import pytest
 import torch
 from statistics_helpers import assert_within
 from test_importance import observe
-from tone_helpers import LONG, SHORT
+from tone_helpers import LONG, SHORT, statistics_of
 
 from slotflow import Grid, Prior
 from slotflow.exact.modes import Modes, peaks
 from slotflow.exact.proposals.assembly import laplace_evidence, without_weakest
 from slotflow.exact.search import across_orders
+from slotflow.exact.target import Target
 from slotflow.exact.tempering import Tempering
-from slotflow.signal.likelihood import Statistics
 from slotflow.signal.simulation import simulate
-from slotflow.signal.target import Target, residuals
 
 MEDIUM = Grid(1000, 0.1)
 PRIOR = Prior(k_min=0, k_max=4, frequency=(2.4, 2.6), min_separation=0.02, sigma=(0.3, 2.0))
@@ -42,7 +41,7 @@ def test_noise_alone(seed: int) -> None:
 def test_nominal_signals(seed: int) -> None:
     prior = Prior()
     batch = simulate(prior, 6, LONG, SHORT, mode="physical", seed=seed)
-    statistics = Statistics.from_simulation(batch)
+    statistics = statistics_of(batch)
     for i in range(6):
         one, k = statistics.take(torch.tensor([i])), int(batch.k[i])
         truth = batch.components(i)
@@ -75,7 +74,7 @@ def test_what_the_weakest_tone_is_worth(separation: float, sigma: float, seed: i
     """The estimate of one tone less, made without a fit, lies above Laplace's around the best fit."""
     prior = Prior(k_min=2, min_separation=separation, sigma=(0.5, sigma))
     batch = simulate(prior, 12, LONG, SHORT, mode="physical", seed=seed)
-    statistics = Statistics.from_simulation(batch)
+    statistics = statistics_of(batch)
     for i in range(12):
         one, k = statistics.take(torch.tensor([i])), int(batch.k[i])
         modes = Modes(one, prior)
@@ -159,7 +158,7 @@ def test_probabilities_are_calibrated(seed: int) -> None:
         sigma=(0.5, 2.0), amplitude_law="loguniform",
     )  # fmt: skip
     batch = simulate(prior, 60, MEDIUM, seed=seed)
-    statistics = Statistics.from_simulation(batch)
+    statistics = statistics_of(batch)
     probs = np.stack(
         [
             across_orders(
@@ -227,4 +226,4 @@ def test_peaks_of_the_residual(seed: int) -> None:
     best = modes.best(2)
     assert best is not None
     assert peaks(statistics, best.z, PRIOR, 5, clear=14.0) == []
-    assert np.var(residuals(statistics, best.z)[0]) == pytest.approx(0.09, rel=0.3)
+    assert np.var(statistics.residuals(best.z)[0]) == pytest.approx(0.09, rel=0.3)

@@ -15,6 +15,7 @@ import torch
 import typer
 import xarray as xr
 from statistics_helpers import assert_mean, assert_within
+from tone_helpers import to_theta, to_z
 from typer.testing import CliRunner
 
 from slotflow import Prior, SlotFlow
@@ -31,14 +32,15 @@ from slotflow.baselines.moves import FisherSteps, StatePrior
 from slotflow.baselines.rjmcmc import near, rjmcmc
 from slotflow.baselines.tabulated import Tabulated
 from slotflow.cli import rjmcmc as command
+from slotflow.core.arrays import Array
 from slotflow.data.observation import Observation
 from slotflow.data.sampling import Grid
+from slotflow.exact.target import Target
 from slotflow.posterior.sampled import Draws, SampledPosterior, Sampling
 from slotflow.show.plots import plot_posterior
 from slotflow.signal.likelihood import Statistics
 from slotflow.signal.simulation import Simulation, simulate
 from slotflow.signal.simulation_file import write_simulation
-from slotflow.signal.target import Array, Target, to_theta, to_z
 
 needs_eryn = pytest.mark.skipif(
     find_spec("eryn") is None, reason="Eryn is not installed (extra baselines)"

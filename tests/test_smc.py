@@ -13,6 +13,7 @@ import torch
 import xarray as xr
 from scipy.stats import f as f_law
 from statistics_helpers import assert_mean, assert_same_law, assert_within
+from tone_helpers import to_theta, to_z
 from typer.testing import CliRunner
 
 from slotflow import Prior, SlotFlow
@@ -25,15 +26,16 @@ from slotflow.baselines.rjmcmc import rough_noise
 from slotflow.baselines.smc import _finished, effective_draws, smc
 from slotflow.baselines.tabulated import Tabulated
 from slotflow.cli import app
+from slotflow.core.arrays import Array
 from slotflow.core.seeds import spread_seed
 from slotflow.data.channel import Stream
 from slotflow.data.observation import Observation
 from slotflow.data.sampling import Grid
+from slotflow.exact.target import Target
 from slotflow.show.plots import plot_posterior
 from slotflow.signal.likelihood import Statistics
 from slotflow.signal.simulation import Simulation, simulate
 from slotflow.signal.simulation_file import write_simulation
-from slotflow.signal.target import Array, Target, to_theta, to_z
 
 GRIDS = Grid(3000, 0.1), Grid(5120, 1 / 512)
 SMALL = Options(particles=400, islands=8, sweeps=2)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 from statistics_helpers import assert_mean, assert_within
-from tone_helpers import LONG, SHORT, model
+from tone_helpers import LONG, SHORT, model, to_complex
 from torch import Tensor
 
 from slotflow import Grid, Observation, Prior
@@ -25,8 +25,6 @@ from slotflow.network.zoom.spectrum import (
     noise_level,
     spectrum,
 )
-from slotflow.signal.kernels import mid_time
-from slotflow.signal.likelihood import to_complex
 
 SIZES = ZoomConfig()
 GRIDS = [
@@ -77,7 +75,7 @@ def test_a_tone_is_its_amplitude_times_the_kernel(grid: Grid, offset: float) -> 
     first = low - SIZES.margin
     tone = torch.tensor([[[1.3, 0.7, (low + 33 + offset) / grid.duration]]], dtype=torch.float64)
     view = seen([model(tone, grid)], [grid], in_bins(grid, low, low + 100), first)
-    frequency, c = (x[0, 0] for x in to_complex(tone, mid_time(grid)))
+    frequency, c = (x[0, 0] for x in to_complex(tone, grid.mid_time))
     index = 2 * first + torch.arange(2 * SIZES.view_bins)
     bins = 0.5 * index.double()
     at = frequency * grid.duration
@@ -250,7 +248,7 @@ def test_conditions_tell_prior_noise_and_short_stream(seed: int) -> None:
     alone = told(Prior(), [x], [LONG], sigma)
     assert torch.equal(base[:7], alone[:7]) and (alone[7:] == 0).all() and base[7] == 1
     assert base[8] == pytest.approx(SHORT.duration / LONG.duration)
-    assert base[9] == pytest.approx((mid_time(SHORT) - mid_time(LONG)) / LONG.duration)
+    assert base[9] == pytest.approx((SHORT.mid_time - LONG.mid_time) / LONG.duration)
     for prior, level, moved in [
         (Prior(min_separation=0.004), sigma, {1, 2, 3}),
         (Prior(amplitude=(0.2, 1.5)), sigma, {4, 5}),
@@ -274,7 +272,7 @@ def test_short_stream_about_its_own_mid_time(grid: Grid, seed: int) -> None:
     view = seen([white(2, LONG, seed), y], [LONG, grid], Prior(), 730)
     places = SHORT_STEP * torch.arange(SIZES.view_bins // SHORT_STEP).double()
     f = (730 + places) / LONG.duration
-    u = torch.as_tensor(grid.times) - mid_time(grid)
+    u = torch.as_tensor(grid.times) - grid.mid_time
     wave = torch.exp(-2j * math.pi * f[:, None] * u)  # (S, M)
     expected = 2 / grid.n * (y[:, None] * wave).sum(-1) / 1.5
     expected = torch.where(f < 0.5 / grid.dt, expected, 0.0)

@@ -9,15 +9,16 @@ import pytest
 import torch
 from statistics_helpers import assert_mean, assert_within
 from test_importance import Flat, observe
+from tone_helpers import to_z
 
 from slotflow import Grid, Prior
 from slotflow.exact.importance import Gaussian, Mixture, Warped, importance_sample
 from slotflow.exact.proposals.births import Births, BirthTable
 from slotflow.exact.proposals.splits import PairTable, Split
+from slotflow.exact.target import Target
 from slotflow.exact.tempering import Tempering, tempered
 from slotflow.signal.fit import fit
 from slotflow.signal.likelihood import Statistics
-from slotflow.signal.target import Target, to_z
 
 MEDIUM = Grid(1000, 0.1)
 PRIOR = Prior(

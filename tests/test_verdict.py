@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 from scipy import stats
-from tone_helpers import LONG, SHORT, model
+from tone_helpers import LONG, SHORT, model, statistics_of
 
 from slotflow import Prior
 from slotflow.exact.search import across_orders
@@ -39,7 +39,7 @@ def checks(series: list[np.ndarray]) -> tuple[Check, ...]:
 def test_false_alarms(name: str, seed: int) -> None:
     prior = Prior() if name == "nominal" else Prior(k_min=5, min_separation=0.004, sigma=(1.0, 2.0))
     batch = simulate(prior, 600, LONG, SHORT, mode="physical", seed=seed)
-    statistics = Statistics.from_simulation(batch)
+    statistics = statistics_of(batch)
     found = fit(statistics, batch.theta, batch.mask)
     values: dict[str, list[float]] = {}
     smallest = []

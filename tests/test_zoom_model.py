@@ -16,13 +16,12 @@ import torch
 from numpy.typing import NDArray
 from scipy import stats
 from statistics_helpers import assert_within
-from tone_helpers import LONG, SHORT
+from tone_helpers import LONG, SHORT, statistics_of
 from zoom_helpers import TWO, assert_same_answer, moments, observe
 
 from slotflow import Grid, Observation, Posterior, Prior, SlotFlow, simulate
 from slotflow.network.zoom.model import ZoomSlotFlow
 from slotflow.signal.fit import fit
-from slotflow.signal.likelihood import Statistics
 
 NOMINAL = Prior(k_min=0, sigma=(0.1, 1.0))
 
@@ -221,7 +220,7 @@ def test_amplitudes_at_the_edges_of_the_prior(
     prior = Prior(k_max=4, amplitude=box, sigma=(1.49, 1.5))
     sim = simulate(prior, 60, LONG, seed=base_seed + 3, k=1)
     draws = model.analyse(sim, prior).slots(sim.k).sample(2000)[:, :, 0, 0].numpy()
-    best = fit(Statistics.from_simulation(sim), sim.theta[:, :1])
+    best = fit(statistics_of(sim), sim.theta[:, :1])
     centre, sd = best.theta[:, 0, 0].numpy(), best.covariance[:, 0, 0].sqrt().numpy()
     exact = stats.truncnorm((box[0] - centre) / sd, (box[1] - centre) / sd, centre, sd)
 

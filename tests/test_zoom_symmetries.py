@@ -14,7 +14,6 @@ from zoom_helpers import CROWD, FREE, assert_same_answer, observe, white
 
 from slotflow import Observation, Stream
 from slotflow.network.zoom.model import ZoomSlotFlow
-from slotflow.signal.kernels import mid_time
 from slotflow.signal.simulation import tones
 
 
@@ -76,7 +75,7 @@ def test_frequency_shifted_by_whole_bins(bins: int, model: ZoomSlotFlow, seed: i
     moved = np.fft.irfft(new, LONG.n)
     theta = CROWD.clone()
     theta[..., 2] += shift
-    theta[..., 1] -= 2 * math.pi * shift * mid_time(LONG)  # the same phase at mid-time
+    theta[..., 1] -= 2 * math.pi * shift * LONG.mid_time  # the same phase at mid-time
     a = model.infer(
         Observation.from_arrays(tones(CROWD, LONG)[0].numpy() + noise, LONG.dt),
         prior=FREE,
@@ -92,7 +91,7 @@ def test_frequency_shifted_by_whole_bins(bins: int, model: ZoomSlotFlow, seed: i
     def change(centre: NDArray[Any], sd: NDArray[Any]) -> Any:
         centre = centre + np.array([0, 0, shift])
         # φ at t = 0 from the phase at mid-time, whose uncertainty does not depend on where the band is.
-        centre[:, 1] -= 2 * math.pi * shift * mid_time(LONG)
+        centre[:, 1] -= 2 * math.pi * shift * LONG.mid_time
         return centre, sd
 
     assert_same_answer(a, b, 5, change, tolerance=0.1)
@@ -101,7 +100,7 @@ def test_frequency_shifted_by_whole_bins(bins: int, model: ZoomSlotFlow, seed: i
 def test_origin_of_time(model: ZoomSlotFlow, seed: int) -> None:
     """Later by t0, as a label: A and f as they were, φ turned back by 2πf t0, with its uncertainty."""
     obs = observe(CROWD, LONG, SHORT, 0.8, seed)
-    t0 = -mid_time(LONG)
+    t0 = -LONG.mid_time
     later = Observation(*(Stream(x.values, x.dt, x.t0 + t0) for x in obs.channels))
     a, b = model.infer(obs, prior=FREE, refine=False), model.infer(later, prior=FREE, refine=False)
     draws, other = a.sample(500, k=5), b.sample(500, k=5)

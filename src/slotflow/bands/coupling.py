@@ -31,8 +31,8 @@ from numpy.typing import NDArray
 from slotflow.signal.fit import fit as laplace_fit
 from slotflow.signal.likelihood import Statistics
 from slotflow.signal.prior import Prior
-from slotflow.signal.systems import inverse_one
-from slotflow.signal.target import to_theta, to_z
+from slotflow.signal.systems import inverse
+from slotflow.signal.waveforms import TONE
 
 __all__ = ["Coupling", "couple", "joint_fit"]
 
@@ -71,8 +71,8 @@ class Coupling:
     def apply(self, theta: Array, prior: Prior) -> Array:
         """Joint draws of (A, φ, f), (n, K, 3), from independent ones of the same shape, sorted by frequency."""
         n, k = theta.shape[:2]
-        step = (to_z(theta, self.reference) - self.centre).reshape(n, 3 * k)
-        moved = to_theta(self.centre + (step @ self.matrix.T).reshape(n, k, 3), self.reference)
+        step = (TONE.to_z(TONE.sorted(theta), self.reference) - self.centre).reshape(n, 3 * k)
+        moved = TONE.to_theta(self.centre + (step @ self.matrix.T).reshape(n, k, 3), self.reference)
         sorted_ = (np.diff(moved[..., 2], axis=1) > 0).all(1)
         allowed = np.isfinite(prior.log_prob_theta(torch.from_numpy(moved)).numpy())
         return np.where((sorted_ & allowed)[:, None, None], moved, theta)
@@ -97,17 +97,16 @@ def couple(
     if best is None:
         return None
     reference = statistics.reference
-    z = to_z(best, reference)
-    f, c = torch.from_numpy(z[None, :, 0]), torch.from_numpy(z[None, :, 1] + 1j * z[None, :, 2])
-    fisher = statistics.normal_equations(f, c)[2][0].numpy()  # JᵀJ, (3K, 3K)
-    together = inverse_one(fisher)
+    z = statistics.to_z(best)
+    fisher = statistics.equations(*statistics.waveform.unpack(z[None])).matrix[0]  # JᵀJ
+    together = inverse(fisher)
     factor = np.zeros_like(fisher)  # L, block by block
     for w in np.unique(owner):
         low, high = cores[w, 0] - reach, cores[w, 1] + reach
         free = np.flatnonzero((owner == w) | ((best[:, 2] >= low) & (best[:, 2] <= high)))
         rows = (3 * free[:, None] + np.arange(3)).ravel()
         mine = np.repeat(owner[free] == w, 3)
-        block = inverse_one(fisher[np.ix_(rows, rows)])
+        block = inverse(fisher[np.ix_(rows, rows)])
         if together is None or block is None:
             return None
         own = rows[mine]

@@ -18,7 +18,7 @@ import math
 import numpy as np
 
 from slotflow.baselines.tabulated import Tabulated
-from slotflow.signal.target import Array
+from slotflow.core.arrays import Array
 
 __all__ = ["Annealing"]
 

@@ -16,8 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slotflow.baselines.tabulated import Tabulated
+from slotflow.core.arrays import Array
 from slotflow.signal.prior import Prior
-from slotflow.signal.target import Array, to_theta, to_z
+from slotflow.signal.waveforms import TONE
 
 __all__ = ["Births", "BirthsOfTheta", "PeriodogramBirths"]
 
@@ -147,10 +148,10 @@ class BirthsOfTheta:
 
     def sample(self, n: int, rng: Any) -> Array:
         """Draws of z, (n, 3)."""
-        return to_z(self.proposal.rvs(n)[:, None], self.reference)[:, 0]
+        return TONE.to_z(self.proposal.rvs(n), self.reference)
 
     def log_prob(self, z: Array) -> Array:
         """Log density of z, (n, 3) to (n,)."""
-        theta = to_theta(z, self.reference)
+        theta = TONE.to_theta(z, self.reference)
         result: Array = self.proposal.logpdf(theta) - np.log(np.maximum(theta[:, 0], 1e-300))
         return result

@@ -20,7 +20,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from slotflow.signal.target import Array
+from slotflow.core.arrays import Array
 
 __all__ = ["autocorrelation_time", "effective_draws", "r_hat", "settled", "warm_up"]
 

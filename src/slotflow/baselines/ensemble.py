@@ -22,8 +22,8 @@ from slotflow.baselines.chains import settled
 from slotflow.baselines.eryn_compat import load_eryn
 from slotflow.baselines.moves import Anew, FisherSteps, Jump, Mask, StatePrior
 from slotflow.baselines.tabulated import Tabulated
+from slotflow.core.arrays import Array
 from slotflow.signal.prior import Prior
-from slotflow.signal.target import Array
 
 __all__ = ["Ensemble", "Options"]
 

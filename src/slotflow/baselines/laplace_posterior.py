@@ -13,6 +13,7 @@ from collections.abc import Mapping
 import numpy as np
 import torch
 
+from slotflow.core.arrays import Array
 from slotflow.data.observation import Observation
 from slotflow.exact.classical import Classical, classical
 from slotflow.posterior.posterior import Posterior
@@ -20,7 +21,6 @@ from slotflow.posterior.verdict import Verdict, check_residual, judge
 from slotflow.signal.evidence import gaussian_draws
 from slotflow.signal.likelihood import Statistics
 from slotflow.signal.prior import Prior
-from slotflow.signal.target import Array
 
 __all__ = ["LaplaceDraws", "LaplacePosterior", "classical_posterior"]
 

@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 
 from slotflow.baselines.births import Births
 from slotflow.baselines.tabulated import Tabulated
-from slotflow.signal.kernels import mid_time
+from slotflow.core.arrays import Array
 from slotflow.signal.prior import Prior
-from slotflow.signal.target import Array, to_z
+from slotflow.signal.waveforms import TONE
 
 __all__ = ["Anew", "FisherSteps", "Jump", "Mask", "StatePrior"]
 
@@ -85,7 +85,7 @@ class StatePrior:
         theta = self.prior.sample_theta(k, generator).numpy()[:, : self.k_max]
         places = np.arange(self.k_max) < k.numpy()[:, None]
         theta[~places, 2] = 2 * self.prior.frequency[1]  # sorted behind the tones
-        return to_z(theta, reference), places
+        return TONE.to_z(TONE.sorted(theta), reference), places
 
 
 class FisherSteps:
@@ -99,14 +99,12 @@ class FisherSteps:
     """
 
     def __init__(self, table: Tabulated, prior: Prior, sigma: float, every: bool) -> None:
-        s, self.every = table.statistics, every
-        weights = [g.n / r**2 / table.weight for g, r in zip(s.grids, s.ratios, strict=True)]
-        middle = sum(w * mid_time(g) for w, g in zip(weights, s.grids, strict=True))
-        variance = sum(
-            w * ((mid_time(g) - middle) ** 2 + g.dt**2 * (g.n**2 - 1) / 12)
-            for w, g in zip(weights, s.grids, strict=True)
-        )
-        self.turn = 2 * math.pi * (s.reference - middle)
+        self.every = every
+        # Mean and variance of all sampling times, counted from the reference time.
+        total, first, second = table.statistics.window(np.zeros(()), powers=3).real
+        middle = float(first / total)
+        variance = float(second / total) - middle**2
+        self.turn = -2 * math.pi * middle
         self.unit_c = sigma * math.sqrt(2 / table.weight)
         self.per_f = 1 / (2 * math.pi * math.sqrt(variance))
         """Scale of f in units of unit_c/A."""

@@ -40,9 +40,9 @@ from slotflow.baselines.annealing import Annealing
 from slotflow.baselines.moves import FisherSteps, StatePrior
 from slotflow.baselines.redraw import Redraw
 from slotflow.baselines.tabulated import Tabulated
+from slotflow.core.arrays import Array
 from slotflow.exact.importance import resample
 from slotflow.signal.prior import Prior
-from slotflow.signal.target import Array
 
 __all__ = ["Options", "Tempered", "tempered"]
 

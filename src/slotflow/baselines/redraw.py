@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from slotflow.baselines.births import FLAT, PeriodogramBirths
 from slotflow.baselines.tabulated import Tabulated
+from slotflow.core.arrays import Array
 from slotflow.signal.prior import Prior
-from slotflow.signal.target import Array
 
 __all__ = ["Redraw"]
 

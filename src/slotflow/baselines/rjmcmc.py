@@ -24,7 +24,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import ArrayLike
 
 from slotflow.baselines.births import BirthsOfTheta, PeriodogramBirths
@@ -33,12 +32,12 @@ from slotflow.baselines.ensemble import BLOCK, Ensemble, Options
 from slotflow.baselines.eryn_compat import load_eryn, seeded
 from slotflow.baselines.moves import Mask, StatePrior
 from slotflow.baselines.tabulated import Tabulated
+from slotflow.core.arrays import Array
 from slotflow.core.progress import progress as progress_bar
 from slotflow.data.observation import Observation
 from slotflow.posterior.sampled import Draws, SampledPosterior, Sampling
 from slotflow.signal.likelihood import Statistics
 from slotflow.signal.prior import Prior
-from slotflow.signal.target import Array, to_theta, to_z
 
 __all__ = ["Options", "rjmcmc", "rough_noise"]
 
@@ -177,10 +176,10 @@ def near(
     places = np.broadcast_to(np.arange(prior.k_max) < k, (n, prior.k_max)).copy()
     if k == 0:
         return z, places
-    centre = to_z(tones, statistics.reference)
-    c = torch.from_numpy(centre[None, :, 1] + 1j * centre[None, :, 2])
-    rss, _, matrix = statistics.normal_equations(torch.from_numpy(centre[None, :, 0]), c)
-    covariance = np.linalg.inv(matrix[0].numpy()) * float(rss) / statistics.n
+    centre = statistics.to_z(tones)
+    gain, _, matrix = statistics.equations(*statistics.waveform.unpack(centre[None]))
+    rss = float(statistics.energy) + float(gain[0])
+    covariance = np.linalg.inv(matrix[0]) * rss / statistics.n
     scale = np.sqrt(np.diag(covariance))
     factor = scale[:, None] * np.linalg.cholesky(covariance / np.outer(scale, scale))
     left = np.arange(n)
@@ -250,7 +249,7 @@ def _posterior(
     sigma: dict[int, Array] = {}
     for k in np.flatnonzero(k_probs).tolist():
         chosen = z[counts == k][:, :k]
-        theta[k] = to_theta(chosen, table.statistics.reference)
+        theta[k] = table.statistics.to_theta(chosen)
         rss = table.rss(chosen) if k else np.full(len(chosen), table.energy)
         sigma[k] = table.noise.sample(rss, rng)
     return SampledPosterior(

@@ -26,6 +26,7 @@ from slotflow.baselines.particles import Options, Tempered, tempered
 from slotflow.baselines.redraw import Redraw
 from slotflow.baselines.rjmcmc import rough_noise
 from slotflow.baselines.tabulated import Tabulated
+from slotflow.core.arrays import Array
 from slotflow.core.progress import ProgressReporter
 from slotflow.core.progress import progress as progress_bar
 from slotflow.data.observation import Observation
@@ -33,7 +34,6 @@ from slotflow.exact.importance import resample
 from slotflow.posterior.sampled import Draws, SampledPosterior, Sampling
 from slotflow.signal.likelihood import Statistics
 from slotflow.signal.prior import Prior
-from slotflow.signal.target import Array, to_theta
 
 __all__ = ["Options", "smc"]
 
@@ -148,7 +148,7 @@ def _posterior(
         n = len(result.rss)
         size = n // len(result.log_z)
         chosen = resample(np.repeat(result.weights / size, size), n, rng)
-        theta[k] = to_theta(result.z[chosen], table.statistics.reference)
+        theta[k] = table.statistics.to_theta(result.z[chosen])
         sigma[k] = table.noise.sample(result.rss[chosen], rng)
     k_probs /= k_probs.sum()
     best = int(k_probs.argmax())

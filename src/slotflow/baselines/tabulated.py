@@ -17,15 +17,13 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from scipy.interpolate import CubicSpline
 
-from slotflow.signal.kernels import dirichlet, mid_time
+from slotflow.core.arrays import Array
+from slotflow.exact.target import Target
 from slotflow.signal.likelihood import Statistics
-from slotflow.signal.nonuniform import interpolated_moment
 from slotflow.signal.prior import Prior
-from slotflow.signal.target import Array, Target
 
 __all__ = ["Curve", "Tabulated"]
 
@@ -77,14 +75,8 @@ class Tabulated:
         self.statistics, self.noise = statistics, Target(statistics, prior, 1).noise
         self.constant = Target(statistics, prior, 0).constant
         self.energy = float(statistics.energy)
-        self.weight = sum(
-            g.n / r**2 for g, r in zip(statistics.grids, statistics.ratios, strict=True)
-        )
-        longest = max(
-            2 * (abs(mid_time(g) - statistics.reference) + 0.5 * g.duration)
-            for g in statistics.grids
-        )
-        self.step = 1 / (POINTS_PER_BIN * longest)
+        self.weight = statistics.weight
+        self.step = 1 / (POINTS_PER_BIN * statistics.span)
         self.filter = self._matched(low, high)
         self.near = self._overlap(0.0, high - low)
         self.far = self._overlap(2 * low, 2 * high)
@@ -149,33 +141,12 @@ class Tabulated:
 
     def _matched(self, low: float, high: float) -> Curve:
         """M(f) with its slope."""
-        f, s = self._grid(low, high), self.statistics
-        values, slopes = (
-            np.zeros(len(f), dtype=np.complex128),
-            np.zeros(len(f), dtype=np.complex128),
-        )
-        frequency = torch.from_numpy(f)[None]
-        for grid, ratio, folded in zip(s.grids, s.ratios, s.folded, strict=True):
-            offset = mid_time(grid) - s.reference
-            series = folded.flatten(1)[:, : grid.n]
-            time = torch.from_numpy(grid.times - s.reference)
-            turn = np.exp(-2j * math.pi * np.remainder(f * offset, 1.0)) / ratio
-            values += turn * interpolated_moment(series, frequency, grid)[0].numpy()
-            first = interpolated_moment(series * time, frequency, grid)[0].numpy()
-            slopes += -2j * math.pi * turn * first
-        return Curve(float(f[0]), self.step, values, slopes)
+        f = self._grid(low, high)
+        values, slopes = self.statistics.matched_slope(f[:, None])
+        return Curve(float(f[0]), self.step, values[:, 0], slopes[:, 0])
 
     def _overlap(self, low: float, high: float) -> Curve:
         """Q(f) with its slope."""
-        f, s = self._grid(low, high), self.statistics
-        values, slopes = (
-            np.zeros(len(f), dtype=np.complex128),
-            np.zeros(len(f), dtype=np.complex128),
-        )
-        for grid, ratio in zip(s.grids, s.ratios, strict=True):
-            offset = mid_time(grid) - s.reference
-            s_0, s_1, _ = (x.numpy() for x in dirichlet(torch.from_numpy(f), grid))
-            turn = np.exp(2j * math.pi * np.remainder(f * offset, 1.0)) / ratio**2
-            values += turn * s_0
-            slopes += 2 * math.pi * turn * (1j * offset * s_0 - s_1)
-        return Curve(float(f[0]), self.step, values, slopes)
+        f = self._grid(low, high)
+        zeroth, first = self.statistics.window(f, powers=2)
+        return Curve(float(f[0]), self.step, zeroth, 2j * math.pi * first)

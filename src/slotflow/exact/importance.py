@@ -28,9 +28,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from slotflow.core.arrays import Array
 from slotflow.core.numeric import log_sum_exp
 from slotflow.exact.proposals.gaussian import Gaussian, Mixture, Proposal, Warped
-from slotflow.signal.target import Array, Target, to_theta
+from slotflow.exact.target import Target
 
 __all__ = [
     "Gaussian",
@@ -239,7 +240,7 @@ def _summary(
     variance = (1 - share) / n + (1 / whole - 1) / n
     rss = _stack(parts, 1)
     return Importance(
-        theta=to_theta(_stack(parts, 0), target.statistics.reference),
+        theta=target.statistics.to_theta(_stack(parts, 0)),
         sigma=target.noise.sample(rss, rng),
         log_weights=log_w - total,
         log_evidence=largest + total - math.log(n) + math.log(share),

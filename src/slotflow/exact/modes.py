@@ -19,12 +19,15 @@ from functools import cached_property
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
+from slotflow.core.arrays import Array
 from slotflow.signal.fit import fit, linear_amplitudes
+from slotflow.signal.gauss_newton import LARGEST_MOVE, Bound, Climb, State, climb
 from slotflow.signal.likelihood import Statistics
 from slotflow.signal.prior import Prior
-from slotflow.signal.target import Array, residuals, to_z
+from slotflow.signal.waveforms import TONE, Waveform
 
 __all__ = ["Mode", "Modes", "peaks"]
 
@@ -51,36 +54,53 @@ class Mode:
     """One maximum of the likelihood of K tones."""
 
     z: Array
-    """(f, Re c, Im c), sorted by frequency, (K, 3)."""
+    """Coordinates, sorted by place, (K, Z)."""
     rss: float
     """Residual sum of squares."""
     covariance: Array
-    """Of z, σ² (JᵀJ)⁻¹, (3K, 3K); with the bound's precision added if bounded."""
+    """Of z, σ² (JᵀJ)⁻¹, (K·Z, K·Z); with the bound's precision added if bounded."""
     bounded: bool = False
     """Whether amplitudes were held back: this is a maximum under a Gaussian prior of c, not of the likelihood."""
+    waveform: Waveform = TONE
+    """The form of a component."""
+
+    @property
+    def places(self) -> Array:
+        """What the components are sorted by (frequencies of tones), (K,)."""
+        return self.waveform.place_in_z(self.z)
+
+    @cached_property
+    def _amplitude_blocks(self) -> Array:
+        """Covariance of each component's Re c and Im c, (K, 2M, 2M)."""
+        k, first = len(self.z), len(self.waveform.shape)
+        blocks = self.covariance.reshape(k, self.z.shape[1], k, self.z.shape[1])
+        every = np.arange(k)
+        own: Array = blocks[every, first:, every, first:]
+        return own
 
     @cached_property
     def strength(self) -> Array:
-        """c_k Σ_kk⁻¹ c_k, squared SNR of each tone with all others unknown, (K,)."""
-        k = len(self.z)
-        blocks = self.covariance.reshape(k, 3, k, 3)[np.arange(k), 1:, np.arange(k), 1:]
-        c = self.z[:, 1:]
-        return np.einsum("ki,kij,kj->k", c, np.linalg.pinv(blocks), c) if k else np.zeros(0)
+        """c_k Σ_kk⁻¹ c_k, squared SNR of each component with all others unknown, (K,)."""
+        c = self.z[:, len(self.waveform.shape) :]
+        if not len(c):
+            return np.zeros(0)
+        strength: Array = np.einsum("ki,kij,kj->k", c, np.linalg.pinv(self._amplitude_blocks), c)
+        return strength
 
     def plausible(self, prior: Prior) -> bool:
         """Whether all amplitudes lie within the prior's bounds or close to them for their errors."""
-        k = len(self.z)
-        amplitude = np.hypot(self.z[:, 1], self.z[:, 2])
-        blocks = self.covariance.reshape(k, 3, k, 3)[np.arange(k), 1:, np.arange(k), 1:]
-        unit = self.z[:, 1:] / np.maximum(amplitude, 1e-300)[:, None]
-        spread = np.sqrt(np.maximum(np.einsum("ki,kij,kj->k", unit, blocks, unit), 0.0))
+        c = self.z[:, len(self.waveform.shape) :]
+        amplitude = self.waveform.moduli(self.z)[:, 0]
+        unit = c / np.maximum(amplitude, 1e-300)[:, None]
+        variance = np.einsum("ki,kij,kj->k", unit, self._amplitude_blocks, unit)
+        spread = np.sqrt(np.maximum(variance, 0.0))
         low, high = prior.amplitude
         inside = (amplitude > low - OUTSIDE * spread) & (amplitude < high + OUTSIDE * spread)
         return bool(inside.all())
 
     def gap(self, bins: float) -> float:
-        """Smallest distance of two frequencies in units of `bins` Hz; inf for fewer than two tones."""
-        return float(np.diff(self.z[:, 0]).min() / bins) if len(self.z) > 1 else math.inf
+        """Smallest distance of two places in units of `bins` Hz; inf for fewer than two components."""
+        return float(np.diff(self.places).min() / bins) if len(self.z) > 1 else math.inf
 
 
 class Modes:
@@ -99,8 +119,9 @@ class Modes:
         extra: Callable[[], Sequence[float]] | None = None,
     ) -> None:
         self.statistics, self.prior, self._extra = statistics, prior, extra
-        self.bin = 1 / statistics.grids[0].duration
-        none = Mode(np.zeros((0, 3)), float(statistics.energy), np.zeros((0, 0)))
+        self.bin, self.waveform = statistics.bin, statistics.waveform
+        nothing = np.zeros((0, self.waveform.coordinates))
+        none = Mode(nothing, float(statistics.energy), np.zeros((0, 0)), waveform=self.waveform)
         self.found: dict[int, list[Mode]] = {0: [none]}
         self.done: set[tuple[str, int]] = set()
 
@@ -132,14 +153,10 @@ class Modes:
         covariances = result.covariance.numpy()
         good = np.zeros(len(starts), dtype=bool)
         for i in torch.nonzero(result.converged).flatten().tolist():
-            tones = result.theta[i].numpy()
-            order = np.argsort(tones[:, 2])
-            z = to_z(tones, self.statistics.reference)
-            covariance = (
-                covariances[i].reshape(k, 3, k, 3)[order][:, :, order].reshape(3 * k, 3 * k)
-            )
-            rss = float(result.rss[i])
-            mode = Mode(z, rss, _to_z_covariance(z, covariance, self.statistics.reference))
+            tones, rss = result.theta[i].numpy(), float(result.rss[i])
+            order = np.argsort(self.waveform.place_of(tones))
+            covariance = _reordered(self._in_z(tones, covariances[i]), order)
+            mode = Mode(self.statistics.to_z(tones), rss, covariance, waveform=self.waveform)
             self._keep(mode)
             good[i] = mode.plausible(self.prior)
         if not good.all() and (self.prior.min_separation < CLOSE * self.bin or not good.any()):
@@ -162,48 +179,44 @@ class Modes:
         elif mode.rss < modes[twin].rss and mode.bounded == modes[twin].bounded:
             modes[twin] = mode
 
+    def _in_z(self, tones: Array, covariance: Array) -> Array:
+        """Carries a covariance of the parameters of tones (K, P) to their coordinates z."""
+        change = self.waveform.inverse_jacobian(tones, self.statistics.reference)  # (K, Z, P)
+        k, size, columns = change.shape
+        half = change @ covariance.reshape(k, columns, k * columns)  # (K, Z, K·P)
+        half = half.reshape(k * size, k, columns)
+        carried: Array = np.einsum("mkj,kij->mki", half, change)
+        return carried.reshape(k * size, k * size)
+
     def _bounded(self, starts: Tensor) -> list[Mode]:
         """Fits from frequencies, (B, K), with amplitudes held back by a Gaussian of the prior's size."""
-        size, k = starts.shape
+        waveform, prior, (size, k) = self.waveform, self.prior, starts.shape
         several = self.statistics.take(torch.zeros(size, dtype=torch.int64))
-        scale, n, known = self.prior.amplitude[1], several.n, self.prior.known_sigma
-        pull = torch.tensor([0.0, scale**-2, scale**-2], dtype=torch.float64).repeat(k)
-        reach = torch.tensor([(0.5 * self.bin) ** -2, 0.0, 0.0], dtype=torch.float64).repeat(k)
-        z = torch.zeros(size, 3 * k, dtype=torch.float64)
-        z[:, 0::3] = starts
-        damping = torch.ones(size, dtype=torch.float64)
-        rss, slope, matrix = several.normal_equations(starts, _c(z))
-        for _ in range(STEPS):
-            variance = (rss / n if known is None else torch.full_like(rss, known**2))[:, None]
-            precision = pull + reach * damping[:, None]
-            system = matrix / variance[..., None] + torch.diag_embed(precision)
-            unit = system.diagonal(dim1=-2, dim2=-1).rsqrt()
-            right = (slope / variance - pull * z) * unit
-            step = torch.linalg.solve(system * unit[:, :, None] * unit[:, None, :], right) * unit
-            limit = (0.5 * self.bin / step[:, 0::3].abs().amax(-1).clamp_min(1e-300)).clamp(max=1.0)
-            trial = z + step * limit[:, None]
-            new, new_slope, new_matrix = several.normal_equations(trial[:, 0::3], _c(trial))
-            change = (new - rss) / variance[:, 0] + (pull * (trial**2 - z**2)).sum(-1)
-            taken = change <= 0
-            z = torch.where(taken[:, None], trial, z)
-            rss = torch.where(taken, new, rss)
-            slope = torch.where(taken[:, None], new_slope, slope)
-            matrix = torch.where(taken[:, None, None], new_matrix, matrix)
-            damping = torch.where(taken, damping * 0.3, damping * 10).clamp(1e-2, 1e8)
-            if bool((~taken | (change > -1e-6)).all()):
-                break
+        shapes, parts = len(waveform.shape), waveform.coordinates - len(waveform.shape)
+        wide = [LARGEST_MOVE * scale for scale in waveform.scales(1 / self.bin)]
+        pull = np.tile([0.0] * shapes + [prior.amplitude[1] ** -2] * parts, k)
+        reach = np.tile([step**-2 for step in wide] + [0.0] * parts, k)
+        bound = Bound(torch.from_numpy(pull), torch.from_numpy(reach))
+        none = torch.zeros(size, dtype=torch.float64)
+        known = None if prior.known_sigma is None else none + prior.known_sigma**2
+        z = torch.zeros(size, k, waveform.coordinates, dtype=torch.float64)
+        waveform.place_in_z(z)[:] = starts
+        mask = torch.ones_like(starts, dtype=torch.bool)
+        start = State.at(several, z, mask, over=none.bool())
+        start.damping = none + 1.0
+        end = climb(several, start, Climb(STEPS, 0.0, known, none, bound))
         found = []
         for i in range(size):
-            order = np.argsort(z[i, 0::3].numpy())
-            level = rss[i] / n if known is None else known**2
-            curvature = (matrix[i] / level + torch.diag(pull + reach)).numpy()
-            covariance = np.linalg.inv(curvature).reshape(k, 3, k, 3)[order][:, :, order]
-            tones = z[i].numpy().reshape(k, 3)[order]
-            inside = (tones[:, 0] > self.prior.frequency[0]) & (
-                tones[:, 0] < self.prior.frequency[1]
-            )
+            tones, rss = end.z[i].numpy(), float(end.rss[i])
+            place = waveform.place_in_z(tones)
+            level = rss / several.n if known is None else float(known[i])
+            with np.errstate(divide="ignore", invalid="ignore"):  # nothing is left of noiseless data
+                curvature = end.matrix[i].numpy() / level + np.diag(pull + reach)
+            order = np.argsort(place)
+            covariance = _reordered(np.linalg.inv(curvature), order)
+            inside = (place > prior.frequency[0]) & (place < prior.frequency[1])
             if np.isfinite(covariance).all() and np.isfinite(tones).all() and inside.all():
-                found.append(Mode(tones, float(rss[i]), covariance.reshape(3 * k, 3 * k), True))
+                found.append(Mode(tones[order], rss, covariance, True, waveform))
         return found
 
     def up(self, k: int) -> None:
@@ -212,7 +225,7 @@ class Modes:
         if base is None or ("up", k) in self.done:
             return
         self.done.add(("up", k))
-        f = base.z[:, 0]
+        f = base.places
         starts = [np.append(f, p) for p in peaks(self.statistics, base.z, self.prior, PEAKS)]
         starts += [np.append(f, e) for e in self.extra if np.all(np.abs(f - e) > 0.2 * self.bin)]
         if self.prior.min_separation < CLOSE * self.bin:
@@ -227,7 +240,7 @@ class Modes:
         if base is None or k < 1 or ("down", k) in self.done:
             return
         self.done.add(("down", k))
-        f = base.z[:, 0]
+        f = base.places
         starts = [np.delete(f, j) for j in np.argsort(base.strength)[:DEATHS]]
         j = int(np.diff(f).argmin())
         starts.append(np.append(np.delete(f, [j, j + 1]), f[j : j + 2].mean()))
@@ -239,7 +252,7 @@ class Modes:
         while k < most:
             base = self.best(k)
             assert base is not None
-            f = base.z[:, 0]
+            f = base.places
             found = peaks(self.statistics, base.z, self.prior, 6, CLEAR)
             # What is left beside a tone is mostly leakage of those that are still to be found.
             lone = [p for p in found if np.all(np.abs(f - p) > CLOSE * self.bin)]
@@ -274,7 +287,7 @@ def peaks(
         count: Peaks at most.
         clear: Peaks of less power, in units of the noise's mean, are left out.
     """
-    grid, rest = statistics.grids[0], residuals(statistics, z)
+    grid, rest = statistics.grids[0], statistics.residuals(z)
     size = 2 ** math.ceil(math.log2(PADDING * grid.n))
     spectrum = np.abs(np.fft.rfft(rest[0], size)) ** 2
     f = np.arange(len(spectrum)) / (size * grid.dt)
@@ -287,28 +300,16 @@ def peaks(
     return [float(f[low + i]) for i in index[np.argsort(-inside[index])][:count]]
 
 
-def _c(z: Tensor) -> Tensor:
-    """Complex amplitudes of (B, 3K), (B, K)."""
-    return torch.complex(z[:, 1::3], z[:, 2::3])
+def _reordered(covariance: Array, order: NDArray[np.int64]) -> Array:
+    """A covariance of the coordinates of K components, (K·Z, K·Z), with the components in another order."""
+    k = len(order)
+    blocks = covariance.reshape(k, len(covariance) // k, k, -1)[order][:, :, order]
+    return blocks.reshape(covariance.shape)
 
 
 def _same(a: Mode, b: Mode, bins: float) -> bool:
     """Whether two maxima of the same order are one."""
-    near = np.abs(a.z[:, 0] - b.z[:, 0]).max() < 0.02 * bins
-    return bool(near and np.abs(a.z[:, 1:] - b.z[:, 1:]).max() < 0.05 * np.abs(a.z[:, 1:]).max())
-
-
-def _to_z_covariance(z: Array, covariance: Array, reference: float) -> Array:
-    """Carries a covariance of (A, φ, f) to z = (f, Re c, Im c), both (3K, 3K)."""
-    k = len(z)
-    amplitude = np.hypot(z[:, 1], z[:, 2])
-    a, b = z[:, 1] / amplitude, z[:, 2] / amplitude
-    block = np.zeros((k, 3, 3))  # d(f, Re c, Im c)/d(A, φ, f)
-    block[:, 0, 2] = 1.0
-    block[:, 1, 0], block[:, 2, 0] = a, b
-    block[:, 1, 1], block[:, 2, 1] = -z[:, 2], z[:, 1]
-    turn = 2 * math.pi * reference
-    block[:, 1, 2], block[:, 2, 2] = -turn * z[:, 2], turn * z[:, 1]
-    middle = np.einsum("kij,kjm->kim", block, covariance.reshape(k, 3, 3 * k)).reshape(3 * k, k, 3)
-    carried: Array = np.einsum("mkj,kij->mki", middle, block)
-    return carried.reshape(3 * k, 3 * k)
+    first = len(a.waveform.shape)
+    near = np.abs(a.places - b.places).max() < 0.02 * bins
+    c_a, c_b = a.z[:, first:], b.z[:, first:]
+    return bool(near and np.abs(c_a - c_b).max() < 0.05 * np.abs(c_a).max())

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from slotflow.core.arrays import Array
 from slotflow.exact.importance import Importance
-from slotflow.signal.target import Array
 
 __all__ = ["NEGLIGIBLE", "Orders"]
 

@@ -18,6 +18,7 @@ from dataclasses import replace
 import numpy as np
 import torch
 
+from slotflow.core.arrays import Array
 from slotflow.data.observation import Observation
 from slotflow.exact.orders import NEGLIGIBLE, Orders
 from slotflow.exact.refined import JointDraws, RefinedPosterior, WeightedDraws
@@ -32,8 +33,8 @@ from slotflow.posterior.verdict import (
     unlikely_amplitude,
 )
 from slotflow.signal.likelihood import Statistics
+from slotflow.signal.noise import SMALLEST_LEVEL
 from slotflow.signal.prior import Prior
-from slotflow.signal.target import FLOOR, Array
 
 __all__ = ["JointDraws", "RefinedPosterior", "WeightedDraws", "check_budget", "refine", "unvisited"]
 
@@ -141,10 +142,10 @@ def _noise_outside(post: Posterior, prior: Prior) -> str:
     sigma = post.noise_std
     margin = max(BEYOND * sigma, 5 * (post.noise_std_error or 0.0))
     rms = math.sqrt(float(np.mean(post.observation.long.values**2)))
-    if 0 < rms < 10 * FLOOR * high:
+    if 0 < rms < 10 * SMALLEST_LEVEL * high:
         return (
             f"the data's rms of {rms:.4g} is too small for the prior's σ of {low:g}–{high:g}, which is never taken "
-            f"below {FLOOR:g} of its upper bound; state Prior.sigma in the data's units"
+            f"below {SMALLEST_LEVEL:g} of its upper bound; state Prior.sigma in the data's units"
         )
     if not math.isfinite(sigma) or low - margin <= sigma <= high + margin:
         return ""

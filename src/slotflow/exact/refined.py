@@ -16,13 +16,13 @@ from numpy.typing import NDArray
 
 from slotflow.core.arrays import Array
 from slotflow.exact.orders import Orders
+from slotflow.exact.target import Target
 from slotflow.posterior.draws import WeightedDraws
 from slotflow.posterior.posterior import Posterior
 from slotflow.posterior.tuples import Slots
 from slotflow.posterior.verdict import DrawQuality, Verdict, judge
 from slotflow.signal.likelihood import Statistics
 from slotflow.signal.prior import Prior
-from slotflow.signal.target import Target
 from slotflow.signal.waveforms import TONE, Waveform
 
 __all__ = ["JointDraws", "RefinedPosterior", "WeightedDraws"]

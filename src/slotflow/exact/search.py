@@ -33,6 +33,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from slotflow.core.arrays import Array
 from slotflow.core.numeric import log_sum_exp
 from slotflow.exact.importance import Importance, importance_sample
 from slotflow.exact.modes import Mode, Modes
@@ -43,10 +44,10 @@ from slotflow.exact.proposals.division import Division
 from slotflow.exact.proposals.growth import Growth
 from slotflow.exact.proposals.splits import RESOLVED
 from slotflow.exact.proposals.surface import Surface, room_for_cells
+from slotflow.exact.target import Target
 from slotflow.exact.tempering import Tempering, tempered
 from slotflow.signal.likelihood import Statistics
 from slotflow.signal.prior import Prior
-from slotflow.signal.target import Array, Target, to_theta, to_z
 
 __all__ = ["across_orders"]
 
@@ -329,14 +330,15 @@ class _Search:
 
     def _fit(self, k: int) -> Array:
         """The largest likelihood that the prior allows: a maximum, the best draw, or else that of fewer tones."""
-        reference, prior = self.statistics.reference, self.prior
+        prior = self.prior
         for mode in self.modes.plausible(k):
             apart = mode.gap(1.0) > prior.min_separation - TOUCH * self.modes.bin
             if apart and not mode.bounded:
-                return to_theta(mode.z, reference)
+                best_fit: Array = self.statistics.to_theta(mode.z)
+                return best_fit
         result = self.results.get(k)
         if result is not None and len(result.log_weights):
-            rss = Target(self.statistics, prior, k).rss(to_z(result.theta, reference))
+            rss = Target(self.statistics, prior, k).rss(self.statistics.to_z(result.theta))
             best: Array = result.theta[int(rss.argmin())]
             return best
         return self._fit(k - 1) if k > 0 else np.zeros((0, 3))

@@ -27,10 +27,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from slotflow.core.arrays import Array
 from slotflow.core.numeric import log_sum_exp
 from slotflow.exact.importance import Importance, Proposal, inside_support, resample
 from slotflow.exact.proposals.births import BirthTable
-from slotflow.signal.target import Array, Target, to_theta
+from slotflow.exact.target import Target
 
 __all__ = ["Tempering", "tempered"]
 
@@ -127,7 +128,7 @@ def tempered(
     inside = n / tried
     order = rng.permutation(n)
     return Importance(
-        theta=to_theta(state.z[order], target.statistics.reference),
+        theta=target.statistics.to_theta(state.z[order]),
         sigma=target.noise.sample(state.rss[order], rng),
         log_weights=np.repeat(log_share - math.log(size), size)[order],
         log_evidence=total + math.log(inside),

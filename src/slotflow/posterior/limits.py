@@ -32,6 +32,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
+from slotflow.signal.likelihood import Statistics
+
 if TYPE_CHECKING:
     from slotflow.data.observation import Observation
     from slotflow.signal.prior import Prior
@@ -129,22 +131,10 @@ def matched_filter(observation: Observation, frequency: Array, sigma: float) -> 
         frequency: In Hz, (m,).
         sigma: Noise level.
     """
-    import torch
-
-    from slotflow.signal.kernels import mid_time
-    from slotflow.signal.likelihood import Statistics
-    from slotflow.signal.nonuniform import interpolated_moment
-
     statistics = Statistics.from_observation(observation)
-    f = torch.from_numpy(frequency)[None]
-    total, weight = np.zeros(frequency.size, dtype=np.complex128), 0.0
-    parts = zip(statistics.grids, statistics.ratios, statistics.folded, strict=True)
-    for grid, ratio, folded in parts:
-        moment = interpolated_moment(folded.flatten(1)[:, : grid.n], f, grid)[0].numpy()
-        turns = np.remainder(frequency * (mid_time(grid) - statistics.reference), 1.0)
-        total += np.exp(-2j * math.pi * turns) / ratio * moment
-        weight += grid.n / ratio**2
-    return np.abs(2 / weight * total), sigma * math.sqrt(2 / weight)
+    filtered = statistics.matched(frequency[None, :, None])[0, :, 0]
+    weight = statistics.weight
+    return np.abs(2 / weight * filtered), sigma * math.sqrt(2 / weight)
 
 
 def amplitude_limit(

@@ -7,7 +7,6 @@ import torch
 from slotflow.core.arrays import Array
 from slotflow.data.observation import Observation
 from slotflow.signal.likelihood import Statistics
-from slotflow.signal.target import residuals, to_z
 
 __all__ = ["best_draw", "residual"]
 
@@ -30,4 +29,4 @@ def residual(observation: Observation, theta: Array) -> list[Array]:
         theta: Parameters of the components, (K, P).
     """
     statistics = Statistics.from_observation(observation)
-    return residuals(statistics, to_z(theta, statistics.reference))
+    return statistics.residuals(statistics.to_z(theta))

@@ -31,8 +31,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import special
 
+from slotflow.core.arrays import Array
 from slotflow.signal.likelihood import Statistics
-from slotflow.signal.target import Array, residuals, to_z
 
 __all__ = ["Check", "check_residual", "peak_probability"]
 
@@ -77,8 +77,9 @@ def check_residual(
     Returns:
         The checks, the smallest p-value first.
     """
-    z = to_z(np.asarray(theta, dtype=np.float64).reshape(-1, 3), statistics.reference)
-    rests = residuals(statistics, z)
+    theta = np.asarray(theta, dtype=np.float64).reshape(-1, statistics.waveform.size)
+    z = statistics.to_z(theta)
+    rests = statistics.residuals(z)
     grid, rest = statistics.grids[0], rests[0]
     named = list(zip(("long", "short"), statistics.folded, statistics.grids, strict=False))
     for name, folded, g in named:

@@ -20,7 +20,6 @@ subsets, so only the coincident samples have to be copied and the master grid it
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -34,6 +33,7 @@ from slotflow.data.channel import Channel
 from slotflow.data.observation import Observation
 from slotflow.data.sampling import Grid
 from slotflow.signal.mixture import PriorMixture
+from slotflow.signal.model import noise_free
 from slotflow.signal.prior import Prior
 from slotflow.signal.prior_batch import PriorBatch
 from slotflow.signal.waveforms import TONE
@@ -170,18 +170,8 @@ def tones(theta: Tensor, grid: Grid) -> Tensor:
     Returns:
         Signals, shape (n, N), float32.
     """
-    n = theta.shape[0]
-    cols = max(1, math.isqrt(grid.n))
-    rows = -(-grid.n // cols)
-    amplitude, phase, frequency = (TONE.of(theta, name)[..., None] for name in TONE.names)
-    t_i = grid.t0 + grid.dt * cols * torch.arange(rows, device=theta.device, dtype=torch.float64)
-    t_j = grid.dt * torch.arange(cols, device=theta.device, dtype=torch.float64)
-    coarse = torch.remainder(frequency * t_i + phase / (2 * math.pi), 1.0) * (2 * math.pi)
-    fine = torch.remainder(frequency * t_j, 1.0) * (2 * math.pi)
-    left = torch.cat([amplitude * coarse.cos(), -amplitude * coarse.sin()], dim=1)
-    right = torch.cat([fine.cos(), fine.sin()], dim=1)  # (n, 2K, J)
-    x = torch.bmm(left.transpose(1, 2), right)  # (n, I, J)
-    return x.reshape(n, rows * cols)[:, : grid.n].float()
+    x: Tensor = noise_free(theta, grid)
+    return x.float()
 
 
 def coincident(long: Grid, short: Grid) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

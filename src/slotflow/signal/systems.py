@@ -1,108 +1,133 @@
-r"""The 3K × 3K system of a Gauss–Newton step, in units in which hertz and amplitudes never meet.
+r"""The linear system of a Gauss–Newton step, in units in which hertz and amplitudes never meet.
 
 JᵀJ is scaled to a unit diagonal, D JᵀJ D with D = diag(JᵀJ)^{−½}, before it is factorized: a single tone on the long
-stream gives the identity but for terms of order 1/N, and only overlap between tones makes the system ill conditioned.
-Unknowns that are held (absent tones, or frequencies in a linear fit) have the scale 0 and a row of the identity, so
-that signals with different K share one batch.
+stream gives the identity but for terms of order 1/N, and only overlap between components makes the system ill
+conditioned. Unknowns that are held (absent components, or shapes in a linear fit) have the scale 0 and a row of the
+identity, so that signals with different K share one batch.
 
-The covariance σ² (JᵀJ)⁻¹ of z = (f, Re c, Im c) is carried to θ = (A, φ, f) by A = |c|, φ = arg c − 2πfτ:
-
-.. math:: dA = (\Re c\, d\Re c + \Im c\, d\Im c)/A, \quad dφ = (\Re c\, d\Im c - \Im c\, d\Re c)/A^2 - 2πτ\, df .
+Formulas are written once for NumPy arrays and torch tensors; the four functions of LAPACK that the two libraries call
+by different names are at the end of the module.
 """
 
 from __future__ import annotations
 
-import math
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from scipy.linalg import lapack
 from torch import Tensor
 
-__all__ = ["factorize", "factorize_one", "inverse_one", "solve", "solve_one", "theta_covariance"]
+from slotflow.core.arrays import Array, namespace
+from slotflow.signal.waveforms import Waveform
+
+__all__ = ["System", "factorize", "free_unknowns", "inverse", "theta_covariance"]
 
 SINGULAR = 1e-13
 """A scaled system whose smallest pivot falls below this is singular."""
-SMALLEST = 1e-10
+SMALLEST_EIGENVALUE = 1e-10
 """Smallest eigenvalue of a scaled matrix that is inverted."""
 
 
-def factorize(
-    matrix: Tensor, mask: Tensor, damping: Tensor, linear: bool = False
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Scales JᵀJ, shape (B, 3K, 3K), to a unit diagonal, adds λ, shape (B,), and factorizes.
+class System(NamedTuple):
+    """Factorized systems of B signals with d unknowns."""
 
-    Returns:
-        The scale of each unknown, shape (B, 3K), 0 for those that are held (absent tones; the frequencies if linear);
-        the lower Cholesky factor, shape (B, 3K, 3K), the identity where the system is singular; whether it is regular,
-        shape (B,), bool.
-    """
-    if len(matrix) == 1 and matrix.shape[1] > 0 and _on_cpu(matrix, mask, damping):
-        given = np.repeat(mask[0].numpy(), 3)
-        if linear:
-            given[::3] = False
-        one = factorize_one(matrix[0].detach().numpy(), float(damping), given)
-        return (
-            torch.from_numpy(one[0])[None],
-            torch.from_numpy(one[1])[None],
-            torch.tensor([one[2]]),
-        )
-    free = mask[..., None].expand(-1, -1, 3)
-    if linear:
-        free = free & torch.tensor([False, True, True], device=mask.device)
-    free = free.flatten(1)
-    diagonal = matrix.diagonal(dim1=-2, dim2=-1)
-    positive = (diagonal > 0) & diagonal.isfinite()
-    scale = torch.where(free & positive, diagonal, 1.0).rsqrt() * (free & positive)
-    eye = torch.eye(matrix.shape[-1], device=matrix.device, dtype=matrix.dtype)
-    held = (~(free & positive)).double()
-    system = matrix.nan_to_num() * scale[:, :, None] * scale[:, None, :]
-    system = system + eye * (held + damping[:, None])[:, None, :]
-    factor, info = torch.linalg.cholesky_ex(system)
-    pivots = factor.diagonal(dim1=-2, dim2=-1) ** 2
-    sound = (info == 0) & (pivots > SINGULAR).all(-1)
-    factor = torch.where(sound[:, None, None], factor, eye)
-    return scale, factor, sound & (positive | ~free).all(-1)
+    scale: Any
+    """Of each unknown, (B, d); 0 for those that are held."""
+    factor: Any
+    """Lower Cholesky factor of the scaled matrix, (B, d, d), the identity where the system is singular."""
+    regular: Any
+    """Whether the system is regular, (B,), bool."""
+
+    def solve(self, slope: Any) -> Any:
+        """Δz, (B, d), for Jᵀ(x − m) of the same shape."""
+        return _solve_factored(self.factor, slope * self.scale) * self.scale
+
+    def inverse(self) -> Any:
+        """Inverse of the matrix, (B, d, d); zeros for unknowns that are held."""
+        return _inverse_factored(self.factor) * self.scale[..., None] * self.scale[..., None, :]
+
+    def whiten(self, slope: Any) -> Any:
+        """L⁻¹ D b, (B, d, …), for b of the same shape, L being the factor."""
+        scale = self.scale.reshape(*self.scale.shape, *(1,) * (slope.ndim - 2))
+        return _solve_lower(self.factor, slope * scale, False)
+
+    def colour(self, white: Any) -> Any:
+        """D L⁻ᵀ b, (B, d), for b of the same shape: a step of so many standard deviations."""
+        return _solve_lower(self.factor, white, True) * self.scale
 
 
-def factorize_one(
-    matrix: NDArray[np.float64], damping: float, free: NDArray[np.bool_]
-) -> tuple[NDArray[np.float64], NDArray[np.float64], bool]:
-    """`factorize` of one signal in NumPy, which is faster.
+def free_unknowns(waveform: Waveform, mask: Any, linear: bool = False) -> Any:
+    """Which coordinates z of K components are unknown, (B, K·Z), bool.
 
     Args:
-        matrix: JᵀJ, shape (3K, 3K), K > 0.
-        damping: λ.
-        free: Which unknowns are not held, shape (3K,).
+        waveform: The form of a component.
+        mask: Which components exist, (B, K), bool.
+        linear: Whether shapes are held, so that amplitudes alone are unknown.
+    """
+    xp, size = namespace(mask), waveform.coordinates
+    free = xp.broadcast_to(mask[..., None], (*mask.shape, size))
+    if linear:
+        held = len(waveform.shape)
+        none = xp.zeros_like(free[..., :held])
+        free = xp.concat([none, free[..., held:]], -1)
+    return free.reshape(len(mask), -1)
+
+
+def factorize(matrix: Any, free: Any, damping: Any = 0.0) -> System:
+    """Scales matrices, (B, d, d), to unit diagonals, adds λ to them and factorizes.
+
+    Args:
+        matrix: JᵀJ.
+        free: Which unknowns are not held, (B, d), bool.
+        damping: λ, (B,) or one number.
+    """
+    xp = namespace(matrix)
+    diagonal = xp.linalg.diagonal(matrix)
+    positive = (diagonal > 0) & xp.isfinite(diagonal)
+    used = positive & free
+    scale = used / xp.sqrt(xp.where(used, diagonal, 1.0))
+    system = matrix * scale[..., None] * scale[..., None, :]
+    system = xp.where(xp.isfinite(system), system, 0.0)
+    size = system.shape[-1]
+    added = damping[:, None] if isinstance(damping, Tensor | np.ndarray) else damping
+    system.reshape(len(system), -1)[:, :: size + 1] += added + ~used * 1.0
+    factor, sound = _cholesky(system)
+    sound = sound & (xp.linalg.diagonal(factor) ** 2 > SINGULAR).all(-1)
+    if isinstance(factor, Tensor):
+        eye = torch.eye(size, device=factor.device, dtype=factor.dtype)
+        factor = torch.where(sound[:, None, None], factor, eye)
+    elif not sound.all():
+        factor[~sound] = np.eye(size)
+    return System(scale, factor, sound & (positive | ~free).all(-1))
+
+
+def theta_covariance(waveform: Waveform, inverse: Any, z: Any, sigma: Any, reference: float) -> Any:
+    """Covariance of θ of K components from that of z.
+
+    Args:
+        waveform: The form of a component.
+        inverse: (JᵀJ)⁻¹, (B, K·Z, K·Z).
+        z: Where it was taken, (B, K, Z).
+        sigma: Noise level, (B,).
+        reference: τ.
 
     Returns:
-        The scale, shape (3K,), the lower Cholesky factor, shape (3K, 3K), and whether the system is regular.
+        (B, K·P, K·P).
     """
-    diagonal = matrix.diagonal()
-    positive = (diagonal > 0) & np.isfinite(diagonal)
-    used = positive & free
-    scale = used / np.sqrt(np.where(used, diagonal, 1.0))
-    system = matrix * scale[:, None] * scale
-    if not np.isfinite(system).all():
-        system = np.nan_to_num(matrix) * scale[:, None] * scale
-    system.ravel()[:: len(system) + 1] += damping + ~used
-    factor, info = lapack.dpotrf(system.T, lower=1, clean=1)
-    if info != 0 or (factor.diagonal() ** 2).min() <= SINGULAR:
-        return scale, np.eye(len(scale)), False
-    return scale, factor, bool((positive | ~free).all())
+    xp, (batch, k, size) = namespace(inverse), z.shape
+    xi, c = waveform.unpack(z)
+    c = xp.where(xp.abs(c) > 0, c, 1.0)
+    block = waveform.jacobian(xi, c, reference) * sigma[:, None, None, None]  # (B, K, P, Z)
+    rows = block @ inverse.reshape(batch, k, size, k * size)  # (B, K, P, K·Z)
+    rows = rows.reshape(batch, -1, k, size).swapaxes(1, 2)  # (B, K, K·P, Z)
+    covariance = (rows @ block.mT).swapaxes(1, 2)  # (B, K·P, K, P)
+    covariance = covariance.reshape(batch, -1, covariance.shape[1])
+    return 0.5 * (covariance + covariance.mT)
 
 
-def solve_one(
-    scale: NDArray[np.float64], factor: NDArray[np.float64], slope: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    """`solve` of one signal in NumPy: Δz, shape (3K,)."""
-    step: NDArray[np.float64] = lapack.dpotrs(factor, slope * scale, lower=1)[0]
-    return step * scale
-
-
-def inverse_one(matrix: NDArray[np.float64]) -> NDArray[np.float64] | None:
-    """Inverse of a positive symmetric matrix through unit diagonals, same shape; None where it is not positive."""
+def inverse(matrix: Array) -> Array | None:
+    """Inverse of one positive symmetric matrix through unit diagonals, same shape; None where it is not positive."""
     diagonal = np.diag(matrix)
     if len(matrix) == 0:
         return matrix
@@ -111,45 +136,44 @@ def inverse_one(matrix: NDArray[np.float64]) -> NDArray[np.float64] | None:
     scale = 1 / np.sqrt(diagonal)
     unit = matrix * scale[:, None] * scale
     values, vectors = np.linalg.eigh(0.5 * (unit + unit.T))
-    if values[0] < SMALLEST:
+    if values[0] < SMALLEST_EIGENVALUE:
         return None
-    inverse: NDArray[np.float64] = (vectors / values) @ vectors.T * scale[:, None] * scale
-    return inverse
+    found: Array = (vectors / values) @ vectors.T * scale[:, None] * scale
+    return found
 
 
-def solve(scale: Tensor, factor: Tensor, slope: Tensor) -> Tensor:
-    """Δz, shape (B, 3K), for Jᵀ(x − m) of the same shape."""
-    scaled = torch.cholesky_solve((slope * scale)[..., None], factor)
-    return scaled.squeeze(-1) * scale
+# ---------------------------------------------------------------------- LAPACK by the names of either library
 
 
-def theta_covariance(
-    scale: Tensor, factor: Tensor, c: Tensor, mask: Tensor, sigma: Tensor, reference: float
-) -> Tensor:
-    """Covariance of (A, φ, f), shape (B, 3K, 3K), from the factorized JᵀJ."""
-    inverse = torch.cholesky_inverse(factor) * scale[:, :, None] * scale[:, None, :]
-    amplitude = torch.where(c.abs() > 0, c.abs(), 1.0)
-    a, b = c.real / amplitude, c.imag / amplitude
-    zero, one = torch.zeros_like(a), torch.ones_like(a)
-    rows = [
-        torch.stack([zero, a, b], -1),
-        torch.stack([-2 * math.pi * reference * one, -b / amplitude, a / amplitude], -1),
-        torch.stack([one, zero, zero], -1),
-    ]
-    # (B, K, 3, 3): d(A, φ, f)/d(f, Re c, Im c)
-    block = torch.stack(rows, -2) * (mask * sigma.double()[:, None])[..., None, None]
-    batch, k = mask.shape
-    covariance = (block @ inverse.view(batch, k, 3, 3 * k)).view(batch, 3 * k, k, 3)
-    covariance = (covariance.transpose(1, 2) @ block.mT).transpose(1, 2)  # (B, 3K, K, 3)
-    covariance = covariance.reshape(batch, 3 * k, 3 * k)
-    return 0.5 * (covariance + covariance.mT)
+def _cholesky(matrix: Any) -> tuple[Any, Any]:
+    """Lower factors, (B, d, d), and whether each matrix is positive, (B,)."""
+    if isinstance(matrix, Tensor):
+        factor, info = torch.linalg.cholesky_ex(matrix)
+        return factor, info == 0
+    found = [lapack.dpotrf(one.T, lower=1, clean=1) for one in matrix]
+    return np.array([one[0] for one in found]), np.array([one[1] == 0 for one in found])
 
 
-def _on_cpu(*tensors: Tensor) -> bool:
-    """Whether NumPy may take these over: on the CPU, no graph, no compiler."""
-    graph = torch.is_grad_enabled() and any(value.requires_grad for value in tensors)
-    return (
-        not torch.compiler.is_compiling()
-        and not graph
-        and all(value.device.type == "cpu" for value in tensors)
-    )
+def _solve_factored(factor: Any, right: Any) -> Any:
+    """Solves L Lᵀ x = b for (B, d, d) and (B, d)."""
+    if isinstance(factor, Tensor):
+        return torch.cholesky_solve(right[..., None], factor)[..., 0]
+    return np.array([lapack.dpotrs(a, b, lower=1)[0] for a, b in zip(factor, right, strict=True)])
+
+
+def _inverse_factored(factor: Any) -> Any:
+    """(L Lᵀ)⁻¹ of (B, d, d)."""
+    if isinstance(factor, Tensor):
+        return torch.cholesky_inverse(factor)
+    return torch.cholesky_inverse(torch.from_numpy(np.ascontiguousarray(factor))).numpy()
+
+
+def _solve_lower(factor: Any, right: Any, transposed: bool) -> Any:
+    """Solves L x = b or Lᵀ x = b for (B, d, d) and (B, d, …)."""
+    if isinstance(factor, Tensor):
+        columns = right if right.ndim == 3 else right[..., None]
+        left = factor.mT if transposed else factor
+        solved = torch.linalg.solve_triangular(left, columns, upper=transposed)
+        return solved if right.ndim == 3 else solved[..., 0]
+    pairs = zip(factor, right, strict=True)
+    return np.array([lapack.dtrtrs(a, b, lower=1, trans=int(transposed))[0] for a, b in pairs])

@@ -13,6 +13,7 @@ import math
 
 import numpy as np
 
+from slotflow.core.arrays import Array
 from slotflow.core.numeric import log_sum_exp
 from slotflow.exact.importance import effective_share, inside_support
 from slotflow.exact.modes import CLOSE, Mode, Modes
@@ -21,9 +22,9 @@ from slotflow.exact.proposals.collapsed import bent
 from slotflow.exact.proposals.edges import cut
 from slotflow.exact.proposals.gaussian import Mixture, Proposal, Warped
 from slotflow.exact.proposals.splits import PairTable, splits
+from slotflow.exact.target import Target
 from slotflow.signal.likelihood import Statistics
 from slotflow.signal.prior import Prior
-from slotflow.signal.target import Array, Target
 
 __all__ = ["Proposer", "laplace_evidence", "without_weakest"]
 

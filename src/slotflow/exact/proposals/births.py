@@ -20,16 +20,13 @@ import itertools
 import math
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from scipy.special import i0e
 
-from slotflow.core.numeric import phasor
+from slotflow.core.arrays import Array
 from slotflow.exact.proposals.gaussian import Gaussian
-from slotflow.signal.kernels import dirichlet, mid_time, tone_products
-from slotflow.signal.nonuniform import Interpolant
+from slotflow.exact.target import Target
 from slotflow.signal.prior import Prior
-from slotflow.signal.target import Array, Target, residuals
 
 __all__ = ["Amplitudes", "BirthTable", "Births"]
 
@@ -107,18 +104,10 @@ class BirthTable:
         cells = int(np.clip((high - low) / target.bin * CELLS_PER_BIN, 64, LARGEST_TABLE))
         self.low, self.width, self.cells = low, (high - low) / cells, cells
         f: Array = low + self.width * (np.arange(cells, dtype=np.float64) + 0.5)
-        filtered = np.zeros(cells, dtype=np.complex128)
-        coupling: Array = np.zeros((cells, 2, 3 * len(z)))
-        energy, rss = 0.0, 0.0
-        seen = zip(statistics.grids, statistics.ratios, residuals(statistics, z), strict=True)
-        for grid, ratio, rest in seen:
-            rss += float((rest**2).sum())
-            offset = mid_time(grid) - statistics.reference
-            moment = Interpolant(rest, grid)(f)
-            filtered += moment * phasor(-f * offset) / ratio
-            coupling += tone_products(f, z, grid, offset) / ratio**2
-            energy += grid.n / ratio**2
-        precision = target.noise.precision(rss)
+        rest, energy = statistics.less(z), statistics.weight
+        filtered: Complex = rest.matched(f[None, :, None])[0, :, 0]
+        coupling = statistics.coupling(f[:, None], z)  # (cells, 2, 3D)
+        precision = target.noise.precision(float(rest.energy))
         response = coupling.reshape(2 * cells, -1) @ (-precision * covariance)
         self.response: Array = response.reshape(coupling.shape)  # (cells, 2, 3D)
         left = 0.5 * energy + 0.5 * np.einsum("gpd,gpd->g", coupling, self.response)
@@ -147,10 +136,7 @@ class BirthTable:
         self.log_mass = np.log(mass / self.width)
         self.left = left
         self.coupling, self.filtered = coupling, filtered
-        self.grids = [
-            (grid, mid_time(grid) - statistics.reference, ratio)
-            for grid, ratio in zip(statistics.grids, statistics.ratios, strict=True)
-        ]
+        self.statistics = statistics
 
     def _gains(
         self, cell: NDArray[np.int64], pull: Array, weight: Array
@@ -195,11 +181,8 @@ class BirthTable:
 
     def overlap(self, f: Array, other: Array, c: Complex) -> Complex:
         """What a free tone (other, c) adds to the matched filter at f once the anchored ones adapted; (n,) each."""
-        total = np.zeros(len(f), dtype=np.complex128)
-        for grid, offset, ratio in self.grids:
-            (s_0,) = dirichlet(torch.from_numpy(other - f), grid, powers=1)
-            turn = phasor((other - f) * offset)
-            total += 0.5 * c * turn * s_0.numpy() / ratio**2
+        seen = self.statistics.overlap(f[:, None], other[:, None])[:, 0, 0]
+        total: Complex = 0.5 * c * seen
         pair = np.stack([c.real, c.imag], -1)
         moved = np.einsum("npd,np->nd", self.response[self.cell(other)], pair)
         back = np.einsum("npd,nd->np", self.coupling[self.cell(f)], moved)

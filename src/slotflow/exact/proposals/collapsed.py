@@ -24,15 +24,13 @@ import math
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
+from slotflow.core.arrays import Array
 from slotflow.core.numeric import phasor, solve_lower
-from slotflow.signal.kernels import dirichlet, mid_time
-from slotflow.signal.likelihood import Statistics
-from slotflow.signal.target import Array, Target
+from slotflow.exact.target import Target
 
-__all__ = ["Bent", "bent", "linear_systems"]
+__all__ = ["Bent", "bent"]
 
 NODE = math.sqrt(3)
 """h, in standard deviations."""
@@ -135,39 +133,10 @@ def bent(target: Target, z: Array, covariance: Array) -> Bent | None:
         return None
 
 
-def linear_systems(statistics: Statistics, frequency: Array) -> tuple[Array, Array]:
-    """Normal equations of the complex amplitudes of one signal.
-
-    Args:
-        statistics: Of one signal.
-        frequency: In Hz, (m, K).
-
-    Returns:
-        G, (m, 2K, 2K), and d, (m, 2K), in the order Re c_1..Re c_K, Im c_1..Im c_K; RSS = Σ x² − 2 d·c + c·G c.
-    """
-    m, k = frequency.shape
-    f = torch.from_numpy(np.ascontiguousarray(frequency))
-    pairs = torch.stack([f[:, :, None] - f[:, None], f[:, :, None] + f[:, None]])
-    gram, matched = np.zeros((m, 2, k, 2, k)), statistics.single.matched(frequency)
-    data = np.stack([matched.real, matched.imag], 1)  # (m, 2, K)
-    for grid, ratio in zip(statistics.grids, statistics.ratios, strict=True):
-        offset = mid_time(grid) - statistics.reference
-        turn = phasor(frequency * offset) / ratio
-        (kernel,) = dirichlet(pairs, grid, powers=1)
-        minus, plus = 0.5 * kernel.numpy()
-        minus = turn[:, :, None] * turn[:, None].conj() * minus
-        plus = turn[:, :, None] * turn[:, None] * plus
-        gram[:, 0, :, 0] += minus.real + plus.real
-        gram[:, 1, :, 1] += minus.real - plus.real
-        gram[:, 0, :, 1] += minus.imag - plus.imag
-        gram[:, 1, :, 0] -= minus.imag + plus.imag
-    return gram.reshape(m, 2 * k, 2 * k), data.reshape(m, 2 * k)
-
-
 def _conditionals(target: Target, frequency: Array) -> tuple[Array, NDArray[np.complex128], Array]:
     """ℓ, (m,), and c̄, (m, K), at frequencies (m, K), and the precision of c at the first of them, (2K, 2K)."""
     k = frequency.shape[1]
-    gram, data = linear_systems(target.statistics, frequency)
+    gram, data = target.statistics.amplitude_systems(frequency[..., None])
     best = np.linalg.solve(gram, data[..., None])[..., 0]
     gain = (data * best).sum(-1)
     rss = float(target.statistics.energy) - float(gain[0])

@@ -17,11 +17,12 @@ import math
 
 import numpy as np
 
+from slotflow.core.arrays import Array
 from slotflow.core.numeric import log_sum_exp
 from slotflow.exact.importance import Importance
 from slotflow.exact.proposals.growth import carried
 from slotflow.exact.proposals.splits import PairTable, divided, merged
-from slotflow.signal.target import Array, Target, to_z
+from slotflow.exact.target import Target
 
 __all__ = ["Division"]
 
@@ -43,7 +44,7 @@ class Division:
 
     def __init__(self, target: Target, lower: Importance, gaussian: tuple[Array, Array]) -> None:
         self.target, self.lower = target, lower
-        self.z = to_z(lower.theta, target.statistics.reference)
+        self.z = target.statistics.to_z(lower.theta)
         self.tables = [PairTable(target, gaussian, j) for j in range(target.k)]
         promise = np.array([table.log_gain for table in self.tables])
         with np.errstate(invalid="ignore"):

@@ -21,8 +21,9 @@ import numpy as np
 from scipy import special
 from scipy.optimize import nnls
 
+from slotflow.core.arrays import Array
 from slotflow.exact.proposals.collapsed import Bent
-from slotflow.signal.target import Array, Target
+from slotflow.exact.target import Target
 
 __all__ = ["Cut", "cut"]
 

@@ -17,8 +17,8 @@ from typing import Protocol
 
 import numpy as np
 
+from slotflow.core.arrays import Array
 from slotflow.core.numeric import log_sum_exp, solve_lower
-from slotflow.signal.target import Array
 
 __all__ = ["Gaussian", "Mixture", "Proposal", "Warped"]
 

@@ -19,10 +19,11 @@ from dataclasses import replace
 
 import numpy as np
 
+from slotflow.core.arrays import Array
 from slotflow.core.numeric import log_sum_exp
 from slotflow.exact.importance import Importance
 from slotflow.exact.proposals.surface import Surface
-from slotflow.signal.target import Array, Target, to_z
+from slotflow.exact.target import Target
 
 __all__ = ["Growth", "carried"]
 
@@ -45,7 +46,7 @@ class Growth:
 
     def __init__(self, surface: Surface, target: Target, lower: Importance) -> None:
         self.surface, self.target, self.lower = surface, target, lower
-        self.z = to_z(lower.theta, target.statistics.reference)
+        self.z = target.statistics.to_z(lower.theta)
         self.k = target.k + 1
 
     def carried(self, result: Importance) -> Importance:

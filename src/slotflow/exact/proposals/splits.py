@@ -23,14 +23,13 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
-from slotflow.core.numeric import log_sum_exp, phasor
+from slotflow.core.arrays import Array
+from slotflow.core.numeric import log_sum_exp
 from slotflow.exact.proposals.gaussian import Gaussian
-from slotflow.signal.kernels import dirichlet, mid_time, tone_products
-from slotflow.signal.nonuniform import Interpolant
-from slotflow.signal.target import Array, Target, residuals
+from slotflow.exact.target import Target
+from slotflow.signal.likelihood import Statistics
 
 __all__ = ["RESOLVED", "PairTable", "Split", "divided", "merged", "splits"]
 
@@ -61,7 +60,8 @@ class PairTable:
     def __init__(self, target: Target, gaussian: tuple[Array, Array], j: int) -> None:
         prior, statistics = target.prior, target.statistics
         z = gaussian[0].reshape(-1, 3)
-        rss = sum(float((rest**2).sum()) for rest in residuals(statistics, z))
+        rest = statistics.less(z)
+        rss = float(rest.energy)
         self.precision = target.noise.precision(rss)
         total = complex(z[j, 1], z[j, 2])
         snr = abs(total) * math.sqrt(self.precision * statistics.grids[0].n / 2)
@@ -90,7 +90,7 @@ class PairTable:
         """Logarithm of the mass in the table, by which tones can be compared."""
         mass = np.zeros(len(volume))
         if kept.size:
-            gain, b = self._gain(target, z, j, delta[kept], first[kept])
+            gain, b = self._gain(rest, z, j, delta[kept], first[kept])
             self.shift[kept] = -b @ _response(gaussian, j, RESOLVED * target.bin)
             gain -= 0.5 * (b * self.shift[kept]).sum(-1)
             likely = np.flatnonzero(gain > -UNLIKELY)
@@ -115,32 +115,30 @@ class PairTable:
         self.shape = shape
 
     def _gain(
-        self, target: Target, z: Array, j: int, delta: Array, first: Complex
+        self, rest: Statistics, z: Array, j: int, delta: Array, first: Complex
     ) -> tuple[Array, Array]:
-        """λ⟨r, v⟩ − ½λ⟨v, v⟩ and λB of splits of the j-th of D tones z, for δ and c_1, (n,) each: (n,), (n, 3D)."""
-        statistics, n = target.statistics, len(delta)
+        """λ⟨r, v⟩ − ½λ⟨v, v⟩ and λB of splits of the j-th of D tones z: (n,) and (n, 3D).
+
+        Args:
+            rest: The data without the tones.
+            z: The tones, (D, 3).
+            j: Which one is split.
+            delta: δ, (n,).
+            first: c_1, (n,).
+        """
+        n = len(delta)
         middle, total = z[j, 0], complex(z[j, 1], z[j, 2])
         second = total - first
         f_1 = middle - delta * (second / total).real
         f_2 = middle + delta * (first / total).real
         f, c = np.concatenate([f_1, f_2, [middle]]), np.concatenate([first, second, [-total]])
         parts = (f_1, first), (f_2, second), (np.full(n, middle), np.full(n, -total))
-        filtered = np.zeros(2 * n + 1, dtype=np.complex128)
-        products = np.zeros((2 * n + 1, 2, 3 * len(z)))
-        square = np.zeros(n)
-        for grid, ratio, rest in zip(
-            statistics.grids, statistics.ratios, residuals(statistics, z), strict=True
-        ):
-            offset = mid_time(grid) - statistics.reference
-            turn = phasor(-f * offset)
-            filtered += Interpolant(rest, grid)(f) * turn / ratio
-            products += tone_products(f, z, grid, offset) / ratio**2
-            for _, c_a in parts:
-                square += 0.5 * grid.n * np.abs(c_a) ** 2 / ratio**2
-            for (f_a, c_a), (f_b, c_b) in itertools.combinations(parts, 2):
-                (s_0,) = dirichlet(torch.from_numpy(f_b - f_a), grid, powers=1)
-                turn = phasor((f_b - f_a) * offset)
-                square += (c_a.conj() * c_b * turn).real * s_0.numpy() / ratio**2
+        filtered = rest.matched(f[None, :, None])[0, :, 0]
+        products = rest.coupling(f[:, None], z)
+        square = sum(0.5 * rest.weight * np.abs(c_a) ** 2 for _, c_a in parts)
+        for (f_a, c_a), (f_b, c_b) in itertools.combinations(parts, 2):
+            seen = rest.overlap(f_a[:, None], f_b[:, None])[:, 0, 0]
+            square = square + (c_a.conj() * c_b * seen).real
         each = (c.conj() * filtered).real
         b = products[:, 0] * c.real[:, None] + products[:, 1] * c.imag[:, None]
         b = b[:n] + b[n : 2 * n] + b[2 * n]

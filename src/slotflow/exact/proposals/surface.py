@@ -19,14 +19,13 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from scipy.special import i0e
 
-from slotflow.core.numeric import log_sum_exp, phasor
+from slotflow.core.arrays import Array
+from slotflow.core.numeric import log_sum_exp
 from slotflow.exact.proposals.births import Amplitudes
-from slotflow.signal.kernels import dirichlet, mid_time
-from slotflow.signal.target import Array, Target
+from slotflow.exact.target import Target
 
 __all__ = ["Fit", "Surface", "room_for_cells"]
 
@@ -76,14 +75,10 @@ class Surface:
         self.cells = STRIDE * -(-count // STRIDE)
         self.low, self.width = low, (high - low) / self.cells
         self.separation = prior.min_separation
-        self.single = statistics.single
-        self.channels = [
-            (grid, mid_time(grid) - statistics.reference, ratio)
-            for grid, ratio in zip(statistics.grids, statistics.ratios, strict=True)
-        ]
+        self.statistics = statistics
         self.middle: Array = low + self.width * (np.arange(self.cells, dtype=np.float64) + 0.5)
         self.filtered = self.matched(self.middle[None])[0].astype(np.complex64)  # F of the cells
-        self.energy = sum(0.5 * grid.n / ratio**2 for grid, _, ratio in self.channels)
+        self.energy = 0.5 * statistics.weight
         self.amplitudes = Amplitudes(prior, precision)
         margin = FAR / math.sqrt(precision * self.energy)
         self.bounds = prior.amplitude[0] + margin, prior.amplitude[1] - margin
@@ -106,17 +101,13 @@ class Surface:
 
     def matched(self, f: Array) -> Complex:
         """F at frequencies (n, K), same shape."""
-        return self.single.matched(f)
+        filtered: Complex = self.statistics.matched(f[None, ..., None])[0, ..., 0]
+        return filtered
 
     def kernel(self, f: Array, other: Array) -> Complex:
         """κ(f, other): what a tone of amplitude 1 at `other` adds to the matched filter at f; shapes broadcast."""
-        difference = other - f
-        total = np.zeros(difference.shape, dtype=np.complex128)
-        for grid, offset, ratio in self.channels:
-            (s_0,) = dirichlet(torch.from_numpy(difference), grid, powers=1)
-            turn = phasor(difference * offset)
-            total += 0.5 * turn * s_0.numpy() / ratio**2
-        return total
+        kappa: Complex = 0.5 * self.statistics.overlap(f[..., None], other[..., None])[..., 0, 0]
+        return kappa
 
     def rounded(self, f: Array) -> Array:
         """Frequencies at the nearest point of the grid on which the others are looked at, same shape."""

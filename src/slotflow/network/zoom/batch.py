@@ -18,8 +18,6 @@ from slotflow.network.zoom.bound import (
     to_coordinates,
 )
 from slotflow.network.zoom.slots import SlotEstimates
-from slotflow.signal.kernels import mid_time
-from slotflow.signal.likelihood import from_complex, to_complex
 from slotflow.signal.prior_batch import PriorBatch
 from slotflow.signal.waveforms import TONE
 
@@ -117,7 +115,8 @@ class SlotBatch:
         Returns:
             (n, B, K, K), index (draw, signal, i, j); −inf outside the bounds.
         """
-        frequency, c = to_complex(theta, mid_time(self.grid))
+        xi, c = TONE.split(theta, self.grid.mid_time)
+        frequency, c = xi[..., 0], c[..., 0]
         bins = frequency * self.grid.duration - self.first
         scale = self.prior.amplitude[:, 1]  # (B,)
         c = c / scale[:, None]
@@ -150,7 +149,7 @@ class SlotBatch:
         bins, c = from_coordinates(self.slots.rows(rows), z)
         frequency = (bins + self.first) / self.grid.duration
         c = c * (scale if rows is None else scale[rows])
-        return from_complex(frequency, c, mid_time(self.grid))
+        return TONE.join(frequency[..., None], c[..., None], self.grid.mid_time)
 
     def _bounds(self) -> tuple[Tensor, Tensor]:
         """Lower and upper bounds of θ of each slot, (B·K, P) each."""

@@ -33,9 +33,9 @@ from slotflow.network.zoom.proposals import heat_targets, propose, starts
 from slotflow.network.zoom.rounds import Move
 from slotflow.network.zoom.slots import SlotEstimates
 from slotflow.network.zoom.spectrum import SignalBatch, Spectrum, spectrum
-from slotflow.signal.kernels import mid_time
-from slotflow.signal.likelihood import Statistics, to_complex
+from slotflow.signal.likelihood import Statistics
 from slotflow.signal.simulation import Simulation
+from slotflow.signal.waveforms import TONE
 
 __all__ = ["ZoomLoss"]
 
@@ -135,7 +135,8 @@ class ZoomLoss(nn.Module):
         signals = SignalBatch(series, grids, [1.0] * len(grids))
         view = spectrum(signals, batch.prior, self.model.sizes, first)
         mask = batch.mask  # (B, k_max)
-        frequency, c = to_complex(batch.theta, mid_time(long), mask)
+        xi, c = TONE.split_masked(batch.theta.double(), long.mid_time, mask)
+        frequency, c = xi[..., 0], c[..., 0]
         frequency = torch.where(mask, frequency * long.duration - first, 0.0)
         c, k = c / view.largest[:, None], upload(batch.k, batch.long.device)
         return view, Statistics.from_arrays(series, grids), Truth(frequency, c, mask, k, batch.k)

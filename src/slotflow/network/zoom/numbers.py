@@ -9,7 +9,6 @@ from torch import Tensor
 
 from slotflow.network.zoom.spectrum import LOWEST_AMPLITUDE, Spectrum
 from slotflow.signal.joint import JointStep
-from slotflow.signal.kernels import mid_time
 from slotflow.signal.likelihood import Statistics
 from slotflow.signal.waveforms import TONE
 
@@ -65,7 +64,7 @@ def short_numbers(
         statistics: Of the same signals.
         f: Places of the slots in bins, (B, K).
         c: Their complex amplitudes in units of the largest, (B, K).
-        rest: Matched filter of the short stream's residual at each slot, (B, K), complex; None without that stream.
+        rest: The short stream's residual filtered by each slot about its mid-time, (B, K), complex; None without it.
 
     Returns:
         (B, K, SHORT_NUMBERS), in the network's type.
@@ -73,7 +72,7 @@ def short_numbers(
     if rest is None:
         return torch.zeros(*f.shape, SHORT_NUMBERS, device=f.device, dtype=view.z.dtype)
     long, short = statistics.grids[:2]
-    offset = mid_time(short) - statistics.reference
+    offset = short.mid_time - statistics.reference
     angle = 2 * math.pi * torch.remainder((f + view.first) / long.duration * offset, 1.0)
     frame = torch.polar(torch.ones_like(angle), c.angle() + angle)
     unit = (view.sigma * math.sqrt(0.5 * short.n))[:, None]

@@ -129,18 +129,18 @@ class SlotRefiner(nn.Module):
         n, duration = statistics.grids[0].n, statistics.grids[0].duration
         largest, sigma, dtype = view.largest, view.sigma, view.z.dtype
 
-        def hertz(f: Tensor) -> Tensor:
-            return torch.where(mask, (f + view.first) / duration, 0.0)
+        def shape(f: Tensor) -> Tensor:  # frequencies in Hz, (B, K, 1)
+            return torch.where(mask, (f + view.first) / duration, 0.0)[..., None]
 
         # --- the network's rounds ------------------------------------------------------------------
         f = start
-        c = start_amplitudes(statistics, hertz(f), mask, sigma, largest) / largest[:, None]
+        c = start_amplitudes(statistics, shape(f), mask, sigma, largest)[..., 0] / largest[:, None]
         y: Tensor | None = None
         moves: list[Move] = []
         for i, module in enumerate(self.rounds):
             rest = None
             if i > 0 and len(statistics.grids) > 1:
-                rest = statistics.stream_equations(1, hertz(f), c * largest[:, None]).rest
+                rest = _short_residual(statistics, shape(f), (c * largest[:, None])[..., None])
             numbers = [short_numbers(view, statistics, f, c, rest), own_numbers(view, f, c, mask)]
             inputs = slot_inputs(f, c, mask, torch.cat(numbers, -1))
             y, out = module(view, tokens, n, inputs, y)
@@ -150,12 +150,14 @@ class SlotRefiner(nn.Module):
             c = torch.view_as_complex(moves[-1].c.detach().double()) * mask
 
         # --- joint steps ---------------------------------------------------------------------------
-        step = self._joint(statistics, hertz(f), c * largest[:, None], mask, view)
-        step = self._joint(statistics, step.frequency * mask, step.c * mask, mask, view)
-        f = torch.where(mask, step.frequency * duration - view.first, 0.0)
+        exists = mask[..., None]
+        step = self._joint(statistics, shape(f), (c * largest[:, None])[..., None], mask, view)
+        before = step.xi * exists
+        step = self._joint(statistics, before, step.c * exists, mask, view)
+        f = torch.where(mask, step.xi[..., 0] * duration - view.first, 0.0)
         low, high = view.band[:, :1] - EDGE_BINS, view.band[:, 1:] + EDGE_BINS
         f = torch.where(mask, f.maximum(low).minimum(high), 0.0)
-        c = torch.where(mask, step.c / largest[:, None], 0.0)
+        c = torch.where(mask, step.c[..., 0] / largest[:, None], 0.0)
         degrees = statistics.n - TONE.coordinates * mask.sum(-1)
         left = (step.rss / degrees).clamp_min(0.0).sqrt()
         sigma = left.minimum(NOISE_EXCESS * sigma).maximum(1e-3 * sigma)
@@ -164,7 +166,9 @@ class SlotRefiner(nn.Module):
 
         # --- the last look -------------------------------------------------------------------------
         factor = frame_factor(step, c, sigma, largest, duration, mask)
-        rest = step.rest[1] if len(step.rest) > 1 else None
+        rest = None
+        if len(step.rest) > 1:
+            rest = statistics.in_own_frame(1, before, step.rest[1])[..., 0]
         numbers = [
             short_numbers(view, statistics, f, c, rest),
             own_numbers(view, f, c, mask),
@@ -174,8 +178,14 @@ class SlotRefiner(nn.Module):
         return SlotEstimates(mask, f, c, factor, self.norm(h + out), misfit, left, moves)
 
     def _joint(
-        self, statistics: Statistics, frequency: Tensor, c: Tensor, mask: Tensor, view: Spectrum
+        self, statistics: Statistics, xi: Tensor, c: Tensor, mask: Tensor, view: Spectrum
     ) -> JointStep:
         """A joint step, or its covariance alone where the config switches the step off."""
-        step = joint_step(statistics, frequency, c, mask, view.sigma, view.largest)
-        return step if self.config.joint else step._replace(frequency=frequency, c=c)
+        step = joint_step(statistics, xi, c, mask, view.sigma, view.largest)
+        return step if self.config.joint else step._replace(xi=xi, c=c)
+
+
+def _short_residual(statistics: Statistics, xi: Tensor, c: Tensor) -> Tensor:
+    """What slots leave of the short stream, filtered by each of them about its mid-time, (B, K), complex."""
+    rest = statistics.channel(1).products_of(xi, c).rest(c)[0]
+    return statistics.in_own_frame(1, xi, rest)[..., 0]

@@ -27,7 +27,7 @@ from torch import Tensor
 from slotflow.data.noise_level import power_outside
 from slotflow.data.sampling import Grid
 from slotflow.network.config import ZoomConfig
-from slotflow.signal.kernels import fold, mid_time
+from slotflow.signal.likelihood.kernels import fold
 from slotflow.signal.prior_batch import PriorBatch
 
 __all__ = [
@@ -187,7 +187,7 @@ def _short(
     within = (bins > 0) & (bins < 0.5 / grid.dt * long.duration)
     data = data * within
     noise = sigma * signals.ratios[1] / largest * math.sqrt(2 / grid.n)
-    shape = [1.0, grid.duration / long.duration, (mid_time(grid) - mid_time(long)) / long.duration]
+    shape = [1.0, grid.duration / long.duration, (grid.mid_time - long.mid_time) / long.duration]
     lie = torch.tensor(shape, device=sigma.device, dtype=torch.float64).expand(size, -1)
     lie = torch.cat([lie, (noise.clamp_min(1e-5).log() / 3 + 1)[:, None]], -1)
     return torch.stack([data.real, data.imag], 1), noise, lie

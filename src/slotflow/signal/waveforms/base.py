@@ -109,6 +109,22 @@ class Waveform(ABC):
     def join(self, xi: AnyArray, c: AnyArray, reference: float) -> AnyArray:
         """θ, (..., K, P), of ξ, (..., K, D), and c, (..., K, M)."""
 
+    def split_masked(
+        self, theta: AnyArray, reference: float, mask: AnyArray | None = None
+    ) -> tuple[AnyArray, AnyArray]:
+        """`split` with zeros for components outside a mask, (..., K), bool, whatever θ says of them."""
+        if mask is None:
+            return self.split(theta, reference)
+        return self.split(namespace(theta).where(mask[..., None], theta, 0.0), reference)
+
+    @abstractmethod
+    def jacobian(self, xi: AnyArray, c: AnyArray, reference: float) -> AnyArray:
+        """Derivatives of θ by z, (..., K, P, D + 2M), at ξ, (..., K, D), and c, (..., K, M) without zeros."""
+
+    @abstractmethod
+    def inverse_jacobian(self, theta: AnyArray, reference: float) -> AnyArray:
+        """Derivatives of z by θ, (..., K, D + 2M, P), at θ, (..., K, P)."""
+
     def pack(self, xi: AnyArray, c: AnyArray) -> AnyArray:
         """Coordinates z, (..., K, D + 2M)."""
         packed: AnyArray = namespace(xi).concat([xi, c.real, c.imag], -1)
@@ -118,6 +134,20 @@ class Waveform(ABC):
         """ξ and c of z."""
         d, m = len(self.shape), self.amplitudes
         return z[..., :d], z[..., d : d + m] + 1j * z[..., d + m :]
+
+    def place_in_z(self, z: AnyArray) -> AnyArray:
+        """The parameter that orders components, (..., K, D + 2M) to (..., K)."""
+        return z[..., self.shape.index(self.place)]
+
+    def moduli(self, z: AnyArray) -> AnyArray:
+        """|c|, (..., K, M), of coordinates z."""
+        d, m = len(self.shape), self.amplitudes
+        moduli: AnyArray = namespace(z).hypot(z[..., d : d + m], z[..., d + m :])
+        return moduli
+
+    @abstractmethod
+    def without_phase(self, xi: AnyArray, modulus: AnyArray) -> AnyArray:
+        """θ, (..., K, P), of ξ, (..., K, D), and |c|, (..., K, M), with all phases 0: what a prior needs to know."""
 
     def to_z(self, theta: AnyArray, reference: float) -> AnyArray:
         """Coordinates z of θ, (..., K, P), in the order in which the components are given."""

@@ -42,6 +42,32 @@ class Tone(Waveform):
         theta: AnyArray = xp.stack([xp.abs(c), 2 * math.pi * turns, f], -1)
         return theta
 
+    def without_phase(self, xi: AnyArray, modulus: AnyArray) -> AnyArray:
+        """(A, 0, f), (..., K, 3), of frequencies and |c|."""
+        xp, amplitude = namespace(xi), modulus[..., 0]
+        theta: AnyArray = xp.stack([amplitude, xp.zeros_like(amplitude), xi[..., 0]], -1)
+        return theta
+
+    def jacobian(self, xi: AnyArray, c: AnyArray, reference: float) -> AnyArray:
+        """d(A, φ, f)/d(f, Re c, Im c), (..., K, 3, 3): dA = Re(c̄ dc)/A, dφ = Im(c̄ dc)/A² − 2πτ df."""
+        xp, c = namespace(xi), c[..., 0]
+        size = xp.abs(c)
+        a, b = c.real / size, c.imag / size
+        zero, one = xp.zeros_like(a), xp.ones_like(a)
+        rows = [zero, a, b, -2 * math.pi * reference * one, -b / size, a / size, one, zero, zero]
+        derivatives: AnyArray = xp.stack(rows, -1).reshape(*a.shape, 3, 3)
+        return derivatives
+
+    def inverse_jacobian(self, theta: AnyArray, reference: float) -> AnyArray:
+        """d(f, Re c, Im c)/d(A, φ, f), (..., K, 3, 3)."""
+        xp, c = namespace(theta), self.split(theta, reference)[1][..., 0]
+        angle = theta[..., 1] + 2 * math.pi * xp.remainder(theta[..., 2] * reference, 1.0)
+        zero, one, turn = xp.zeros_like(angle), xp.ones_like(angle), 2 * math.pi * reference
+        rows = [zero, zero, one, xp.cos(angle), -c.imag, -turn * c.imag]
+        rows += [xp.sin(angle), c.real, turn * c.real]
+        derivatives: AnyArray = xp.stack(rows, -1).reshape(*angle.shape, 3, 3)
+        return derivatives
+
     def basis(self, t: Any, xi: Any) -> Any:
         """e^{2πift}, (..., K, 1, N)."""
         xp = namespace(xi)

@@ -20,14 +20,15 @@ from dataclasses import replace
 import numpy as np
 import torch
 
+from slotflow.core.arrays import Array
 from slotflow.core.seeds import spread_seed
 from slotflow.exact.importance import Importance
+from slotflow.exact.target import Target
 from slotflow.exact.tempering import Tempering, tempered
 from slotflow.signal.bounds import crb_std
 from slotflow.signal.likelihood import Statistics
 from slotflow.signal.prior import Prior
 from slotflow.signal.simulation import Simulation
-from slotflow.signal.target import Array, Target
 from slotflow.studies.measures.parameters import AMPLITUDE, WAVEFORM
 
 __all__ = ["Band", "Box", "long_evidence", "long_pair"]

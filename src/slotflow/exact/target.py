@@ -1,0 +1,134 @@
+r"""The density that sampling aims at: p(Θ, x | K) with σ integrated out, in coordinates where it is nearly Gaussian.
+
+**Noise.** Its unknowns are integrated out (`signal/noise/`): RSS alone decides, and σ is drawn afterwards given RSS.
+
+**Coordinates.** A component is z = (ξ, Re c, Im c), c referred to the first channel's mid-time: given the shapes ξ, the
+likelihood is exactly Gaussian in c. dA dφ = d²c / A, so the density in z is p(Θ | K) Π_k 1/A_k.
+
+**Labels.** The K! labellings of a set of components are equally probable. Only the one that is sorted by place is
+looked at, with K! times the density; anything unsorted has the density zero.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import torch
+
+from slotflow.core.arrays import Array
+from slotflow.signal.likelihood import Statistics
+from slotflow.signal.noise import WhiteNoise
+from slotflow.signal.prior import Prior
+from slotflow.signal.systems import inverse
+
+__all__ = ["Target"]
+
+CHUNK = 1024
+"""Draws whose likelihood is computed at a time."""
+
+
+class Target:
+    """p(Θ, x | K) of one observation as a density of sorted z = (ξ, Re c, Im c).
+
+    Args:
+        statistics: Of one signal.
+        prior: Prior of Θ and σ.
+        k: Number of components.
+    """
+
+    def __init__(self, statistics: Statistics, prior: Prior, k: int) -> None:
+        if len(statistics.energy) != 1:
+            raise ValueError(
+                f"expected the statistics of one signal, received {len(statistics.energy)}; choose one with take()."
+            )
+        self.statistics, self.prior, self.k = statistics, prior, k
+        self.waveform = statistics.waveform
+        rms = math.sqrt(float(statistics.energy) / statistics.n)
+        # Each component that was removed before took its degrees of freedom.
+        spent = self.waveform.coordinates * statistics.removed
+        self.noise = WhiteNoise.under(prior.sigma, max(statistics.n - spent, 2), rms)
+        self.constant = (
+            math.lgamma(k + 1)
+            - 0.5 * self.noise.n * math.log(2 * math.pi)
+            - statistics.log_scale
+            - (0.0 if self.noise.known else math.log(prior.sigma[1] - prior.sigma[0]))
+        )
+        self.evaluations = 0
+
+    @property
+    def bin(self) -> float:
+        """1/T of the first channel, in Hz."""
+        return self.statistics.bin
+
+    def log_prior(self, z: Array) -> Array:
+        """Logarithm of p(Θ | K) Π 1/A of z, (n, K, Z); −inf where unsorted or outside the support. Shape (n,)."""
+        waveform, moduli = self.waveform, self.waveform.moduli(z)
+        theta = waveform.without_phase(z[..., : len(waveform.shape)], moduli)
+        log_prior: Array = self.prior.log_prob_theta(torch.from_numpy(theta)).numpy().copy()
+        log_prior[~(np.diff(waveform.place_in_z(z), axis=-1) > 0).all(-1)] = -np.inf
+        log_prior -= np.log(np.maximum(moduli, 1e-300)).sum((-2, -1))
+        return log_prior
+
+    def rss(self, z: Array) -> Array:
+        """Residual sum of squares, (n,), of z, (n, K, Z)."""
+        self.evaluations += len(z)
+        if self.k == 0:
+            return np.full(len(z), float(self.statistics.energy))
+        parts = [
+            self.statistics.gains(*self.waveform.unpack(z[None, i : i + CHUNK]))[0]
+            for i in range(0, len(z), CHUNK)
+        ]
+        gains: Array = np.concatenate(parts) if parts else np.zeros(0)
+        return float(self.statistics.energy) + gains
+
+    def log_likelihood(self, rss: Array) -> Array:
+        """Log-likelihood with σ integrated out, K! included, same shape."""
+        return self.noise.log_marginal(rss) + self.constant
+
+    def log_prob(self, z: Array) -> tuple[Array, Array]:
+        """Log density and RSS of z, (n, K, Z), shape (n,) each; the likelihood is computed inside the support only."""
+        log_prob, rss = self.log_prior(z), np.full(len(z), np.nan)
+        inside = np.flatnonzero(log_prob > -np.inf)
+        rss[inside] = self.rss(z[inside])
+        log_prob[inside] += self.log_likelihood(rss[inside])
+        return log_prob, rss
+
+    def gaussian(self, z: Array, extra: float = 0.0) -> tuple[Array, Array] | None:
+        """Mean and covariance of the Gaussian around a maximum of the likelihood.
+
+        The curvature is that of −ln p̃ itself, not the Fisher matrix alone: second derivatives of the model times the
+        residual (which couple the coordinates of one component only), and the prior's −ln A or −2 ln A. One Newton step
+        carries the maximum of the likelihood to that of the posterior.
+
+        Args:
+            z: The maximum, (K, Z), sorted.
+            extra: The density is that of p̃ Π A^{−extra}, as other coordinates than z ask for.
+
+        Returns:
+            (K·Z,) and (K·Z, K·Z), or None where the curvature is not positive.
+        """
+        (k, size), first = z.shape, len(self.waveform.shape)
+        gain, _, matrices = self.statistics.equations(*self.waveform.unpack(z[None]))
+        precision = self.noise.precision(float(self.statistics.energy) + float(gain[0]))
+        fisher = precision * matrices[0]
+        hessian = fisher.copy()
+        own = np.einsum(
+            "kikj->kij", hessian.reshape(k, size, k, size)
+        )  # a view of each component's block
+        own -= precision * self.statistics.second_order(z)
+        power = extra + (2.0 if self.prior.amplitude_law == "loguniform" else 1.0)
+        c = z[:, first:]
+        square = np.maximum((c**2).sum(-1), 1e-300)[:, None, None]
+        slope = np.zeros((k, size))
+        slope[:, first:] = -power * c / square[:, 0]
+        with_prior = hessian.copy()
+        own = np.einsum("kikj->kij", with_prior.reshape(k, size, k, size))
+        outer = c[:, :, None] * c[:, None, :]
+        own[:, first:, first:] += power * (np.eye(c.shape[1]) / square - 2 * outer / square**2)
+        for trial in (with_prior, hessian, fisher):
+            found = inverse(trial)
+            if found is not None:
+                step = found @ slope.ravel() if trial is with_prior else np.zeros(k * size)
+                return z.ravel() + step, found
+        return None

@@ -1,0 +1,151 @@
+r"""What every part of the package asks of data and a waveform: one object per batch of observations.
+
+Data are channels s with the samples x_s(t) and noise of the level σ r_s,
+
+.. math:: x_s(t) = \Re \sum_k \sum_m c_{km}\, b_m(t - τ; ξ_k) + ε, \quad ε \sim N(0, (σ r_s)^2)
+
+(no real part for complex data; noise of other shapes enters through the inner product). With n samples in all and RSS =
+Σ_s Σ_t |x_s − m_s|²/r_s²,
+
+.. math:: \log L = -\frac{\mathrm{RSS}}{2σ^2} - n \log σ - \sum_s n_s \log r_s - \frac n2 \log 2π .
+
+RSS, its derivatives and the Gauss–Newton matrix follow from inner products of the functions (b, ∂b/∂ξ) with each other
+and with the data (`products.py`). An instance knows how to sum over its samples: `even.py` has closed forms for tones
+on even grids, `dense.py` writes everything out and is what the others are tested against.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from typing import Any
+
+from slotflow.core.arrays import namespace
+from slotflow.signal.likelihood.products import Equations, Products
+from slotflow.signal.waveforms import Waveform
+
+__all__ = ["Likelihood"]
+
+
+class Likelihood(ABC):
+    """The likelihood of B signals that were sampled alike."""
+
+    waveform: Waveform
+    """The form of each component."""
+    reference: float
+    """τ, the instant that complex amplitudes refer to, in seconds."""
+    energy: Any
+    """Σ |x|²/r² over all channels, (B,)."""
+
+    @property
+    @abstractmethod
+    def n(self) -> int:
+        """Number of samples of all channels of one signal."""
+
+    @property
+    @abstractmethod
+    def log_scale(self) -> float:
+        """Σ_s n_s ln r_s: half the logarithm of the determinant of the noise's covariance over σ²."""
+
+    @abstractmethod
+    def products(self, xi: Any) -> Products:
+        """Inner products of the components' functions with each other and with the data, at shapes (B, K, D)."""
+
+    @abstractmethod
+    def matched(self, xi: Any) -> Any:
+        """Σ b̄(ξ) x over all channels, (B, ..., M), at any number of shapes, (B, ..., D)."""
+
+    @abstractmethod
+    def overlap(self, xi_a: Any, xi_b: Any) -> Any:
+        """Σ b̄(ξ_a) b(ξ_b) over all channels, (..., M, M), at shapes that broadcast, (..., D) each."""
+
+    @abstractmethod
+    def coupling(self, xi: Any, z: Any) -> Any:
+        """Products of a component's derivatives by Re c and Im c with those of K others by all their coordinates.
+
+        The sum over products of two oscillations (Q) is left out: next to the one over their quotients (P) it is of the
+        relative size 1/fT. Proposals, which need not be exact, ask for this.
+
+        Args:
+            xi: Shapes of the one component, (G, D).
+            z: The others, (K, Z).
+
+        Returns:
+            (G, 2M, K·Z).
+        """
+
+    @abstractmethod
+    def residuals(self, z: Any) -> list[Any]:
+        """Each channel's data minus components z, (K, Z), over its noise ratio, (N_s,) each, of the first signal."""
+
+    @abstractmethod
+    def second_order(self, z: Any) -> Any:
+        """Σ (x − m) ∂²m/∂z∂z of each component, (K, Z, Z), for components z, (K, Z), of the first signal.
+
+        JᵀJ less these blocks is half the Hessian of RSS.
+        """
+
+    def equations(self, xi: Any, c: Any) -> Equations:
+        """RSS with its first derivatives and the Gauss–Newton matrix.
+
+        Args:
+            xi: Shapes, (B, K, D), float64.
+            c: Complex amplitudes referred to τ, (B, K, M); 0 for a component that does not exist.
+        """
+        return self.products(xi).equations(c)
+
+    def rss(self, theta: Any, mask: Any = None) -> Any:
+        """Residual sum of squares, differentiable.
+
+        Args:
+            theta: Components, (B, n, K, P) or (B, K, P), float64.
+            mask: Which components exist, (B, K) or the shape of theta without its last axis, bool; None: all.
+
+        Returns:
+            (B, n) or (B,).
+        """
+        if theta.ndim == 3:
+            per_signal = None if mask is None else mask[:, None]
+            return self.rss(theta[:, None], per_signal)[:, 0]
+        if mask is not None and mask.ndim < theta.ndim - 1:
+            mask = mask[:, None]
+        gains = self.gains(*self.waveform.split_masked(theta, self.reference, mask))
+        return self.energy[:, None] + gains
+
+    def to_z(self, theta: Any) -> Any:
+        """Coordinates of components θ, (..., K, P), sorted by place; (..., K, Z)."""
+        return self.waveform.to_z(self.waveform.sorted(theta), self.reference)
+
+    def to_theta(self, z: Any) -> Any:
+        """θ of coordinates z, (..., K, Z)."""
+        return self.waveform.to_theta(z, self.reference)
+
+    def gains(self, xi: Any, c: Any) -> Any:
+        """RSS minus the data's energy of n draws of each signal, (B, n).
+
+        Args:
+            xi: Shapes, (B, n, K, D).
+            c: Complex amplitudes referred to τ, (B, n, K, M).
+        """
+        xp, n = namespace(xi), xi.shape[1]
+        each = [self.equations(xi[:, i], c[:, i]).gain for i in range(n)]
+        return xp.stack(each, 1)
+
+    def log_likelihood(self, theta: Any, sigma: Any, mask: Any = None) -> Any:
+        """Log L of B signals under n draws of Θ each, differentiable.
+
+        Args:
+            theta: Components, (B, n, K, P) or (B, K, P), float64.
+            sigma: Noise level, (B,), or (B, n) for one per draw.
+            mask: Which components exist, (B, K) or the shape of theta without its last axis, bool; None: all.
+
+        Returns:
+            (B, n) or (B,).
+        """
+        rss = self.rss(theta, mask)
+        return self.log_likelihood_of_rss(rss, sigma if sigma.ndim == rss.ndim else sigma[:, None])
+
+    def log_likelihood_of_rss(self, rss: Any, sigma: Any) -> Any:
+        """Log L given RSS and σ, which broadcast against each other."""
+        constant = 0.5 * self.n * math.log(2 * math.pi) + self.log_scale
+        return -0.5 * rss / sigma**2 - self.n * namespace(sigma).log(sigma) - constant

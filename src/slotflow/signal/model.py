@@ -1,0 +1,79 @@
+r"""The sum of components over a channel's samples: what a simulation, a residual and a picture are made of.
+
+A tone on an even grid is a product. With t = t_i + t_j, t_i = t_0 + i·J·dt and t_j = j·dt,
+
+.. math:: c\, e^{2πif(t - τ)} = \big[ c\, e^{2πif(t_i - τ)} \big]\, e^{2πift_j} ,
+
+so sines are needed on I + J ≈ 2√N points only, and the sum is the real part of a product of an I × 2K and a 2K × J
+matrix. Phases are reduced to one turn in float64: at t = 300 s and f = 3 Hz a float32 phase is wrong by 1e-4 rad.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from slotflow.core.arrays import namespace
+from slotflow.data.sampling import Grid, Sampling
+from slotflow.signal.waveforms import TONE, Tone, Waveform
+
+__all__ = ["component_sum", "noise_free"]
+
+
+def noise_free(theta: Any, sampling: Sampling, waveform: Waveform = TONE) -> Any:
+    """What components look like in a channel without noise.
+
+    Args:
+        theta: Components as a person reads them, (..., K, P), float64; an amplitude of 0 is no component.
+        sampling: When the samples are taken.
+        waveform: The form of a component.
+
+    Returns:
+        (..., N), float64.
+    """
+    return component_sum(*waveform.split(theta, 0.0), sampling, 0.0, waveform)
+
+
+def component_sum(
+    xi: Any, c: Any, sampling: Sampling, reference: float, waveform: Waveform = TONE
+) -> Any:
+    """Re Σ_k Σ_m c_km b_m(t − τ; ξ_k).
+
+    Args:
+        xi: Shapes, (..., K, D).
+        c: Complex amplitudes, (..., K, M).
+        sampling: When the samples are taken.
+        reference: τ, in seconds.
+        waveform: The form of a component.
+
+    Returns:
+        (..., N), float64.
+    """
+    xp = namespace(xi)
+    if not (isinstance(sampling, Grid) and isinstance(waveform, Tone)):
+        t = _like(sampling.times - reference, xi)
+        return (c[..., None] * waveform.basis(t, xi)).real.sum((-3, -2))
+    cols = max(1, math.isqrt(sampling.n))
+    rows = -(-sampling.n // cols)
+    t_i = _like(sampling.t0 - reference + sampling.dt * cols * np.arange(rows), xi)
+    t_j = _like(sampling.dt * np.arange(cols, dtype=np.float64), xi)
+    coarse, fine = c * _wave(xi * t_i), _wave(xi * t_j)  # (..., K, I), (..., K, J)
+    left = xp.concat([coarse.real, -coarse.imag], -2).mT
+    values = left @ xp.concat([fine.real, fine.imag], -2)
+    return values.reshape(*values.shape[:-2], rows * cols)[..., : sampling.n]
+
+
+def _wave(turns: Any) -> Any:
+    """e^{2πi·turns}, same shape."""
+    xp = namespace(turns)
+    angle = 2 * math.pi * xp.remainder(turns, 1.0)
+    return xp.cos(angle) + 1j * xp.sin(angle)
+
+
+def _like(values: Any, array: Any) -> Any:
+    """NumPy values in the library and on the device of another array."""
+    return torch.as_tensor(values, device=array.device) if isinstance(array, Tensor) else values

@@ -1,0 +1,132 @@
+r"""White noise of one level σ, uniform between bounds or known.
+
+With σ uniform on [σ_lo, σ_hi], n samples, a = (n−1)/2 and v = RSS/2σ²,
+
+.. math:: \int σ^{-n} e^{-\mathrm{RSS}/2σ^2} dσ = \tfrac12 (\mathrm{RSS}/2)^{-a}\, Γ(a)\,
+          [P(a, v_{lo}) - P(a, v_{hi})] ,
+
+P being the regularized incomplete gamma function. So RSS alone decides, one dimension less has to be sampled, and σ
+given RSS is drawn afterwards: v is a gamma variable of shape a between v_hi and v_lo. The integral has no bound as RSS
+→ 0 with σ_lo = 0, so that σ_lo is never taken below `SMALLEST_LEVEL` × the larger of the data's rms and σ_hi; below it
+RSS is rounding. Where σ is known (σ_lo = σ_hi) there is no integral: σ^{−n} e^{−RSS/2σ²} itself counts.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import special
+
+from slotflow.core.arrays import Array
+from slotflow.signal.noise.base import Noise
+
+__all__ = ["SMALLEST_LEVEL", "WhiteNoise"]
+
+SMALLEST_LEVEL = 1e-5
+"""Smallest σ in units of the data's root mean square or of the prior's upper bound."""
+
+
+@dataclass(frozen=True)
+class WhiteNoise(Noise):
+    """The uniform prior of σ, integrated out of the likelihood of n samples; equal bounds are a known σ."""
+
+    n: int
+    """Number of samples."""
+    low: float
+    """Lower bound of σ, above 0."""
+    high: float
+    """Upper bound."""
+
+    @classmethod
+    def under(cls, bounds: tuple[float, float], n: int, rms: float) -> WhiteNoise:
+        """The noise of some data.
+
+        Args:
+            bounds: Of σ under the prior; equal bounds are a known σ.
+            n: Number of samples, less the degrees of freedom that were spent on them before.
+            rms: Root mean square of the data.
+        """
+        low, high = bounds
+        if low != high:
+            low = min(max(low, SMALLEST_LEVEL * max(rms, high)), 0.999 * high)
+        elif low < SMALLEST_LEVEL * rms:
+            raise ValueError(
+                f"expected a known σ of at least {SMALLEST_LEVEL:g} times the data's rms of {rms:.4g}, received "
+                f"{low:g}: what components leave of the data is rounding there; state σ in the data's units, or "
+                "bounds of it."
+            )
+        return cls(n, low, high)
+
+    @property
+    def known(self) -> bool:
+        """Whether σ is known."""
+        return self.low == self.high
+
+    def variance(self, rss: float) -> float:
+        """σ² of a fit: the known one, or RSS/n."""
+        return self.low**2 if self.known else rss / self.n
+
+    def log_marginal(self, rss: Array) -> Array:
+        """Logarithm of ∫ σ^{−n} e^{−RSS/2σ²} dσ between the bounds, or of the integrand at a known σ; shape of rss."""
+        a = 0.5 * (self.n - 1)
+        rss = np.maximum(np.asarray(rss, dtype=np.float64), 1e-300)
+        if self.known:
+            at_known: Array = -0.5 * rss / self.low**2 - self.n * math.log(self.low)
+            return at_known
+        v_low, v_high = 0.5 * rss / self.low**2, 0.5 * rss / self.high**2
+        upper = v_high > a
+        share = np.where(
+            upper,
+            special.gammaincc(a, v_high) - special.gammaincc(a, v_low),
+            special.gammainc(a, v_low) - special.gammainc(a, v_high),
+        )
+        with np.errstate(divide="ignore"):
+            result = np.log(share) - math.log(2) - a * np.log(0.5 * rss) + special.gammaln(a)
+        lost = share < 1e-250
+        if (
+            lost.any()
+        ):  # the bounds lie far from where the data want σ: an exponential at the nearer one
+            edge = np.where(upper, self.high, self.low)
+            tail = -0.5 * rss / edge**2 - (self.n - 1) * np.log(edge)
+            slope = np.abs(rss / edge**2 - (self.n - 1))
+            result = np.where(lost, tail - np.log(np.maximum(slope, 1.0)), result)
+        return result
+
+    def precision(self, rss: float) -> float:
+        """1/σ² that the likelihood's curvature sees: −2 d ln ∫ / d RSS."""
+        if self.known:
+            return self.low**-2
+        rss = max(rss, self.n * self.low**2)  # below it RSS is rounding
+        step = 1e-5 * rss
+        low, high = self.log_marginal(np.array([rss - step, rss + step]))
+        return float(max((low - high) / step, self.high**-2 * 1e-3))
+
+    def sample(self, rss: Array, rng: np.random.Generator) -> Array:
+        """One σ for each RSS, shape (n,)."""
+        if self.known:
+            return np.full(rss.shape, self.low)
+        a = 0.5 * (self.n - 1)
+        rss = np.maximum(rss, 1e-300)
+        sigma = np.full(rss.shape, np.nan)
+        for _ in range(8):
+            left = np.flatnonzero(np.isnan(sigma))
+            if left.size == 0:
+                return sigma
+            drawn = np.sqrt(0.5 * rss[left] / rng.standard_gamma(a, left.size))
+            inside = (drawn >= self.low) & (drawn <= self.high)
+            sigma[left[inside]] = drawn[inside]
+        left = np.flatnonzero(np.isnan(sigma))  # a bound cuts: ln σ on a grid that is finest at it
+        upper = rss[left] > (self.n - 1) * self.high**2
+        reach = np.minimum(12 / math.sqrt(2 * self.n), math.log(self.high / self.low))
+        inner = np.where(upper, self.high * math.exp(-reach), self.low * math.exp(reach))
+        middle = np.clip(np.sqrt(rss[left] / (self.n - 1)), self.low, self.high)
+        low = np.maximum(np.minimum(inner, middle * math.exp(-reach)), self.low)
+        high = np.minimum(np.maximum(inner, middle * math.exp(reach)), self.high)
+        grid = np.exp(np.linspace(np.log(low), np.log(high), 2049))  # (2049, m)
+        log_density = -0.5 * rss[left] / grid**2 - (self.n - 1) * np.log(grid)
+        mass = np.exp(log_density - log_density.max(0)).cumsum(0)
+        row = (mass < rng.random(left.size) * mass[-1]).sum(0)
+        sigma[left] = grid[row, np.arange(left.size)]
+        return sigma

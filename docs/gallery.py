@@ -17,9 +17,8 @@ from pathlib import Path
 import numpy as np
 
 from slotflow import Observation, Posterior, SlotFlow, Stream
-from slotflow.show.plots import save_figure
-from slotflow.show.plots.data import signals
-from slotflow.signal.waveforms import TONE
+from slotflow.plots import save_figure
+from slotflow.signal.model import noise_free
 
 __all__ = ["main", "noise", "photograph", "tones", "walk"]
 
@@ -40,10 +39,8 @@ def answer(theta: np.ndarray, smallest: float) -> Posterior:
     rng = np.random.default_rng(SEED)
     grids = [grid for grid in (model.config.long, model.config.short) if grid is not None]
     streams = [
-        Stream(
-            signals(TONE, theta[None], g.times)[0] + SIGMA * rng.standard_normal(g.n), g.dt, g.t0
-        )
-        for g in grids
+        Stream(noise_free(theta, grid) + SIGMA * rng.standard_normal(grid.n), grid.dt, grid.t0)
+        for grid in grids
     ]
     return model.infer(Observation(*streams), prior=prior, max_seconds=120)
 

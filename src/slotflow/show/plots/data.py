@@ -6,17 +6,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from slotflow.data.sampling import Grid
 from slotflow.show.plots.axes import channel_names, draw_nothing, label_time, label_values
 from slotflow.show.plots.colours import COLOURS, GREY, INK
 from slotflow.show.plots.style import LEGEND
 from slotflow.show.plots.units import clock
-from slotflow.show.plots.view import Float, View
-from slotflow.signal.waveforms import Waveform
+from slotflow.show.plots.view import View
+from slotflow.signal.model import noise_free
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["draw_data", "signals"]
+__all__ = ["draw_data"]
 
 PERIODS = 24
 """Periods of the band's centre that the stretch of data shows."""
@@ -34,14 +35,15 @@ def draw_data(ax: Axes, view: View) -> None:
         return
     first = post.observation.channels[0]
     stop = min(first.duration, PERIODS / (0.5 * sum(view.band)))
-    t = np.linspace(first.t0, first.t0 + stop, POINTS)
-    found = signals(view.waveform, view.draws[:SIGNALS], t)
+    instants = Grid(POINTS, stop / (POINTS - 1), first.t0)
+    t = instants.times
+    found = noise_free(view.draws[:SIGNALS], instants, view.waveform)  # (SIGNALS, POINTS)
     low, high = np.quantile(found, (0.05, 0.95), axis=0)
     name = "90 % band of the signal"
     ax.fill_between(t, low, high, color=COLOURS[0], alpha=0.25, lw=0, label=name)
     ax.plot(t, found.mean(axis=0), color=COLOURS[0], lw=1.2, label="posterior mean")
     if view.truth is not None:
-        true = signals(view.waveform, view.truth[None], t)[0]
+        true = noise_free(view.truth, instants, view.waveform)
         ax.plot(t, true, color=INK, lw=0.8, ls=(0, (4, 2)), label="true signal")
     looks: tuple[dict[str, Any], ...] = (
         {"color": INK, "ms": 3},
@@ -56,28 +58,6 @@ def draw_data(ax: Axes, view: View) -> None:
     label_values(ax, "x(t)", post.unit)
     ax.set_title(f"Data and reconstruction, first {_stretch(stop)} of {_stretch(first.duration)}")
     ax.legend(ncols=5, **LEGEND)
-
-
-def signals(waveform: Waveform, theta: Float, t: Float) -> Float:
-    """Noise-free signals.
-
-    Args:
-        waveform: What the components are.
-        theta: Components, (n, K, P).
-        t: Times in seconds, (m,).
-
-    Returns:
-        (n, m).
-    """
-    middle = 0.5 * float(t[0] + t[-1])
-    xi, c = waveform.split(theta, middle)
-    total = np.zeros((len(theta), t.size))
-    for k in range(
-        theta.shape[1]
-    ):  # one component at a time: all at once would take K times the memory
-        b = waveform.basis(t - middle, xi[:, k])  # (n, M, m)
-        total += (c[:, k, :, None] * b).real.sum(axis=1)
-    return total
 
 
 def _stretch(seconds: float) -> str:

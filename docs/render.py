@@ -2,6 +2,7 @@
 
     python docs/render.py                       # tables, docs/results.md, and every picture from its numbers
     python docs/render.py --results results/    # the same after taking over what `slotflow reproduce` wrote
+    python docs/render.py --rows                # the same with new rows for the numbers of docs/results/
     python docs/render.py --tables              # the same without drawing pictures
     python docs/render.py --check               # exit code 1 if a page is not what its numbers say
 
@@ -22,7 +23,7 @@ from diagram import draw_exact, draw_zoom
 from tables import RESULTS_FOLDER, ROOT, render_tables
 
 from slotflow.network.cards import embedded_card
-from slotflow.studies.paper.files import Record, collect
+from slotflow.studies.paper.files import Record, collect, write_record
 from slotflow.studies.paper.markdown import render_markdown
 from slotflow.studies.paper.registry import RESULTS
 
@@ -37,11 +38,16 @@ def main() -> None:
     )
     parser.add_argument("--check", action="store_true", help="compare only; exit code 1 if stale")
     parser.add_argument("--tables", action="store_true", help="leave the pictures as they are")
+    parser.add_argument(
+        "--rows", action="store_true", help="judge the numbers of docs/results/ again before"
+    )
     parser.add_argument("--results", type=Path, help="folder that `slotflow reproduce` wrote")
     arguments = parser.parse_args()
     check = arguments.check
     if arguments.results is not None and not check:
         take_over(arguments.results, RESULTS_FOLDER)
+    if arguments.rows and not check:
+        judge_again()
     tables = dict(render_tables(embedded_card(MODEL)))
     pages = {ROOT / page: (ROOT / page).read_text(encoding="utf-8") for page in PAGES}
     wanted = {path: fill(text, tables) for path, text in pages.items()}
@@ -64,6 +70,13 @@ def main() -> None:
 def collected() -> list[list[Record]]:
     """The results that docs/results/ holds."""
     return collect(RESULTS_FOLDER, list(RESULTS.values()))
+
+
+def judge_again() -> None:
+    """Makes the rows of docs/results/ again from the numbers beside them, as `slotflow reproduce` does."""
+    for record in (record for group in collected() for record in group):
+        rows = [row.to_dict() for row in record.result.compare(record.content["data"])]
+        write_record(record.picture.with_suffix(".json"), record.content | {"rows": rows})
 
 
 def take_over(source: Path, folder: Path) -> None:

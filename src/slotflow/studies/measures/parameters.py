@@ -48,7 +48,7 @@ def wrap(angle: AnyArray) -> AnyArray:
 
 
 def differences(x: AnyArray, y: AnyArray) -> AnyArray:
-    """X − y, parameters (..., P) each, with differences of angles in [−π, π)."""
+    """Differences x − y of parameters, (..., P) each; those of angles are in [−π, π)."""
     found: AnyArray = x - y
     for i in CIRCULAR:
         found[..., i] = wrap(found[..., i])

@@ -36,6 +36,21 @@ class Record:
         """Name of the network; empty where there is none."""
         return str(self.content["made"].get("model", {}).get("name", ""))
 
+    @property
+    def rows(self) -> list[Data]:
+        """The rows as a page shows them: targets are asked of the default network and of no other."""
+        rows: list[Data] = self.content["rows"]
+        if self.model in ("", DEFAULT):
+            return rows
+        return [row | {"target": None, "met": None} for row in rows]
+
+    @property
+    def caption(self) -> str:
+        """What the picture shows, with the exact step only where it was asked for."""
+        result, methods = self.result, self.content["data"].get("methods", {})
+        both = result.exact_caption and "exact" in methods
+        return f"{result.caption} {result.exact_caption}" if both else result.caption
+
 
 def folder_of(folder: Path, result: Result, model: str) -> Path:
     """Where a result of a network lies."""

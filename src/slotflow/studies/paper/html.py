@@ -10,11 +10,11 @@ from slotflow.show.report.page import Badge, Code, Picture, Table, render, write
 from slotflow.studies.paper.files import Record
 from slotflow.studies.paper.result import Data
 from slotflow.studies.paper.words import (
-    INTRODUCTION,
     TITLE,
     about,
     command,
     heading,
+    introduction,
     quick_look,
     time_of,
 )
@@ -49,7 +49,7 @@ def render_html(groups: Sequence[Sequence[Record]]) -> str:
         "results.html",
         "slotflow.studies.paper",
         title=TITLE,
-        introduction=INTRODUCTION,
+        introduction=Code(introduction(groups)),
         groups=[_group(group) for group in groups],
     )
 
@@ -57,7 +57,7 @@ def render_html(groups: Sequence[Sequence[Record]]) -> str:
 def _group(group: Sequence[Record]) -> dict[str, Any]:
     """One result, of one network or of several."""
     several = len(group) > 1
-    tallies = [(record.model, tally(record.content["rows"])) for record in group]
+    tallies = [(record.model, tally(record.rows)) for record in group]
     return {
         "name": group[0].result.name,
         "heading": heading(group[0]),
@@ -73,8 +73,8 @@ def _entry(record: Record, several: bool) -> dict[str, Any]:
         "network": record.model if several else "",
         "about": Code(about(record)),
         "look": quick_look(record),
-        "picture": Picture(result.title, result.caption, record.picture.read_bytes()),
-        "table": Table(COLUMNS, [_row(row) for row in content["rows"]]),
+        "picture": Picture(result.title, record.caption, record.picture.read_bytes()),
+        "table": Table(COLUMNS, [_row(row) for row in record.rows]),
         "command": command(result, content["made"], content["facts"].get("source")),
         "time": time_of(record),
     }

@@ -9,11 +9,11 @@ from typing import Any
 from slotflow.show.report.page import render
 from slotflow.studies.paper.files import Record
 from slotflow.studies.paper.words import (
-    INTRODUCTION,
     TITLE,
     about,
     command,
     heading,
+    introduction,
     quick_look,
     time_of,
 )
@@ -41,7 +41,7 @@ def render_markdown(groups: Sequence[Sequence[Record]], page: Path) -> str:
         "results.md",
         "slotflow.studies.paper",
         title=TITLE,
-        introduction=INTRODUCTION,
+        introduction=introduction(groups),
         groups=outline,
     )
 
@@ -50,21 +50,20 @@ def _entry(record: Record, page: Path, several: bool) -> dict[str, Any]:
     """One result of one network; the network is named if there are several."""
     content, result = record.content, record.result
     words = [about(record), f"{time_of(record)}."]
-    if met := tally(content["rows"]):
+    if met := tally(record.rows):
         words.append(f"{met.capitalize()}.")
     if look := quick_look(record):
         words.append(f"**{look}**")
     names = ("measure", "text", "paper", "target", "verdict", "note")
     rows = [
-        {**row, "target": row.get("target") or "", "verdict": verdict(row)}
-        for row in content["rows"]
+        {**row, "target": row.get("target") or "", "verdict": verdict(row)} for row in record.rows
     ]
     return {
         "network": record.model if several else "",
         "words": " ".join(words),
         "title": result.title,
         "picture": record.picture.relative_to(page.parent).as_posix(),
-        "caption": result.caption,
+        "caption": record.caption,
         "rows": [[row[name].replace("|", "\\|") for name in names] for row in rows],
         "command": command(result, content["made"], content["facts"].get("source")),
     }

@@ -42,5 +42,7 @@ class Result:
     """Draws them."""
     needs: tuple[str, str] | None = None
     """A module that is not always installed, and the extra that brings it."""
+    exact_caption: str = ""
+    """What the picture shows besides, where the exact step was asked for as well."""
     pooled: bool = False
     """Whether it can be made for the paper's network too, which knows one prior and one sampling only."""

@@ -271,8 +271,8 @@ SCALING = Result(
     title="Posterior widths against K",
     section="5.1.6, figure 9",
     caption="Above: mean posterior standard deviation at the true K, with the joint bound of both streams and the "
-    "values that the paper prints for its network. Below: the same over the bound, for the network and for the exact "
-    "step behind it, which saw other signals, a tenth as many.",
+    "values that the paper prints for its network. Below: the same over the bound.",
+    exact_caption="The exact step behind the network saw other signals, a tenth as many.",
     uses=("n", "draws", "seed", "method", "model"),
     work=lambda settings: settings.work(
         settings.tenth * len(COUNTS), settings.exact_tenth * len(COUNTS)

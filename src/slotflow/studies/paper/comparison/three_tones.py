@@ -52,9 +52,9 @@ DRAW_STEP = 0.01
 CHAIN_DRAWS = 8
 """Effective draws of a chain's median parameter for each draw that is compared; the worst one has far fewer."""
 ALIKE_WITHIN = 0.05
-"""How near 1 a ratio of standard deviations should be,"""
+"""How near 1 a ratio of standard deviations should be."""
 ENOUGH_SIGNALS = 20
-"""if so many signals were looked at."""
+"""Signals from which on that ratio is judged."""
 WANTED_DRAWS = 1000
 """Effective draws that every parameter should have."""
 EXACT_SECONDS = 60.0
@@ -233,7 +233,8 @@ _WHY_W2 = (
     "the paper's network has σ_f of about 1 mHz in its example, ours the width that the data allow",
 )
 _WHY_RATIO = (
-    "the paper's network pools away information; slots of `zoom` look at the spectrum itself"
+    "the paper's network pools away information; slots of `zoom` look at the spectrum itself and end with two joint "
+    "Gauss–Newton steps on the likelihood"
 )
 
 

@@ -65,7 +65,7 @@ def measure(bench: Bench, sizes: Sizes, curves: bool = True) -> Data:
     """Times and memory of all methods that are installed.
 
     Args:
-        bench: The network, the seed and whom to tell of every step.
+        bench: The network and the seed; its `advance` is called after every step.
         sizes: How much to measure.
         curves: Whether to measure the network without draws, at every K, and with other numbers of draws, too.
     """

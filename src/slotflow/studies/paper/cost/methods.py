@@ -2,17 +2,17 @@
 
 Effective draws are independent draws with the same Monte-Carlo error of a mean. How many there are:
 
-- **network**, **published size**, **classical**: as many as are drawn, of the method's own approximation;
+- **network**, **preset paper**, **classical**: as many as are drawn, of the method's own approximation;
 - **exact**: Kish's (Σw)²/Σw² of its importance weights; the time of 1,000 weighted draws counts in proportion;
 - **RJMCMC**: from the autocorrelation of the ensemble's mean (`baselines/chains.py`), median over the parameters. The
-  chain is run longer, and the time is that of its warm-up and of the steps that give so many at the chain's own rate;
+  chain is run longer; the time is that of its warm-up and of as many steps as give 1,000 at the chain's own rate;
 - **SMC**: from the scatter of its independent islands (`baselines/smc.py`), median over the parameters. Its cost goes
   with the number of particles, so that the time of a run counts in proportion to what is wanted over what it gave.
 
-**Published size** is preset `paper` with random weights: time and memory do not depend on them. Its flow has the
-coupling layers of the paper's text; the authors' public code has autoregressive ones, which draw far more slowly
-(`benchmarks/published.py`). Without training most draws are outside of the prior's bounds, so that they are not drawn
-again here, as they would be after it.
+**Preset `paper`** has random weights here: time and memory do not depend on them. It is the network of the paper's text
+(8.06 M parameters, coupling layers); the authors' public code is larger (31.3 M) and has autoregressive layers, which
+draw far more slowly (`benchmarks/published.py`). Without training most draws lie outside the prior's bounds. They would
+be drawn again after training; here they are not.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ LABELS = {
     "rjmcmc": "RJMCMC (Eryn)",
     "smc": "SMC",
     "classical": "classical",
-    "paper": "published size",
+    "paper": "preset paper, untrained",
     "network": "network",
     "exact": "network + exact",
 }
@@ -100,7 +100,7 @@ def load(
 
 
 def chain_seconds(run: Sampling, wanted: float) -> float:
-    """Time of the warm-up and of the steps that give so many effective draws at the chain's rate."""
+    """Time of the warm-up and of as many steps as give the wanted effective draws at the chain's rate."""
     each = run.seconds / (run.warm_up + run.steps)
     return each * (run.warm_up + run.steps * wanted / run.effective)
 

@@ -72,7 +72,7 @@ def _against_draws(ax: Axes, data: Data) -> None:
 
 
 def _memory(ax: Axes, data: Data) -> None:
-    """Process peak as a bar, of which a pale part was there before; Python's peak as a dot."""
+    """Process peak as a bar, pale as far as it was there before the answer; Python's peak as a dot."""
     names = list(data["methods"])[::-1]
     for y, name in enumerate(names):
         found = data["methods"][name]

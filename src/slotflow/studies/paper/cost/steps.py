@@ -52,7 +52,7 @@ class Sizes:
     sampled: int
     """Signals of each K that the samplers analyse."""
     repeats: int
-    """Timed calls for each signal; the median counts. Samplers and the published size are asked once."""
+    """Timed calls for each signal; the median counts. Samplers and preset `paper` are asked once."""
     counts: tuple[int, ...]
     """K of the methods' table; SMC and RJMCMC, which take longer, have their own."""
     counts_smc: tuple[int, ...]

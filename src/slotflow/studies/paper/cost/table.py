@@ -101,7 +101,7 @@ def _time(name: str, found: Data, data: Data) -> Row:
         "smc": f"{data['particles']:,} particles gave {entry['effective']:,.0f} effective draws by the scatter of "
         "islands; taken in proportion",
         "classical": "independent draws of Laplace's approximation",
-        "paper": "preset paper, untrained: a network of the paper's sizes costs the same with any weights; independent "
+        "paper": "8.06 M parameters, as the paper's text describes it; untrained, which costs the same; independent "
         "draws of each slot. The authors' public code draws through autoregressive layers, which takes far longer",
         "network": "independent draws. The paper's time is that of a forward pass without draws",
         "exact": f"weighted draws, {entry['effective'] / data['wanted']:.1%} of them effective",

@@ -95,7 +95,9 @@ def _first(answer: Callable[[], Answer]) -> Data:
 
 def _asked(model: SlotFlow | None, observation: Observation, step: Step) -> Callable[[], object]:
     """An answer with a number of draws, none among them, of the network or of the exact step."""
-    assert model is not None and step.draws is not None  # nobody else is asked
+    assert (
+        model is not None and step.draws is not None
+    )  # only network and exact step are asked this
     n = step.draws
     if step.exact:
         options: Data = {"draws": n, "max_seconds": EXACT_SECONDS}

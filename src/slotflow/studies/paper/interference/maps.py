@@ -42,7 +42,7 @@ __all__ = ["INTERFERENCE"]
 Array = NDArray[np.float64]
 
 SET_NUMBER = 85
-"""Of the set's seeds."""
+"""Number of the signals, as that of a test set."""
 DRAWS = 200
 """Per slot, as in the paper."""
 WEIGHTED_DRAWS = 500
@@ -50,9 +50,9 @@ WEIGHTED_DRAWS = 500
 EXACT_SECONDS = 60.0
 """Budget of an exact step, which takes a small part of it."""
 TRAINED_PRIOR = replace(NOMINAL, k_max=3)
-"""The prior that the paper trains with, but for the largest K: one too many is enough to be wrong,"""
+"""The prior that the paper trains with, except for the largest K: one too many is enough to be wrong."""
 WIDE_PRIOR = replace(TRAINED_PRIOR, amplitude=AMPLITUDE_BOUNDS)
-"""and the one that the signals obey."""
+"""The prior that the signals obey."""
 METHODS = {
     "trained": "network, A ≥ 0.5",
     "wide": "network, A ≥ 0.05",
@@ -121,7 +121,7 @@ def _summaries(model: SlotFlow, sim: Simulation, truth: Array, bench: Bench) -> 
         seed = bench.settings.seed + j
         exact = exact_of(wide.refine(draws=WEIGHTED_DRAWS, seed=seed, max_seconds=EXACT_SECONDS))
         pair = exact
-        if not exact.sampled(2):  # the data exclude K = 2, which is asked for all the same
+        if not exact.sampled(2):  # the data exclude K = 2, but its draws are wanted
             only = replace(WIDE_PRIOR, k_min=2, k_max=2)
             pair = exact_of(
                 wide.refine(prior=only, draws=WEIGHTED_DRAWS, seed=seed, max_seconds=EXACT_SECONDS)
@@ -230,12 +230,12 @@ INTERFERENCE = Result(
     name="interference",
     title="Two sources 0.01 Hz apart",
     section="5.1.6, figure 10",
-    caption="Mean errors given K = 2 over the SNRs of both sources; white: no such signal; dotted: −10 dB, where the "
-    "paper sees its limit. Top: told the bounds of the training, as in the paper, the network does not fade smoothly: "
-    "errors jump where a source is weaker than the prior allows, and there it often misses K = 2. Middle and bottom: "
-    "told the bounds that hold, it follows the exact posterior until a source is lost in the noise. There, asked for "
-    "K = 2 all the same, it takes a peak of the noise with too large an amplitude and too small a width (red; 0.05 is "
-    "also below all lower bounds of A that it was trained with, 0.1 and more).",
+    caption="Mean errors given K = 2 over the SNRs of both sources; white: there is no such signal; dotted: −10 dB, "
+    "where the paper sees its limit. Top: told the bounds of the training, as in the paper, the network does not fade "
+    "smoothly: errors jump where a source is weaker than the prior allows, and there it often misses K = 2. "
+    "Middle and bottom: told the bounds that hold, it follows the exact posterior until a source is lost in the "
+    "noise. There, asked for K = 2 nevertheless, it takes a peak of the noise with too large an amplitude and too "
+    "small a width (red; 0.05 is also below all lower bounds of A that it was trained with, 0.1 and more).",
     uses=("n", "seed", "model"),
     work=lambda settings: len(grid(settings.n)) * _repeats(settings),
     run=_run,

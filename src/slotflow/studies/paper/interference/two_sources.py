@@ -59,7 +59,7 @@ def cell(first: float, second: float) -> tuple[float, float, float] | None:
     r, q = 10 ** (first / 10), 10 ** (second / 10)
     if first + second > 1e-9:
         return None
-    if first + second > -1e-9:  # no noise, but for the floor
+    if first + second > -1e-9:  # no noise except the floor
         a, b, sigma = math.sqrt(r), 1.0, 0.0
     else:
         room = 1 - r * q

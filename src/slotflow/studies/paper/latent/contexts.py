@@ -133,7 +133,7 @@ def _isomap(points: Array) -> Array:
     """Plane of Isomap, (n, 2), scaled to unit variance along its first axis."""
     with (
         warnings.catch_warnings()
-    ):  # a graph in pieces is joined at its nearest points, of which it warns
+    ):  # it warns that it joins a graph in pieces at the nearest points
         warnings.simplefilter("ignore")
         plane: Array = _manifold().Isomap(n_neighbors=ISOMAP_NEIGHBOURS).fit_transform(points)
     return plane / max(float(plane[:, 0].std()), 1e-300)

@@ -57,7 +57,7 @@ __all__ = ["PROPERTIES"]
 DOUBT_PRIOR = Prior(k_min=0, k_max=3, amplitude=(0.05, 0.5), min_separation=0.01, sigma=(0.5, 1.5))
 """Weak tones, some of which cannot be seen."""
 DOUBT_CANDIDATES = 12
-"""Signals of weak tones, of which the most doubtful is taken."""
+"""Signals of weak tones, from which the most doubtful is taken."""
 SIGNALS_TOGETHER = 100
 """Signals that a network answers together."""
 DRAWS = 4000
@@ -195,7 +195,7 @@ def _dependence(methods: Methods, bench: Bench) -> Found:
 
 
 def _pair(methods: Methods, i: int, seed: int) -> tuple[float, dict[str, float]]:
-    """Of pair i: the strongest correlation between the tones, exactly and, with the same sign, by each method."""
+    """The strongest correlation between the tones of pair i: its exact size, and its value by each method."""
     part = PARTS["correlation"]
     observation = pair_signal(part, i, seed).observation(0)
     exact = exact_answer(

@@ -25,9 +25,9 @@ OWN = ("Yes", "Yes", "Yes", "Context-shared", "O(K)")
 PAPER = {"rjmcmc": SAMPLED, "smc": SAMPLED, "paper": OWN, "network": OWN, "exact": OWN}
 """The paper's marks, those of its SlotFlow for all three of ours; it has no classical estimator."""
 RIGHT_WITHIN = 0.1
-"""A p(K | x) or a correlation is right within this,"""
+"""A p(K | x) or a correlation that differs by less from the exact one is right."""
 SAME_WITHIN = 1e-6
-"""and a log density is the same."""
+"""Log densities that differ by less are the same."""
 TINTS = {"yes": COLOURS[0], "no": COLOURS[1], "off": COLOURS[4], "": GREY}
 
 

@@ -151,7 +151,7 @@ def changes(bench: Bench) -> Data:
         distances.append(distance)
         bench.advance(len(seven.k))
     first, away = _cat(before), np.concatenate(distances, axis=1)
-    floor = math.sqrt(2 / s.draws)  # two means of so many draws differ by this in any case
+    floor = math.sqrt(2 / s.draws)  # two means of that many draws differ by this in any case
     return {
         kind: {"floor": floor} | _judge(first, _cat(after[kind]), away[i])
         for i, kind in enumerate(KINDS)
@@ -230,10 +230,10 @@ def change_rows(data: Mapping[str, Data]) -> list[Row]:
                 met=share >= LEAST_FOUND,
             ),
             Row(
-                f"{kind}: and by the slot of the same number",
+                f"{kind}: untouched components whose nearest slot keeps its number",
                 found["same_number"],
                 form=".1%",
-                note="slots that are in the order of frequency are renumbered above the change",
+                note="found or not; slots in the order of frequency are renumbered above the change",
             ),
             Row(
                 f"{kind}: their means move, rms over components and parameters [sd]",
@@ -253,7 +253,7 @@ def draw_shares(ax: Axes, data: Mapping[str, Data]) -> None:
     for i, (key, label) in enumerate(
         (
             ("found_after", "still found by a slot"),
-            ("same_number", "by the slot of the same number"),
+            ("same_number", "nearest slot keeps its number"),
         )
     ):
         share = [found[key] for found in data.values()]

@@ -12,7 +12,7 @@ stream gets the same disturbance on its own instants.
 
 A gap and clipping take something away from x, noise included. Their Δ cannot be scaled; the noise level σ is chosen
 instead, so that ‖Δ‖/σ = 20. With many tones such a σ would be above the prior's largest, so there are `MOST_TONES` at
-most; where it is above all the same, σ is the largest that the prior allows, and the SNR is above 20. A single tone
+most; where it still is, σ is the largest that the prior allows, and the SNR is above 20. A single tone
 never reaches 1.5 times its root mean square, so clipped signals have two tones at least.
 """
 

@@ -101,7 +101,7 @@ def _misfit(model: SlotFlow, settings: Settings, part: Part, kind: str, i: int) 
     observation, snr = misfit(kind, part.prior, GRIDS, seed)
     began = time.perf_counter()
     try:
-        with warnings.catch_warnings():  # red noise has an offset, of which the network warns
+        with warnings.catch_warnings():  # the network warns of the offset of red noise
             warnings.simplefilter("ignore", UserWarning)
             _, post = solve(model, observation, part.prior, settings.draws, i, settings.max_seconds)
         checks = post.verdict.checks
@@ -144,8 +144,8 @@ def _batch(model: SlotFlow, settings: Settings, part: Part) -> Record:
 def _eryn(model: SlotFlow, settings: Settings, part: Part, i: int) -> Record:
     """Seconds until Eryn has as many effective draws of the true K as we have.
 
-    Its chain is run longer than that, and the time is that of its warm-up and of the steps that give so many effective
-    draws at the rate of the whole chain.
+    Its chain is run for longer. The time that counts is that of its warm-up and of as many steps as give our number of
+    effective draws, at the rate of the whole chain.
     """
     from slotflow.baselines.rjmcmc import rjmcmc
 

@@ -52,7 +52,7 @@ LEAKAGE = 1e-6
 FALSE_ALARM = 1e-3
 """Chance that noise alone passes for a peak somewhere."""
 
-LARGEST, SMALLEST = 1e10, 1e-12
+LARGEST_RATIO, SMALLEST_RATIO = 1e10, 1e-12
 """Largest and smallest size of data in units of the largest amplitude that the prior allows."""
 
 
@@ -236,7 +236,7 @@ def check_scale(observation: Observation, amplitude: tuple[float, float]) -> Non
     for stream in observation.channels:
         size = float(np.abs(stream.values).max())
         within = 1 / EXTREME < size < EXTREME and 1 / EXTREME < amplitude[1] < EXTREME
-        if size > 0 and not (within and SMALLEST < size / amplitude[1] < LARGEST):
+        if size > 0 and not (within and SMALLEST_RATIO < size / amplitude[1] < LARGEST_RATIO):
             raise ValueError(
                 f"expected data of about the size of the prior's amplitudes, which reach up to {amplitude[1]:.4g}, "
                 f"received samples of up to {size:.4g}; state the amplitudes in the data's units (Prior.amplitude, on "

@@ -235,10 +235,10 @@ def _first_row(rows: list[_Row]) -> int | None:
     middle = next(row for row in chain(rows[half:], rows) if row.length == usual)
     starts_with_value = _is_value(middle.fields[0])
     for i, row in enumerate(rows):
-        values = [_is_value(field) for field in row.fields]
-        alike = row.length == middle.length and values[0] >= starts_with_value
-        whole = all(values) and row.length == len(row.fields)
-        if _has_number(row) and (alike or whole):
+        if not _has_number(row):
+            continue
+        alike = row.length == middle.length and _is_value(row.fields[0]) >= starts_with_value
+        if alike or (row.length == len(row.fields) and all(map(_is_value, row.fields))):
             return i
     return None
 
@@ -291,6 +291,8 @@ def is_numeric(field: str) -> bool:
     """Whether a field stands for a number, be it missing or complex."""
     if "_" in field:  # Python would read 1_000
         return False
+    if len(field) > 1 and field[0].isalpha() and field[:3].lower() not in ("nan", "inf"):
+        return field.lower() in MISSING  # a word, as most headers are
     try:
         complex(field.replace("i", "j") if field[-1:] == "i" else field)
     except ValueError:

@@ -39,10 +39,7 @@ MAKERS = {
 TONE_NAMES = {"amplitude", "phase", "frequency"}
 
 STILL_KNOWING: dict[str, int] = {
-    "bands/coupling.py": 2,
-    "bands/windows.py": 4,
     "baselines/births.py": 8,
-    "baselines/laplace_posterior.py": 2,
     "baselines/moves.py": 3,
     "baselines/particles.py": 2,
     "baselines/rjmcmc.py": 4,
@@ -59,7 +56,6 @@ STILL_KNOWING: dict[str, int] = {
     "exact/proposals/gaussian.py": 7,
     "exact/proposals/growth.py": 4,
     "exact/proposals/splits.py": 6,
-    "exact/refine.py": 2,
     "exact/search.py": 2,
     "exact/tempering.py": 2,
     "posterior/whiteness.py": 1,

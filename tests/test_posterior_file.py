@@ -22,7 +22,7 @@ from slotflow import Observation, Posterior, Prior, SlotFlow, Stream, simulate
 from slotflow.baselines.laplace_posterior import classical_posterior
 from slotflow.posterior.draws import Draws
 from slotflow.posterior.file import SEAL, VERSION
-from slotflow.posterior.sampled import SampledPosterior, Sampling
+from slotflow.posterior.sampled import SampledPosterior, SamplerRun
 from slotflow.posterior.verdict import Check, Verdict
 from slotflow.signal.waveforms import TONE
 
@@ -193,9 +193,9 @@ def answers(debug_model: SlotFlow) -> dict[str, Posterior]:
     network = debug_model.infer(data, refine=False)
     exact = debug_model.infer(data, max_seconds=300)
     draws = Draws(3, {2: exact.sample(500)}, {2: exact.sample_sigma(500)})
-    probs, s = np.eye(4)[2], Sampling(400.0, 300.0, 0.0, 9, 1.0, 2.0, 10, 50, 1.0)
+    probs, s = np.eye(4)[2], SamplerRun(400.0, 300.0, 0.0, 9, 1.0, 2.0, 10, 50, 1.0)
     evidence = np.array([[-50.0, 0.1], [-math.inf, math.inf], [-10.0, 0.2], [-20.0, 0.1]])
-    particles = Sampling(400.0, 300.0, 0.0, 9, 1.0, 2.0, 10, 50, 1.0)
+    particles = SamplerRun(400.0, 300.0, 0.0, 9, 1.0, 2.0, 10, 50, 1.0)
     return {
         "network": network,
         "exact": exact,

@@ -16,7 +16,7 @@ from statistics_helpers import assert_within
 
 from slotflow import SlotFlow
 from slotflow.exact.classical import classical
-from slotflow.posterior.sampled import Sampling
+from slotflow.posterior.sampled import SamplerRun
 from slotflow.show.plots.style import save_figure
 from slotflow.studies.measures.memory import process_peak, python_peak
 from slotflow.studies.paper.bench import Bench, Settings
@@ -84,7 +84,7 @@ def test_exponent_of_times() -> None:
 
 def test_time_of_a_chain() -> None:
     """The warm-up counts once, the rest in proportion to what is wanted."""
-    run = Sampling(500.0, 100.0, 0.0, 0, 1.0, 1.0, warm_up=100, steps=300, seconds=4.0)
+    run = SamplerRun(500.0, 100.0, 0.0, 0, 1.0, 1.0, warm_up=100, steps=300, seconds=4.0)
     assert chain_seconds(run, 500.0) == pytest.approx(4.0)
     assert chain_seconds(run, 1000.0) == pytest.approx(7.0)
 

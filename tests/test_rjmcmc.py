@@ -36,7 +36,7 @@ from slotflow.core.arrays import Array
 from slotflow.data.observation import Observation
 from slotflow.data.sampling import Grid
 from slotflow.exact.target import Target
-from slotflow.posterior.sampled import Draws, SampledPosterior, Sampling
+from slotflow.posterior.sampled import Draws, SampledPosterior, SamplerRun
 from slotflow.show.plots import plot_posterior
 from slotflow.signal.likelihood import Statistics
 from slotflow.signal.simulation import Simulation, simulate
@@ -209,7 +209,7 @@ def test_sampled_posterior(tmp_path: Path, seed: int) -> None:
     rng = np.random.default_rng(seed)
     theta = sim.components(0) + rng.standard_normal((50, 1, 3)) * [0.01, 0.01, 1e-5]
     draws = Draws(10, {1: theta}, {1: np.arange(50.0)})
-    sampling = Sampling(40.0, 30.0, 0.0, 9, 1.0, 2.0, 10, 50, 1.0)
+    sampling = SamplerRun(40.0, 30.0, 0.0, 9, 1.0, 2.0, 10, 50, 1.0)
     post = SampledPosterior(
         draws, np.eye(11)[1], sim.observation(0), Prior(), "a sampler", sampling
     )

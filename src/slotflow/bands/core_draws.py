@@ -23,6 +23,7 @@ from slotflow.data.channel import Channel
 from slotflow.data.observation import Observation
 from slotflow.posterior.posterior import Posterior
 from slotflow.signal.likelihood import Statistics
+from slotflow.signal.model import noise_free
 from slotflow.signal.prior import Prior
 from slotflow.signal.waveforms import TONE, Waveform
 
@@ -171,19 +172,17 @@ def inside(theta: Array, core: tuple[float, float], waveform: Waveform = TONE) -
     return waveform.sorted(theta[(place >= core[0]) & (place < core[1])])
 
 
-def without(obs: Observation, theta: Array) -> Observation:
-    """The observation without the tones (k, 3)."""
+def without(obs: Observation, theta: Array, waveform: Waveform = TONE) -> Observation:
+    """The observation without the tones (k, P)."""
     if not len(theta):
         return obs
 
-    def rest(stream: Channel) -> Channel:
-        t, total = stream.times, np.zeros(stream.n)
-        for amplitude, phase, frequency in theta:
-            total += amplitude * np.cos(2 * np.pi * np.mod(frequency * t, 1.0) + phase)
-        return dataclasses.replace(stream, values=stream.values - total)
+    def rest(channel: Channel) -> Channel:
+        values = channel.values - noise_free(theta, channel.grid, waveform)
+        return dataclasses.replace(channel, values=values)
 
     removed = obs.removed + len(theta)
-    return Observation(*(rest(stream) for stream in obs.channels), removed=removed)
+    return Observation(*(rest(channel) for channel in obs.channels), removed=removed)
 
 
 def _core_fit(window: Window, count: int) -> Array | None:

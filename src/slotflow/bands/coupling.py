@@ -28,23 +28,22 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from slotflow.core.arrays import Array
 from slotflow.signal.fit import fit as laplace_fit
 from slotflow.signal.likelihood import Statistics
 from slotflow.signal.prior import Prior
 from slotflow.signal.systems import inverse
-from slotflow.signal.waveforms import TONE
+from slotflow.signal.waveforms import Waveform
 
 __all__ = ["Coupling", "couple", "joint_fit"]
 
-Array = NDArray[np.float64]
-
 
 def joint_fit(statistics: Statistics, theta: Array) -> Array | None:
-    """The joint maximum of the likelihood near theta, both (K, 3) and sorted by frequency; None if it is not reached.
+    """The joint maximum of the likelihood near theta, both (K, P) and sorted by frequency; None if it is not reached.
 
     Args:
         statistics: Of one observation, all streams.
-        theta: (A, φ, f) to start from.
+        theta: Parameters to start from.
     """
     if not len(theta):
         return theta
@@ -52,7 +51,7 @@ def joint_fit(statistics: Statistics, theta: Array) -> Array | None:
     if not bool(found.converged):
         return None
     best: Array = found.theta[0].numpy()
-    return best[np.argsort(best[:, 2])]
+    return statistics.waveform.sorted(best)
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,20 +59,23 @@ class Coupling:
     """The map from independent draws of the windows to joint ones, for given numbers of tones in the windows."""
 
     centre: Array
-    """z*, (K, 3)."""
+    """z*, (K, D + 2M)."""
     matrix: Array
-    """T, (3K, 3K)."""
+    """T, square, of the size of z* taken flat."""
     growth: float
     """Largest ratio of a parameter's standard deviation to that in its window."""
     reference: float
     """Instant that the phase of c refers to, in seconds."""
+    waveform: Waveform
+    """What a tone is."""
 
     def apply(self, theta: Array, prior: Prior) -> Array:
-        """Joint draws of (A, φ, f), (n, K, 3), from independent ones of the same shape, sorted by frequency."""
-        n, k = theta.shape[:2]
-        step = (TONE.to_z(TONE.sorted(theta), self.reference) - self.centre).reshape(n, 3 * k)
-        moved = TONE.to_theta(self.centre + (step @ self.matrix.T).reshape(n, k, 3), self.reference)
-        sorted_ = (np.diff(moved[..., 2], axis=1) > 0).all(1)
+        """Joint draws, (n, K, P), from independent ones of the same shape, sorted by frequency."""
+        waveform = self.waveform
+        step = waveform.to_z(waveform.sorted(theta), self.reference) - self.centre
+        turned = (step.reshape(len(theta), -1) @ self.matrix.T).reshape(step.shape)
+        moved = waveform.to_theta(self.centre + turned, self.reference)
+        sorted_ = (np.diff(waveform.place_of(moved), axis=1) > 0).all(1)
         allowed = np.isfinite(prior.log_prob_theta(torch.from_numpy(moved)).numpy())
         return np.where((sorted_ & allowed)[:, None, None], moved, theta)
 
@@ -85,7 +87,7 @@ def couple(
 
     Args:
         statistics: Of one observation, all streams.
-        theta: (A, φ, f) of the windows' own fits, (K, 3), sorted by frequency.
+        theta: Parameters of the windows' own fits, (K, P), sorted by frequency.
         cores: Lower and upper edge of each window's core in Hz, (W, 2).
         owner: The window of each tone, (K,).
         reach: How far from its core, in Hz, tones are free parameters of a window.
@@ -96,16 +98,16 @@ def couple(
     best = joint_fit(statistics, theta)
     if best is None:
         return None
-    reference = statistics.reference
-    z = statistics.to_z(best)
-    fisher = statistics.equations(*statistics.waveform.unpack(z[None])).matrix[0]  # JᵀJ
+    waveform, z = statistics.waveform, statistics.to_z(best)
+    width, place = waveform.coordinates, waveform.place_of(best)
+    fisher = statistics.equations(*waveform.unpack(z[None])).matrix[0]  # JᵀJ
     together = inverse(fisher)
     factor = np.zeros_like(fisher)  # L, block by block
     for w in np.unique(owner):
         low, high = cores[w, 0] - reach, cores[w, 1] + reach
-        free = np.flatnonzero((owner == w) | ((best[:, 2] >= low) & (best[:, 2] <= high)))
-        rows = (3 * free[:, None] + np.arange(3)).ravel()
-        mine = np.repeat(owner[free] == w, 3)
+        free = np.flatnonzero((owner == w) | ((place >= low) & (place <= high)))
+        rows = (width * free[:, None] + np.arange(width)).ravel()
+        mine = np.repeat(owner[free] == w, width)
         block = inverse(fisher[np.ix_(rows, rows)])
         if together is None or block is None:
             return None
@@ -117,4 +119,4 @@ def couple(
     values, vectors = np.linalg.eigh(0.5 * (whitened + whitened.T))
     root = (vectors * np.sqrt(values.clip(0.0))) @ vectors.T
     matrix = factor @ root @ np.linalg.inv(factor)
-    return Coupling(z, matrix, growth, reference)
+    return Coupling(z, matrix, growth, statistics.reference, waveform)

@@ -37,6 +37,7 @@ from slotflow.exact.classical import classical
 from slotflow.posterior.posterior import Posterior
 from slotflow.signal.likelihood import Statistics
 from slotflow.signal.prior import Prior
+from slotflow.signal.waveforms import TONE
 
 if TYPE_CHECKING:
     from slotflow.network.model import SlotFlow
@@ -123,7 +124,7 @@ def infer_band(
             f"{len(tones)} tones leave nothing of the data but rounding, and windows need noise; narrow the band to "
             f"{model.widest_band:.0f} bins of 1/T."
         )
-    borders, guard = _layout(tones[:, 2], prior, duration)
+    borders, guard = _layout(TONE.place_of(tones), prior, duration)
     posts = _answers(model, observation, prior, borders, guard, tones, {"refine": refine} | options)
     windows = tuple(
         Window((float(a), float(b)), post, best_tones(post), guard)
@@ -159,14 +160,15 @@ def _check(model: SlotFlow, observation: Observation, prior: Prior) -> None:
 
 
 def _search(obs: Observation, prior: Prior) -> Array:
-    """(A, φ, f) of the tones that the classical pursuit finds in the band, (K, 3)."""
+    """Parameters of the tones that the classical pursuit finds in the band, (K, P)."""
     duration, (low, high) = obs.long.duration, prior.frequency
     blocks = np.linspace(low, high, math.ceil((high - low) * duration / BLOCK) + 1)
-    tones = [np.zeros((0, 3)) for _ in blocks[1:]]
+    none = np.zeros((0, TONE.size))
+    tones = [none for _ in blocks[1:]]
     for _ in range(SWEEPS if len(tones) > 1 else 1):
         before = np.concatenate(tones)
         for i, edges in enumerate(itertools.pairwise(blocks)):
-            others = np.concatenate([np.zeros((0, 3)), *tones[:i], *tones[i + 1 :]])
+            others = np.concatenate([none, *tones[:i], *tones[i + 1 :]])
             own = dataclasses.replace(
                 prior,
                 frequency=(float(edges[0]), float(edges[1])),
@@ -179,10 +181,15 @@ def _search(obs: Observation, prior: Prior) -> Array:
         after = np.concatenate(tones)
         if (
             len(after) == len(before)
-            and (np.abs(np.sort(after[:, 2]) - np.sort(before[:, 2])) * duration < STILL).all()
+            and (np.abs(_sorted_places(after) - _sorted_places(before)) * duration < STILL).all()
         ):
             break
     return np.concatenate(tones)
+
+
+def _sorted_places(tones: Array) -> Array:
+    """Frequencies of tones, (K, P), in rising order, (K,)."""
+    return np.sort(TONE.place_of(tones))
 
 
 def _layout(frequencies: Array, prior: Prior, duration: float) -> tuple[Array, float]:
@@ -218,7 +225,7 @@ def _answers(
         prior: That of the band.
         borders: Of the cores, in Hz, (W + 1,).
         guard: In Hz.
-        found: (A, φ, f) of the tones that the search found, (K, 3).
+        found: Parameters of the tones that the search found, (K, P).
         options: Of `SlotFlow.infer`.
     """
     number = len(borders) - 1
@@ -281,8 +288,9 @@ def _window_view(
     low, high = prior.frequency
     a, b = borders[i], borders[i + 1]
     reach = guard - STRIP / duration
-    others = np.concatenate([t for j, t in enumerate(tones) if j != i] or [np.zeros((0, 3))])
-    far = others[(others[:, 2] < a - reach) | (others[:, 2] > b + reach)]
+    others = np.concatenate([*tones[:i], *tones[i + 1 :], np.zeros((0, TONE.size))])
+    place = TONE.place_of(others)
+    far = others[(place < a - reach) | (place > b + reach)]
     edges = max(low, a - guard), min(high, b + guard)
     room = edges[1] - edges[0]
     k_max = prior.k_max

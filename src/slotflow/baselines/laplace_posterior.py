@@ -19,17 +19,17 @@ from slotflow.exact.classical import Classical, classical
 from slotflow.posterior.posterior import Posterior
 from slotflow.posterior.verdict import Verdict, check_residual, judge
 from slotflow.signal.evidence import gaussian_draws
-from slotflow.signal.likelihood import Statistics
 from slotflow.signal.prior import Prior
+from slotflow.signal.waveforms import TONE
 
 __all__ = ["LaplaceDraws", "LaplacePosterior", "classical_posterior"]
 
 NEGLIGIBLE = 1e-9
 """Probability below which an order is left out."""
-COUNTED = 2000
+SHARE_DRAWS = 2000
 """Draws from which the share outside the prior is estimated."""
-LEFT_OUT = 0.01
-"""Probability of the orders without draws from which on the verdict mentions them."""
+LEFT_OUT_SHARE = 0.01
+"""Probability of the orders without draws above which the verdict mentions them."""
 UNSAMPLED = "Laplace's approximation around the best fit, not checked against the likelihood"
 
 
@@ -45,10 +45,8 @@ class LaplaceDraws:
         self.result, self.k_max, self.n_samples = result, result.prior.k_max, n_samples
 
     def sample(self, n: int, k: int, seed: int) -> Array:
-        """Draws, (n, k, 3), sorted by frequency."""
-        theta = self.result.sample(0, n, k, seed)
-        order = np.argsort(theta[..., 2], -1)
-        return np.take_along_axis(theta, order[..., None], 1)
+        """Draws, (n, k, P), sorted by frequency."""
+        return TONE.sorted(self.result.sample(0, n, k, seed))
 
     def sampled(self, k: int) -> bool:
         """Whether there are draws of k components: fits that did not converge or lie outside the prior have none."""
@@ -75,7 +73,7 @@ class LaplaceDraws:
     def constrained_fraction(self, k: int) -> float:
         """Share of the Gaussian's draws outside the prior, which are drawn again."""
         fit, generator = self.result.fits[k], torch.Generator().manual_seed(0)
-        normal = torch.randn(COUNTED, 3 * k, generator=generator, dtype=torch.float64)
+        normal = torch.randn(SHARE_DRAWS, TONE.size * k, generator=generator, dtype=torch.float64)
         draws = gaussian_draws(fit.theta[:1], fit.covariance[:1], normal)[0]
         return float((self.result.prior.log_prob_theta(draws) == -math.inf).double().mean())
 
@@ -127,12 +125,11 @@ class LaplacePosterior(Posterior):
         """Approximate, or a misfit if the residual of the best fit is not white noise."""
         if self._verdict is None:
             assert self.prior is not None
-            statistics = Statistics.from_observation(self.observation)
             checks = check_residual(
-                statistics, self.best_fit(), self.prior.frequency, self.prior.known_sigma
+                self.statistics(), self.best_fit(), self.prior.frequency, self.prior.known_sigma
             )
             reason = UNSAMPLED
-            if self.left_out > LEFT_OUT:
+            if self.left_out > LEFT_OUT_SHARE:
                 reason += f"; orders of the probability {self.left_out:.2f} have no Gaussian"
             at_k_max = float(self.k_probs[self.prior.k_max])
             self._verdict = judge(checks, at_k_max=at_k_max, unsampled=reason)

@@ -35,7 +35,7 @@ from slotflow.baselines.tabulated import Tabulated
 from slotflow.core.arrays import Array
 from slotflow.core.progress import progress as progress_bar
 from slotflow.data.observation import Observation
-from slotflow.posterior.sampled import Draws, SampledPosterior, Sampling
+from slotflow.posterior.sampled import Draws, SampledPosterior, SamplerRun
 from slotflow.signal.likelihood import Statistics
 from slotflow.signal.prior import Prior
 
@@ -206,7 +206,7 @@ def _kept(ensemble: Ensemble) -> tuple[Array, Mask, Array, int]:
     return z, np.take_along_axis(places, order, -1), log_likelihood[begin:], begin
 
 
-def _sampling(ensemble: Ensemble, seconds: float) -> Sampling:
+def _sampling(ensemble: Ensemble, seconds: float) -> SamplerRun:
     """How the run stands."""
     z, places, log_likelihood, begin = _kept(ensemble)
     counts = places.sum(-1)
@@ -223,7 +223,7 @@ def _sampling(ensemble: Ensemble, seconds: float) -> Sampling:
     # K is known no better than from so many independent walkers as changed it: some may be stuck.
     draws = min(draws if math.isfinite(draws) else math.inf, max(ensemble.jumps(), 1))
     share = float(chosen.mean())
-    return Sampling(
+    return SamplerRun(
         effective=float(np.median(effective)),
         least_effective=float(effective.min()),
         k_error=math.sqrt(share * (1 - share) / draws),
@@ -239,7 +239,7 @@ def _sampling(ensemble: Ensemble, seconds: float) -> Sampling:
 
 
 def _posterior(
-    ensemble: Ensemble, found: Sampling, observation: Observation, prior: Prior, seed: int
+    ensemble: Ensemble, found: SamplerRun, observation: Observation, prior: Prior, seed: int
 ) -> SampledPosterior:
     """The draws of all cold walkers after the warm-up, σ given each one's RSS."""
     z, places, _, _ = _kept(ensemble)

@@ -31,7 +31,7 @@ from slotflow.core.progress import ProgressReporter
 from slotflow.core.progress import progress as progress_bar
 from slotflow.data.observation import Observation
 from slotflow.exact.importance import resample
-from slotflow.posterior.sampled import Draws, SampledPosterior, Sampling
+from slotflow.posterior.sampled import Draws, SampledPosterior, SamplerRun
 from slotflow.signal.likelihood import Statistics
 from slotflow.signal.prior import Prior
 
@@ -155,7 +155,7 @@ def _posterior(
     result = found[best]
     effective = effective_draws(result)
     islands = result.log_likelihood.reshape(len(result.log_z), -1)
-    sampling = Sampling(
+    sampling = SamplerRun(
         effective=float(np.median(effective)),
         least_effective=float(effective.min()),
         k_error=_k_error(k_probs, evidence[:, 1]),

@@ -17,7 +17,7 @@ from rich.table import Table
 from slotflow.cli.data import stream_record
 from slotflow.cli.terminal import complain, console
 from slotflow.posterior.assumed import Assumed
-from slotflow.posterior.sampled import SampledPosterior, Sampling
+from slotflow.posterior.sampled import SampledPosterior, SamplerRun
 from slotflow.posterior.verdict import ess_words
 from slotflow.show.wording import (
     evidence_words,
@@ -153,7 +153,7 @@ def method_record(post: Posterior) -> Record:
     return {"classical": tables, "run": [f"Smallest BIC: K = {int(np.nanargmin(bic))}"]}
 
 
-def sampling_words(run: Sampling) -> list[str]:
+def sampling_words(run: SamplerRun) -> list[str]:
     """How a sampler's run went, in a few lines."""
     draws = (
         f"{run.effective:.0f} effective draws ({run.least_effective:.0f} of the worst parameter)"

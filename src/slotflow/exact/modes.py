@@ -210,7 +210,9 @@ class Modes:
             tones, rss = end.z[i].numpy(), float(end.rss[i])
             place = waveform.place_in_z(tones)
             level = rss / several.n if known is None else float(known[i])
-            with np.errstate(divide="ignore", invalid="ignore"):  # nothing is left of noiseless data
+            with np.errstate(
+                divide="ignore", invalid="ignore"
+            ):  # nothing is left of noiseless data
                 curvature = end.matrix[i].numpy() / level + np.diag(pull + reach)
             order = np.argsort(place)
             covariance = _reordered(np.linalg.inv(curvature), order)

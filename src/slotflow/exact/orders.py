@@ -28,9 +28,10 @@ class Orders:
     results: dict[int, Importance]
     """Draws of the orders that were sampled."""
     fits: dict[int, Array]
-    """(A, φ, f) of the largest likelihood that the prior allows, for each order that was looked at, (K, 3);
-    fewer tones where it allows none of that order that were found. An order that the weakest tone of the next
-    one excluded was not fitted."""
+    """Parameters of the largest likelihood that the prior allows, for each order that was looked at, (K, P).
+
+    There are fewer than K tones where the prior allows none of the maxima of that order that were found. An order that
+    the weakest tone of the next one excluded was not fitted."""
     seconds: float
     """Time spent."""
     methods: dict[int, str] = field(default_factory=dict)
@@ -56,7 +57,7 @@ class Orders:
         return float(np.sqrt(((slope * error) ** 2).sum()))
 
     def sample(self, n: int, rng: np.random.Generator, k: int | None = None) -> tuple[Array, Array]:
-        """Equally weighted joint draws of one order (k_map if None): theta, (n, k, 3), and sigma, (n,)."""
+        """Equally weighted joint draws of one order (k_map if None): theta, (n, k, P), and sigma, (n,)."""
         k = self.k_map if k is None else k
         if k not in self.results or len(self.results[k].log_weights) == 0:
             raise ValueError(

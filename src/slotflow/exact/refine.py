@@ -93,7 +93,8 @@ def refine(
     def extra() -> list[float]:
         if chosen[0] == prior.k_max:
             return []
-        return [float(f) for f in post.centres(chosen[0] + 1, seed)[:, 2]]
+        more = post.centres(chosen[0] + 1, seed)
+        return [float(f) for f in post.waveform.place_of(more)]
 
     try:
         orders = across_orders(
@@ -197,7 +198,7 @@ def _verdict(
     draws: int,
 ) -> Verdict:
     """Judges the result by its draws and by the residual of the largest K that is plausible."""
-    fit = orders.fits.get(orders.largest, np.zeros((0, 3)))
+    fit = orders.fits.get(orders.largest, np.zeros((0, statistics.waveform.size)))
     best = orders.results.get(orders.k_map)
     quality = None
     if best is not None and (taken := len(best.log_weights)):

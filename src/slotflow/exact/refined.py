@@ -149,6 +149,10 @@ class RefinedPosterior(Posterior):
         """Everything that is known of each K, how it was found included."""
         return self.slots.orders
 
+    def statistics(self) -> Statistics:
+        """The likelihood of the data, as the search used it."""
+        return self.slots.statistics
+
     def verdict_at(self, false_alarm: float) -> Verdict:
         """The verdict at another rate of false alarms; only a misfit of sampled draws is judged again."""
         if self.verdict.status != "misfit" or not self.sampled(self.k_map):

@@ -37,7 +37,9 @@ def _without_offset(channel: Channel, lowest: float) -> Channel:
     order = 1 if abs(found.trend_sigmas) > SIGNIFICANT else 0
     if order == 0 and not abs(found.offset_sigmas) > SIGNIFICANT:
         return channel
-    if removed_order(channel.notes) >= order:  # a caller's fit, which tones of few cycles have shifted
+    if (
+        removed_order(channel.notes) >= order
+    ):  # a caller's fit, which tones of few cycles have shifted
         return channel
     rest = without_line(channel, order)
     check_remainder(channel, rest)

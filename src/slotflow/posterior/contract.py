@@ -23,6 +23,7 @@ from slotflow.signal.waveforms import Waveform
 
 if TYPE_CHECKING:
     from slotflow.posterior.limits import UpperLimit
+    from slotflow.signal.likelihood import Statistics
 
 __all__ = ["Result", "centre_of"]
 
@@ -146,6 +147,12 @@ class Result(Facts):
 
     # ------------------------------------------------------------------ fits
 
+    def statistics(self) -> Statistics:
+        """The likelihood of the data, which fits, residuals and tests ask; refused where a file lacks the data."""
+        from slotflow.signal.likelihood import Statistics
+
+        return Statistics.from_observation(self._data())
+
     def centres(self, k: int | None = None, seed: int = 0) -> Array:
         """Where k components are, (k, P): what the slots say, or else medians of draws, circular means of angles.
 
@@ -172,7 +179,7 @@ class Result(Facts):
         """
         from slotflow.posterior.residual import best_draw
 
-        return best_draw(self.sample(FIT_DRAWS, k), self._data())
+        return best_draw(self.sample(FIT_DRAWS, k), self.statistics())
 
     def residual(self, k: int | None = None) -> list[Array]:
         """Each stream's data minus the best fit, over the stream's noise ratio, (N_s,).
@@ -182,7 +189,7 @@ class Result(Facts):
         """
         from slotflow.posterior.residual import residual
 
-        return residual(self._data(), self.best_fit(k))
+        return residual(self.statistics(), self.best_fit(k))
 
     def upper_limit(
         self, frequency: ArrayLike | None = None, credibility: float = 0.95

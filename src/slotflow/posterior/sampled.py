@@ -16,17 +16,16 @@ from slotflow.data.observation import Observation
 from slotflow.posterior.draws import Draws
 from slotflow.posterior.posterior import Posterior
 from slotflow.posterior.verdict import DrawQuality, Verdict, check_residual, judge
-from slotflow.signal.likelihood import Statistics
 from slotflow.signal.prior import Prior
 
-__all__ = ["CONVERGED", "Draws", "SampledPosterior", "Sampling"]
+__all__ = ["CONVERGED", "Draws", "SampledPosterior", "SamplerRun"]
 
 CONVERGED = 1.1
 """R-hat above which chains have not converged."""
 
 
 @dataclass(frozen=True)
-class Sampling:
+class SamplerRun:
     """How a sampler's run went, as far as the draws that were kept can tell."""
 
     effective: float
@@ -98,7 +97,7 @@ class SampledPosterior(Posterior):
         observation: Observation,
         prior: Prior,
         method: str,
-        sampling: Sampling,
+        sampling: SamplerRun,
         log_evidence: Array | None = None,
     ) -> None:
         best = int(np.argmax(k_probs))
@@ -120,10 +119,9 @@ class SampledPosterior(Posterior):
 
     def _judge(self) -> Verdict:
         assert self.prior is not None
-        statistics = Statistics.from_observation(self.observation)
         verdict = judge(
             check_residual(
-                statistics, self.best_fit(), self.prior.frequency, self.prior.known_sigma
+                self.statistics(), self.best_fit(), self.prior.frequency, self.prior.known_sigma
             ),
             DrawQuality(ess=1.0, k_error=self.sampling.k_error),
             at_k_max=float(self.k_probs[self.prior.k_max]),

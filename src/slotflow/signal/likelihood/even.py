@@ -63,6 +63,7 @@ class EvenTones(Likelihood):
     """r_s: each channel's noise level in units of σ."""
     folded: tuple[Any, ...]
     """Each channel's data over r_s, (B, I, J), float64; empty where there are none."""
+
     @property
     @abstractmethod
     def in_numpy(self) -> EvenTones:

@@ -29,7 +29,7 @@ from slotflow.network.model import SlotFlow
 from slotflow.network.paper.densities import PaperSlotDensities
 from slotflow.network.paper.onehot import slot_contexts
 from slotflow.posterior.posterior import Posterior
-from slotflow.posterior.sampled import Sampling
+from slotflow.posterior.sampled import SamplerRun
 from slotflow.signal.prior import Prior
 from slotflow.studies.answers import exact_answer
 from slotflow.studies.suites.exact.parts import CHAIN
@@ -99,7 +99,7 @@ def load(
     return _network(model) if name == "network" else _exact(model)
 
 
-def chain_seconds(run: Sampling, wanted: float) -> float:
+def chain_seconds(run: SamplerRun, wanted: float) -> float:
     """Time of the warm-up and of as many steps as give the wanted effective draws at the chain's rate."""
     each = run.seconds / (run.warm_up + run.steps)
     return each * (run.warm_up + run.steps * wanted / run.effective)

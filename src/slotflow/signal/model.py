@@ -17,7 +17,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from slotflow.core.arrays import namespace
+from slotflow.core.arrays import Array, namespace
+from slotflow.core.devices import upload
+from slotflow.core.numeric import phasor
 from slotflow.data.sampling import Grid, Sampling
 from slotflow.signal.waveforms import TONE, Tone, Waveform
 
@@ -61,19 +63,12 @@ def component_sum(
     rows = -(-sampling.n // cols)
     t_i = _like(sampling.t0 - reference + sampling.dt * cols * np.arange(rows), xi)
     t_j = _like(sampling.dt * np.arange(cols, dtype=np.float64), xi)
-    coarse, fine = c * _wave(xi * t_i), _wave(xi * t_j)  # (..., K, I), (..., K, J)
+    coarse, fine = c * phasor(xi * t_i), phasor(xi * t_j)  # (..., K, I), (..., K, J)
     left = xp.concat([coarse.real, -coarse.imag], -2).mT
     values = left @ xp.concat([fine.real, fine.imag], -2)
     return values.reshape(*values.shape[:-2], rows * cols)[..., : sampling.n]
 
 
-def _wave(turns: Any) -> Any:
-    """e^{2πi·turns}, same shape."""
-    xp = namespace(turns)
-    angle = 2 * math.pi * xp.remainder(turns, 1.0)
-    return xp.cos(angle) + 1j * xp.sin(angle)
-
-
-def _like(values: Any, array: Any) -> Any:
-    """NumPy values in the library and on the device of another array."""
-    return torch.as_tensor(values, device=array.device) if isinstance(array, Tensor) else values
+def _like(values: Array, array: Any) -> Any:
+    """NumPy values in the library and on the device of another array, without waiting for the device."""
+    return upload(torch.from_numpy(values), array.device) if isinstance(array, Tensor) else values

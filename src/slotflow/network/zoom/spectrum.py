@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from slotflow.core.devices import upload
 from slotflow.data.noise_level import power_outside
 from slotflow.data.sampling import Grid
 from slotflow.network.config import ZoomConfig
@@ -188,7 +189,7 @@ def _short(
     data = data * within
     noise = sigma * signals.ratios[1] / largest * math.sqrt(2 / grid.n)
     shape = [1.0, grid.duration / long.duration, (grid.mid_time - long.mid_time) / long.duration]
-    lie = torch.tensor(shape, device=sigma.device, dtype=torch.float64).expand(size, -1)
+    lie = upload(torch.tensor(shape, dtype=torch.float64), sigma.device).expand(size, -1)
     lie = torch.cat([lie, (noise.clamp_min(1e-5).log() / 3 + 1)[:, None]], -1)
     return torch.stack([data.real, data.imag], 1), noise, lie
 

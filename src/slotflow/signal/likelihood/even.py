@@ -36,6 +36,7 @@ from slotflow.signal.likelihood.kernels import (
     fold,
     moment_data,
     moments,
+    placed_channels,
     rotation,
     unfolded,
     window,
@@ -99,12 +100,12 @@ class EvenTones(Likelihood):
     def placed(self) -> Placed:
         """The channels about the reference time."""
         offsets = tuple(grid.mid_time - self.reference for grid in self.grids)
-        return Placed(self.grids, offsets, self.ratios)
+        return placed_channels(tuple(self.grids), offsets, tuple(self.ratios))
 
     @cached_property
     def _alone(self) -> list[Placed]:
         """Each channel about its own mid-time."""
-        return [Placed((grid,), (0.0,), (1.0,)) for grid in self.grids]
+        return [placed_channels((grid,), (0.0,), (1.0,)) for grid in self.grids]
 
     def is_single(self, *arguments: Any) -> bool:
         """Whether NumPy may answer: one signal with components on the CPU, no graph to build, no compiler at work.
@@ -144,7 +145,7 @@ class EvenTones(Likelihood):
         rho = 0.5 * turn[..., None] * turn[:, 1:, :, None]  # (S, 2, B, K, K)
         pairs = minus_plus[..., None] * f[..., None] + f[:, None]  # f_l ∓ f_k
         w = window(pairs, self.placed, turn=rho)  # (3, S, 2, B, K, K)
-        gram = (w.sum(1) if len(self.grids) > 1 else w[:, 0])[[2, 1, 1, 0]]
+        gram = (w.sum(1) if len(self.grids) > 1 else w[:, 0])[self.placed.constants(f).order]
         gram = xp.einsum("ijqbkl->qbikjl", gram.reshape(2, 2, *pairs.shape))
         data = turn.swapaxes(1, 2) * 0.0  # (S, B, 2, K)
         if self.folded:

@@ -46,6 +46,7 @@ import torch
 from torch import Tensor
 
 from slotflow.core.arrays import namespace
+from slotflow.core.devices import upload
 from slotflow.core.numeric import cos_sin, cosine, phasor, sine
 from slotflow.data.sampling import Grid
 
@@ -55,6 +56,7 @@ __all__ = [
     "fold",
     "moment_data",
     "moments",
+    "placed_channels",
     "rotation",
     "unfolded",
     "window",
@@ -80,10 +82,14 @@ class _Constants(NamedTuple):
     """−1 and 1, (2, 1, …)."""
     units: Any
     """What D, D' and D'' are multiplied with to be S_0, S_1 and S_2, (3, S, 1, …)."""
+    order: Any
+    """Which of W_0, W_1 and W_2 are the inner products of (w e, e) with (w e, e), (4,), int64."""
 
 
 class Placed:
     """Even channels, where they lie about the reference time, and what they weigh.
+
+    Signals that are sampled alike share one object (`placed_channels`), so that a device gets its constants once.
 
     Args:
         grids: Sampling of each of S channels.
@@ -115,7 +121,9 @@ class Placed:
         if device not in self._times:
             row = -2 * math.pi * np.concatenate([u for grid in self.grids for u in _times(grid)])
             with torch.inference_mode(False):
-                self._times[device] = row if device is None else torch.as_tensor(row, device=device)
+                self._times[device] = (
+                    row if device is None else upload(torch.from_numpy(row), device)
+                )
         return self._times[device]
 
     def _build(self, ndim: int, device: torch.device | None) -> _Constants:
@@ -133,12 +141,19 @@ class Placed:
             np.stack([np.ones_like(dt), -0.5 * dt, -0.25 * dt * dt]),
         ]
         shaped = [np.ascontiguousarray(x).reshape(*x.shape, *(1,) * ndim) for x in values]
+        shaped.append(np.array([2, 1, 1, 0]))
         if device is None:
             return _Constants(*shaped)
-        with torch.inference_mode(
-            False
-        ):  # they outlive the call, and the next one may build a graph
-            return _Constants(*(torch.as_tensor(x, device=device) for x in shaped))
+        with torch.inference_mode(False):  # they outlive the call; the next one may build a graph
+            return _Constants(*(upload(torch.from_numpy(x), device) for x in shaped))
+
+
+@functools.lru_cache(maxsize=256)
+def placed_channels(
+    grids: tuple[Grid, ...], offsets: tuple[float, ...], ratios: tuple[float, ...]
+) -> Placed:
+    """The channels of given grids, offsets and ratios; arguments of `Placed`."""
+    return Placed(grids, offsets, ratios)
 
 
 def dirichlet(frequency: Any, channels: Placed, powers: int = 3) -> Any:
@@ -246,7 +261,7 @@ def moment_data(folded: Any, grid: Grid, powers: int) -> Any:
     xp, (u_j, u_i) = namespace(folded), _times(grid)
     u: Any = u_i[:, None] + u_j
     if isinstance(folded, Tensor):
-        u = torch.as_tensor(u, device=folded.device)
+        u = upload(torch.from_numpy(u), folded.device)
     return xp.concat([(folded * u**p).mT for p in reversed(range(powers))], -1)
 
 

@@ -61,7 +61,9 @@ def component_sum(
         return (c[..., None] * waveform.basis(t, xi)).real.sum((-3, -2))
     cols = max(1, math.isqrt(sampling.n))
     rows = -(-sampling.n // cols)
-    t_i = _like(sampling.t0 - reference + sampling.dt * cols * np.arange(rows), xi)
+    t_i = _like(
+        sampling.t0 - reference + sampling.dt * cols * np.arange(rows, dtype=np.float64), xi
+    )
     t_j = _like(sampling.dt * np.arange(cols, dtype=np.float64), xi)
     coarse, fine = c * phasor(xi * t_i), phasor(xi * t_j)  # (..., K, I), (..., K, J)
     left = xp.concat([coarse.real, -coarse.imag], -2).mT

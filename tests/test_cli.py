@@ -371,7 +371,7 @@ def test_ctrl_c_and_debug(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     def interrupted(*args: object, **kwargs: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("slotflow.cli.simulate.write_simulation", interrupted)
+    monkeypatch.setattr("slotflow.signal.simulation_file.write_simulation", interrupted)
     assert "stopped:" in run("simulate", "--out", tmp_path / "a.npz", code=130)
     monkeypatch.setenv("SLOTFLOW_DEBUG", "1")
     result = CliRunner().invoke(app, ["infer", str(tmp_path / "absent.csv"), "--threads", "1"])

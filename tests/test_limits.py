@@ -129,7 +129,8 @@ def test_summary_has_the_limits() -> None:
 
 
 def test_commands_tell_the_limits(capsys: pytest.CaptureFixture[str]) -> None:
-    from slotflow.cli.output import posterior_record, print_posterior
+    from slotflow.cli.printing import print_posterior
+    from slotflow.cli.records import posterior_record
 
     quiet = noise_only(0.9, Prior(k_min=0, k_max=3))
     record = posterior_record(quiet, quiet.summary())

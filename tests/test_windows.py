@@ -8,11 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import slotflow.bands.windows as windows_module
 from slotflow import SlotFlow
+from slotflow.bands import search
 from slotflow.bands.core_draws import CoreDraws, Window, inside, without
+from slotflow.bands.layout import LARGEST_SHIFT, LAYOUTS, at_gaps
 from slotflow.bands.posterior import BandPosterior
-from slotflow.bands.windows import LAYOUTS, SHIFT, _at_gaps, infer_band, needs_windows
+from slotflow.bands.windows import infer_band, needs_windows
 from slotflow.data.observation import Observation
 from slotflow.network.zoom.model import ZoomSlotFlow
 from slotflow.posterior.posterior import Posterior
@@ -122,8 +123,8 @@ def test_a_band_without_noise_bins_and_one_of_many_blocks(
     x = np.cos(2 * np.pi * np.outer(t, f) + rng.uniform(0, 6, f.size)).sum(1)
     obs = Observation.from_arrays(x + 0.5 * rng.standard_normal(n), DT)
     prior = dataclasses.replace(PRIOR, frequency=(0.1, 4.99))
-    monkeypatch.setattr(windows_module, "BLOCK", 200.0)
-    tones = windows_module._search(obs, prior)
+    monkeypatch.setattr(search, "WIDEST_BLOCK", 200.0)
+    tones = search.find_tones(obs, prior)
     assert np.abs(np.sort(tones[:, 2]) - f).max() < 0.2 * DT  # a fifth of a bin
     post = infer_band(model, obs, prior, refine=False)
     assert post.k_map == f.size
@@ -180,7 +181,7 @@ def test_a_model_of_one_band_is_refused(debug_model: SlotFlow) -> None:
 
 def test_borders_move_into_gaps() -> None:
     nominal = np.array([0.0, 100.0, 200.0, 300.0])
-    moved = _at_gaps(nominal, np.array([99.0, 101.0, 150.0, 205.0]), SHIFT)
+    moved = at_gaps(nominal, np.array([99.0, 101.0, 150.0, 205.0]), LARGEST_SHIFT)
     assert moved[[0, 3]].tolist() == [0.0, 300.0]
     assert moved[1] == pytest.approx((90 + 99) / 2) and moved[2] == pytest.approx((190 + 205) / 2)
 

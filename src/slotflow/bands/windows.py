@@ -1,19 +1,18 @@
 r"""Bands wider than the model's window: overlapping windows, analysed one after the other.
 
-**Cores and guards.** The band is cut into cores of at most 90 bins of 1/T (`LAYOUTS`). A core is analysed together with
-a guard on either side, and only tones whose frequency lies in the core are kept: each tone belongs to one window.
+**Cores and guards** (`layout.py`). The band is cut into cores of at most 90 bins of 1/T. A core is analysed together
+with a guard on either side, and only tones whose frequency lies in the core are kept: each tone belongs to one window.
 Tones in the guard are free parameters there too, so that a pair on both sides of a border is fitted jointly. Borders
-move, by at most `SHIFT` bins, to the middle of the widest gap between tones.
+move to the middle of the widest gap between tones nearby.
 
-**Search.** The classical pursuit (`baselines/classical.py`) finds the tones of the whole band first, all of them fitted
-together on all streams. Bands of more than `BLOCK` bins are searched in pieces, each without the tones of the others,
-until the tones stay the same.
+**Search** (`search.py`). The classical pursuit finds the tones of the whole band first, all of them fitted together on
+all streams.
 
 **Neighbours.** A tone farther from the core than the guard (less a strip of `STRIP` bins, in which none is left) is
 subtracted before the window is analysed. The windows' answers take the place of the search's; all tones are then
 fitted together again (`coupling.py`). What a correction δ(t) of the subtracted tones leaks into a window is max |2/N
-Σ δ e^{−2πift}| there; a window into which more than `LEAK` standard errors of an amplitude, σ√(2/N), would leak is
-analysed again, and so is one that was called a misfit before its neighbours' last corrections.
+Σ δ e^{−2πift}| there; a window into which more than `HARMLESS_LEAK` standard errors of an amplitude, σ√(2/N), would
+leak is analysed again, and so is one that was called a misfit before its neighbours' last corrections.
 
 **Number of tones.** The stated prior, p(K) included, holds for each window; `core_draws.py` says how the windows'
 answers are put together.
@@ -22,18 +21,18 @@ answers are put together.
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from slotflow.bands.core_draws import STRIP, Window, best_tones, inside, without
+from slotflow.bands.core_draws import Window, best_tones, inside, without
 from slotflow.bands.coupling import joint_fit
+from slotflow.bands.layout import Layout, cut
 from slotflow.bands.posterior import BandPosterior
+from slotflow.bands.search import find_tones
+from slotflow.core.arrays import Array
 from slotflow.data.observation import Observation
-from slotflow.exact.classical import classical
 from slotflow.posterior.posterior import Posterior
 from slotflow.signal.likelihood import Statistics
 from slotflow.signal.prior import Prior
@@ -44,26 +43,12 @@ if TYPE_CHECKING:
 
 __all__ = ["BandPosterior", "Window", "infer_band", "is_crowded", "needs_windows"]
 
-SHIFT = 10.0
-"""Largest way of a border to the widest gap, in bins."""
-LAYOUTS = ((90.0, 20.0), (45.0, 20.0), (22.0, 20.0), (22.0, 10.0), (12.0, 10.0))
-"""Widest core and guard in bins; narrower ones where a window would hold as many tones as its prior allows."""
-BLOCK = 1000.0
-"""Widest band in bins that is searched at once."""
-MOST = 150
-"""Most tones that the search looks for in a block."""
-SWEEPS = 4
-"""Most rounds of the search over several blocks."""
-ROUNDS = 3
-"""Most rounds of the windows."""
+MOST_ROUNDS = 3
+"""Most rounds in which windows are analysed."""
 ROUNDING = 1e-6
 """What is left of the data, in units of them, where there is no noise."""
-STILL = 0.1
-"""Largest change of a frequency, in bins, between sweeps that count as the same."""
-LEAK = 0.2
+HARMLESS_LEAK = 0.2
 """Largest leakage of a correction that does no harm, in standard errors of an amplitude."""
-
-Array = NDArray[np.float64]
 
 
 def needs_windows(model: SlotFlow, observation: Observation, prior: Prior) -> bool:
@@ -116,19 +101,18 @@ def infer_band(
     _check(model, observation, prior)
     most = prior.k_max if prior.k_max > model.k_max else None
     prior = dataclasses.replace(prior, k_max=min(prior.k_max, model.k_max))
-    duration = observation.long.duration
-    tones = _search(observation, prior)
+    tones = find_tones(observation, prior)
     left, given = (np.abs(o.long.values).max() for o in (without(observation, tones), observation))
     if left < ROUNDING * given:
         raise ValueError(
             f"{len(tones)} tones leave nothing of the data but rounding, and windows need noise; narrow the band to "
             f"{model.widest_band:.0f} bins of 1/T."
         )
-    borders, guard = _layout(TONE.place_of(tones), prior, duration)
-    posts = _answers(model, observation, prior, borders, guard, tones, {"refine": refine} | options)
+    layout = cut(observation, prior, TONE.place_of(tones))
+    posts = _answers(model, layout, tones, {"refine": refine} | options)
     windows = tuple(
-        Window((float(a), float(b)), post, best_tones(post), guard)
-        for (a, b), post in zip(itertools.pairwise(borders), posts, strict=True)
+        Window(core, post, best_tones(post), layout.guard)
+        for core, post in zip(layout.cores, posts, strict=True)
     )
     return BandPosterior(observation, prior, windows, coupled=refine, most=most)
 
@@ -159,104 +143,50 @@ def _check(model: SlotFlow, observation: Observation, prior: Prior) -> None:
         )
 
 
-def _search(obs: Observation, prior: Prior) -> Array:
-    """Parameters of the tones that the classical pursuit finds in the band, (K, P)."""
-    duration, (low, high) = obs.long.duration, prior.frequency
-    blocks = np.linspace(low, high, math.ceil((high - low) * duration / BLOCK) + 1)
-    none = np.zeros((0, TONE.size))
-    tones = [none for _ in blocks[1:]]
-    for _ in range(SWEEPS if len(tones) > 1 else 1):
-        before = np.concatenate(tones)
-        for i, edges in enumerate(itertools.pairwise(blocks)):
-            others = np.concatenate([none, *tones[:i], *tones[i + 1 :]])
-            own = dataclasses.replace(
-                prior,
-                frequency=(float(edges[0]), float(edges[1])),
-                k_max=MOST,
-                k_probs=None,
-                min_separation=0.0,
-            )
-            found = classical(without(obs, others), own)
-            tones[i] = found.fits[int(found.k_bic[0])].theta[0].numpy()
-        after = np.concatenate(tones)
-        if (
-            len(after) == len(before)
-            and (np.abs(_sorted_places(after) - _sorted_places(before)) * duration < STILL).all()
-        ):
-            break
-    return np.concatenate(tones)
-
-
-def _sorted_places(tones: Array) -> Array:
-    """Frequencies of tones, (K, P), in rising order, (K,)."""
-    return np.sort(TONE.place_of(tones))
-
-
-def _layout(frequencies: Array, prior: Prior, duration: float) -> tuple[Array, float]:
-    """Borders (W + 1,) and guard, in Hz, of windows that hold fewer tones than a window's prior allows."""
-    low, high = prior.frequency
-    for core, guard in LAYOUTS:
-        nominal = np.linspace(low, high, math.ceil((high - low) * duration / core) + 1)
-        borders = _at_gaps(nominal, frequencies, min(SHIFT, core / 4) / duration)
-        reach = guard / duration
-        held = [
-            ((frequencies >= a - reach) & (frequencies <= b + reach)).sum()
-            for a, b in itertools.pairwise(borders)
-        ]
-        if max(held) < prior.k_max:
-            break
-    return borders, reach
-
-
 def _answers(
-    model: SlotFlow,
-    obs: Observation,
-    prior: Prior,
-    borders: Array,
-    guard: float,
-    found: Array,
-    options: dict[str, Any],
+    model: SlotFlow, layout: Layout, found: Array, options: dict[str, Any]
 ) -> list[Posterior]:
     """The posterior of every window; those are analysed again whose neighbours' tones have changed.
 
     Args:
         model: The network.
-        obs: The data.
-        prior: That of the band.
-        borders: Of the cores, in Hz, (W + 1,).
-        guard: In Hz.
+        layout: The windows.
         found: Parameters of the tones that the search found, (K, P).
         options: Of `SlotFlow.infer`.
     """
-    number = len(borders) - 1
-    tones = [inside(found, edges) for edges in itertools.pairwise(borders)]
+    cores, obs = layout.cores, layout.observation
+    tones = [inside(found, core) for core in cores]
     statistics = Statistics.from_observation(obs)
     posts: dict[int, Posterior] = {}
-    views: list[Observation] = [obs] * number
-    todo = list(range(number))
-    for _ in range(ROUNDS):
+    views: dict[int, Observation] = {}
+    todo = list(range(len(cores)))
+    for _ in range(MOST_ROUNDS):
         for i in todo:
-            views[i], window = _window_view(obs, prior, borders, guard, tones, i)
+            views[i], window = layout.view(i, tones)
             posts[i] = model.infer(views[i], prior=window, **options)
-            tones[i] = inside(best_tones(posts[i]), (borders[i], borders[i + 1]))
-        tones = _together(statistics, borders, tones)
+            tones[i] = inside(best_tones(posts[i]), cores[i])
+        tones = _together(statistics, cores, tones)
         todo = []
         for i, post in sorted(posts.items()):
-            now, window = _window_view(obs, prior, borders, guard, tones, i)
+            now, window = layout.view(i, tones)
             leak = _leak(now, views[i], window.frequency, statistics.ratios)
-            if leak > LEAK * post.noise_std or (leak > 0 and post.verdict.status == "misfit"):
+            if leak > HARMLESS_LEAK * post.noise_std or (
+                leak > 0 and post.verdict.status == "misfit"
+            ):
                 todo.append(i)
         if not todo:
             break
-    return [posts[i] for i in range(number)]
+    return [posts[i] for i in range(len(cores))]
 
 
-def _together(statistics: Statistics, borders: Array, tones: list[Array]) -> list[Array]:
+def _together(
+    statistics: Statistics, cores: list[tuple[float, float]], tones: list[Array]
+) -> list[Array]:
     """The tones of all cores at their joint maximum on all streams, or as they are where there is none nearby."""
     best = joint_fit(statistics, np.concatenate(tones))
     if best is None:
         return tones
-    moved = [inside(best, edges) for edges in itertools.pairwise(borders)]
+    moved = [inside(best, core) for core in cores]
     return moved if [len(t) for t in moved] == [len(t) for t in tones] else tones
 
 
@@ -278,41 +208,3 @@ def _leak(
         total += change[first : last + 1].max(initial=0.0) / ratio**2
         samples += new.n / ratio**2
     return total * math.sqrt(2 / samples)
-
-
-def _window_view(
-    obs: Observation, prior: Prior, borders: Array, guard: float, tones: list[Array], i: int
-) -> tuple[Observation, Prior]:
-    """What window i is asked: the data without the tones far from its core, and the prior of core and guard."""
-    duration = obs.long.duration
-    low, high = prior.frequency
-    a, b = borders[i], borders[i + 1]
-    reach = guard - STRIP / duration
-    others = np.concatenate([*tones[:i], *tones[i + 1 :], np.zeros((0, TONE.size))])
-    place = TONE.place_of(others)
-    far = others[(place < a - reach) | (place > b + reach)]
-    edges = max(low, a - guard), min(high, b + guard)
-    room = edges[1] - edges[0]
-    k_max = prior.k_max
-    if prior.min_separation > 0:  # as many as fit, and no more than stated
-        k_max = max(1, min(k_max, math.ceil(room / prior.min_separation)))
-    own = dataclasses.replace(
-        prior,
-        frequency=edges,
-        k_max=k_max,
-        k_probs=None if prior.k_probs is None else prior.k_probs[: k_max + 1],
-    )
-    return without(obs, far), own
-
-
-def _at_gaps(nominal: Array, frequencies: Array, shift: float) -> Array:
-    """Borders (W + 1,), the inner ones in the middle of the widest gap within reach."""
-    borders = nominal.copy()
-    for i in range(1, len(nominal) - 1):
-        low, high = nominal[i] - shift, nominal[i] + shift
-        near = np.sort(frequencies[(frequencies > low) & (frequencies < high)])
-        edges = np.concatenate([[low], near, [high]])
-        if len(near):
-            widest = int(np.diff(edges).argmax())
-            borders[i] = edges[widest : widest + 2].mean()
-    return borders

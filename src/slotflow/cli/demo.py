@@ -13,6 +13,8 @@ from rich.markup import escape
 
 from slotflow.cli import output
 from slotflow.cli.options import Device, Json, ModelName, Quiet, Seed, help_text
+from slotflow.cli.printing import print_assumed, print_posterior
+from slotflow.cli.records import assumed_record, posterior_record
 from slotflow.network.model import SlotFlow
 from slotflow.show.plots import plot_posterior, save_figure
 from slotflow.signal.simulation import simulate
@@ -54,7 +56,7 @@ def run(
     sample_ms = _median_ms(lambda: post.sample(1000, seed=seed))
     save_figure(plot_posterior(post, truth, band=config.prior.frequency), out)
 
-    record = output.posterior_record(post, summary) | {
+    record = posterior_record(post, summary) | {
         "model": config.name,
         "seed": seed,
         "truth": {
@@ -63,7 +65,7 @@ def run(
             "components": [dict(zip(post.waveform.names, c, strict=True)) for c in truth.tolist()],
         },
         "milliseconds": {"network": network_ms, "infer": infer_ms, "sample_1000": sample_ms},
-        "assumed": output.assumed_record(post),
+        "assumed": assumed_record(post),
         "figure": str(out),
     }
     if as_json:
@@ -74,8 +76,8 @@ def run(
     output.console.print(
         f"One mixture from the prior of [bold]{config.name}[/bold], seed {seed}, SNR {float(sim.snr_db()[0]):.1f} dB"
     )
-    output.print_assumed(record["assumed"])
-    output.print_posterior(record, record["truth"])
+    print_assumed(record["assumed"])
+    print_posterior(record, record["truth"])
     output.console.print(
         f"The network alone {network_ms:.1f} ms, the exact posterior {infer_ms:.1f} ms, 1,000 joint draws of it "
         f"{sample_ms:.1f} ms (medians of {REPEATS} on {output.device_name(network.device)})\n"

@@ -14,6 +14,7 @@ from rich.markup import escape
 from slotflow.cli import output
 from slotflow.cli.data import shown_name
 from slotflow.cli.output import finite
+from slotflow.cli.printing import print_assumed, print_posterior
 
 __all__ = ["FEW_SIGNALS", "Display"]
 
@@ -136,7 +137,7 @@ class Display:
                 if note not in known:
                     output.console.print(f"  note   {escape(note)}")
             known = record["notes"]
-            output.print_posterior(record)
+            print_posterior(record)
             for line in record.get("run", []):
                 output.console.print(escape(line))
             for doubt in record["warnings"]:
@@ -147,6 +148,6 @@ class Display:
 
 def _print_assumed(file: str, assumed: Record) -> None:
     """Prints what was assumed of a signal of a file, and what speaks against it."""
-    output.print_assumed(assumed)
+    print_assumed(assumed)
     for doubt in assumed["warnings"]:
         output.complain("warning", f"{shown_name(file)}: {doubt}")

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import importlib.metadata
-import os
-import platform
-import sys
 import time
 from typing import Any
 
-import torch
 import typer
 from rich.markup import escape
 
 from slotflow.cli import output
+from slotflow.cli.installation import devices, installed, package_version
 from slotflow.cli.options import Json, Quiet, Seed, help_text
-from slotflow.core.version import __version__
 from slotflow.network.cards import embedded_card
 from slotflow.network.model import DEFAULT, SlotFlow, pretrained_names
 from slotflow.signal.simulation import simulate
@@ -46,13 +41,10 @@ TONES = 4
 def run(seed: Seed = 0, as_json: Json = False, quiet: Quiet = False) -> None:
     """Looks at the installation and infers one simulated signal."""
     record: dict[str, Any] = {
-        "slotflow": __version__,
-        "python": platform.python_version(),
-        "platform": platform.platform(),
-        "executable": sys.executable,
-        "packages": {name: _version(name) for name in NEEDED + USUAL},
-        "extras": {name: _version(name) for name in EXTRAS},
-        "devices": _devices(),
+        **installed(),
+        "packages": {name: package_version(name) for name in NEEDED + USUAL},
+        "extras": {name: package_version(name) for name in EXTRAS},
+        "devices": devices(),
         "weights": {name: _weights(name) for name in pretrained_names()},
         "test": _test(seed),
     }
@@ -75,20 +67,6 @@ def run(seed: Seed = 0, as_json: Json = False, quiet: Quiet = False) -> None:
         output.complain("problem", problem)
     if problems:
         raise typer.Exit(1)
-
-
-def _version(name: str) -> str | None:
-    """The version of an installed package; None if it is not there."""
-    try:
-        return importlib.metadata.version(name)
-    except importlib.metadata.PackageNotFoundError:
-        return None
-
-
-def _devices() -> dict[str, Any]:
-    """Where can be computed."""
-    gpus = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
-    return {"cpu_cores": os.cpu_count(), "cpu_threads": torch.get_num_threads(), "gpus": gpus}
 
 
 def _weights(name: str) -> dict[str, str]:
@@ -133,10 +111,10 @@ def _print(record: dict[str, Any]) -> None:
     out(f"  packages  {packages}")
     for name, version in record["extras"].items():
         out(f"  extra     {name} {version or 'not installed'}, for {EXTRAS[name]}")
-    devices = record["devices"]
-    gpus = ", ".join(devices["gpus"]) or "no GPU that torch can use"
+    found = record["devices"]
+    gpus = ", ".join(found["gpus"]) or "no GPU that torch can use"
     out(
-        f"  devices   CPU cores {devices['cpu_cores']}, threads {devices['cpu_threads']}; {escape(gpus)}"
+        f"  devices   CPU cores {found['cpu_cores']}, threads {found['cpu_threads']}; {escape(gpus)}"
     )
     for name, facts in record["weights"].items():
         default = " (default)" if name == DEFAULT else ""

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
-import platform
 from contextlib import nullcontext
 from importlib import resources
 from pathlib import Path
 from typing import Annotated, Any
 
-import torch
 import typer
 from rich.box import SIMPLE_HEAD
 from rich.markup import escape
 from rich.table import Table
 
 from slotflow.cli import output
+from slotflow.cli.installation import devices, installed, package_version
 from slotflow.cli.options import Json, Quiet, help_text
-from slotflow.core.version import __version__
 from slotflow.network.build import build_model
 from slotflow.network.cards import Card, card_path, content_hash, embedded_card
 from slotflow.network.checkpoint import model_config, read_model
@@ -96,12 +94,13 @@ def _cell(value: Any) -> str:
 
 
 def _installation() -> dict[str, Any]:
-    gpus = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
+    """What is installed, which presets and weights there are; `doctor` looks whether all of it works."""
+    facts = installed()
     return {
-        "version": __version__,
-        "python": platform.python_version(),
-        "torch": torch.__version__,
-        "devices": ["cpu", *gpus],
+        "version": facts["slotflow"],
+        "python": facts["python"],
+        "torch": package_version("torch"),
+        "devices": ["cpu", *devices()["gpus"]],
         "presets": preset_names(),
         "weights": pretrained_names(),
         "default": DEFAULT,

@@ -1,52 +1,20 @@
-"""What commands print: JSON, tables, verdicts, the bars of p(K | x), facts and complaints."""
+"""What commands print: JSON, facts and complaints. Nothing here waits for torch."""
 
 from __future__ import annotations
 
 import json
 import math
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import torch
 import typer
-from rich.box import SIMPLE_HEAD
 from rich.markup import escape
-from rich.table import Table
 
-from slotflow.cli.data import stream_record
 from slotflow.cli.terminal import complain, console
-from slotflow.posterior.assumed import Assumed
-from slotflow.posterior.sampled import SampledPosterior, SamplerRun
-from slotflow.posterior.verdict import ess_words
-from slotflow.show.wording import (
-    evidence_words,
-    fill_warnings,
-    limit_words,
-    measured,
-    number,
-    ratio_words,
-)
-from slotflow.signal.waveforms import waveform_named
 
 if TYPE_CHECKING:
-    import pandas as pd
+    import torch
 
-    from slotflow.posterior.posterior import Posterior
-
-__all__ = [
-    "assumed_record",
-    "complain",
-    "console",
-    "device_name",
-    "finite",
-    "method_record",
-    "posterior_record",
-    "print_assumed",
-    "print_facts",
-    "print_json",
-    "print_posterior",
-]
+__all__ = ["complain", "console", "device_name", "finite", "print_facts", "print_json"]
 
 Record = dict[str, Any]
 
@@ -87,225 +55,9 @@ def _text(value: Any) -> str:
 
 def device_name(device: torch.device) -> str:
     """A device in words."""
+    import torch
+
     if device.type == "cuda":
         return torch.cuda.get_device_name(device)
     threads = torch.get_num_threads()
     return f"{device.type}, {threads} thread{'' if threads == 1 else 's'}"
-
-
-# --- A posterior ---------------------------------------------------------------------------------
-
-
-VERDICT_STYLES = {"exact": "green", "approximate": "yellow", "misfit": "red"}
-"""Colours of the verdicts."""
-LINES = 12
-"""Numbers of components that are all printed."""
-VISIBLE = 5e-4
-"""p(K | x) that is not printed as zero."""
-SURE = 0.995
-"""Existence probability that need not be told."""
-
-
-def posterior_record(post: Posterior, summary: pd.DataFrame, full: bool = True) -> Record:
-    """A posterior and its summary as plain values; None for what it has not: evidence, ESS, upper limits.
-
-    Args:
-        post: The posterior.
-        summary: Its table of components.
-        full: Whether to find the share of draws outside the prior too, which takes as long as the rest.
-    """
-    components = summary.drop(columns="verdict").reset_index().to_dict(orient="records")
-    evidence = post.log_evidence
-    names = ("value", "error")
-    return {
-        "verdict": {
-            "status": post.verdict.status,
-            "reason": post.verdict.reason,
-            "warnings": fill_warnings(post.observation) if post.has_data else [],
-        },
-        "method": post.method,
-        "waveform": post.waveform.name,
-        "k_map": post.k_map,
-        "k_probs": post.k_probs.tolist(),
-        "log_evidence": (
-            None
-            if evidence is None
-            else [dict(zip(names, pair, strict=True)) for pair in evidence.tolist()]
-        ),
-        "ess": post.ess,
-        "components": components,
-        "upper_limit": summary.attrs.get("upper_limit"),
-        "noise_std": post.noise_std,
-        "noise_std_error": post.noise_std_error,
-        "unit": post.unit,
-        "constrained_fraction": post.constrained_fraction() if full else None,
-    }
-
-
-def method_record(post: Posterior) -> Record:
-    """How a classical method went, as plain values and in words (``run``); empty for the network and the exact step."""
-    if isinstance(post, SampledPosterior):
-        return {"sampling": asdict(post.sampling), "run": sampling_words(post.sampling)}
-    tables = {name: values.tolist() for name, (values, _) in post.tables_by_k().items()}
-    if "bic" not in tables:
-        return {}
-    bic = tables["bic"]
-    return {"classical": tables, "run": [f"Smallest BIC: K = {int(np.nanargmin(bic))}"]}
-
-
-def sampling_words(run: SamplerRun) -> list[str]:
-    """How a sampler's run went, in a few lines."""
-    draws = (
-        f"{run.effective:.0f} effective draws ({run.least_effective:.0f} of the worst parameter)"
-    )
-    rates = ", ".join(
-        f"{n} {rate:.3f}" for n, rate in run.acceptance.items() if math.isfinite(rate)
-    )
-    if run.temperatures:  # particles on a path from the prior to the posterior
-        paths = ", ".join(f"K = {k}: {n}" for k, n in run.temperatures.items())
-        return [
-            f"{draws}, R-hat of the islands {run.r_hat:.3f}, {run.evaluations:,} likelihoods, {run.seconds:.1f} s",
-            f"Points of the path: {paths}",
-            f"Accepted: {rates or 'nothing to move'}",
-        ]
-    swaps = ", ".join(f"{rate:.2f}" for rate in run.swaps)
-    return [
-        f"{draws}, R-hat {run.r_hat:.3f}, autocorrelation time {run.autocorrelation:.1f} steps, {run.steps} steps "
-        f"after {run.warm_up} of warm-up, {run.seconds:.1f} s",
-        f"Accepted: {rates}; exchanges {swaps or 'none'}",
-    ]
-
-
-def assumed_record(post: Posterior) -> Record:
-    """The sampling of the data and what was assumed of them, as plain values."""
-    assert post.assumed is not None
-    streams = [stream_record(channel) for channel in post.observation.channels]
-    return {"streams": streams} | post.assumed.record()
-
-
-def print_assumed(record: Record) -> None:
-    """Prints what `assumed_record` gives."""
-    streams = record["streams"]
-    for name, stream in zip(("long", "short"), streams, strict=False):
-        start = f", from t = {stream['t0']:.6g} s" if stream["t0"] else ""
-        unit = f", in {stream['unit']}" if stream["unit"] else ""
-        console.print(
-            f"  {name:<6s} {stream['n']:,} samples × {stream['dt']:.6g} s = {stream['duration']:.6g} s, "
-            f"{stream['rate']:.6g} per second, Nyquist {0.5 / stream['dt']:.6g} Hz{start}{escape(unit)}"
-        )
-    for line in Assumed.from_record(record).lines([stream["sigma"] for stream in streams]):
-        console.print(f"  {escape(line)}")
-
-
-def print_posterior(record: Record, truth: Record | None = None) -> None:
-    """Prints the verdict, p(K | x) with the evidences, the table of components and the noise level.
-
-    Args:
-        record: What `posterior_record` gives.
-        truth: True ``k``, ``noise_std`` and ``components``, where they are known.
-    """
-    verdict = record["verdict"]
-    style = VERDICT_STYLES.get(verdict["status"], "")
-    console.print(
-        f"\n[bold]Verdict: [{style}]{verdict['status']}[/{style}][/bold]: {escape(verdict['reason'])}"
-        + "".join(f"; [red]but[/red] {escape(text)}" for text in verdict["warnings"])
-    )
-    evidence = record["log_evidence"]
-    method = record.get("method", "")
-    network = method.startswith("slotflow:") and "exact" not in method
-    console.print("\nq(K | x)" if network else "\np(K | x)")
-    best = -math.inf if evidence is None else evidence[record["k_map"]]["value"]
-    shown = _worth_a_line(record["k_probs"], truth["k"] if truth else record["k_map"])
-    for k, p in shown.items():
-        marks = " ◂ most probable" if k == record["k_map"] else ""
-        marks += " (true K)" if truth and k == truth["k"] else ""
-        ratio = "" if evidence is None else _evidence(evidence[k], best)
-        console.print(f"  K = {k:<2d} {_bar(p):<24s} {p:6.3f}{ratio}{marks}".rstrip())
-    if math.isfinite(best) and evidence is not None:
-        words = evidence_words(best, evidence[record["k_map"]]["error"])
-        ess = "" if record["ess"] is None else f", ESS per draw {ess_words(record['ess'])}"
-        console.print(f"Evidence of K = {record['k_map']}: ln Z = {words}{ess}")
-    if record["components"] or (truth and truth["components"]):
-        console.print(f"\nComponents, given K = {record['k_map']} (median ± sd)")
-        console.print(_component_table(record, truth), soft_wrap=False)
-    else:
-        console.print("\nNo component: noise alone is the most probable.")
-    if record["upper_limit"] is not None:
-        console.print(escape(limit_words(record["upper_limit"], record["unit"])))
-    sigma, error = record["noise_std"], record["noise_std_error"]
-    unit = f" {record['unit']}" if record["unit"] else ""
-    console.print(
-        f"\nNoise level σ = {measured(sigma, error) if error else f'{sigma:.4g}'}{escape(unit)}"
-        + (f" (truth {number(truth['noise_std'], error or sigma / 100)})" if truth else "")
-    )
-    if record["components"] and network:
-        share = record["constrained_fraction"]
-        console.print(f"Draws outside the prior's bounds, drawn again: {share:.1%}")
-    console.print()
-
-
-def _worth_a_line(k_probs: list[float], named: int) -> dict[int, float]:
-    """The numbers of components to print: all of up to `LINES`, of more those around what is possible."""
-    if len(k_probs) <= LINES:
-        return dict(enumerate(k_probs))
-    likely = [k for k, p in enumerate(k_probs) if p >= VISIBLE or k == named]
-    return {k: k_probs[k] for k in range(max(likely[0] - 1, 0), min(likely[-1] + 2, len(k_probs)))}
-
-
-def _evidence(found: Record, best: float) -> str:
-    """The logarithm of a Bayes factor against the most probable K, in a column of its own; a limit where it is one."""
-    words = ratio_words(found["value"], best, found["error"])
-    return f"  {f'Δ ln Z {words}' if words else '':<18s}"
-
-
-def _component_table(record: Record, truth: Record | None) -> Table:
-    """One row per component, with its true values beside it where they are known."""
-    table = Table(box=SIMPLE_HEAD, header_style="bold", padding=(0, 1, 0, 0), show_edge=False)
-    table.add_column("#", justify="right")
-    waveform = waveform_named(record["waveform"])
-    for name, unit in zip(waveform.names, waveform.units(record["unit"]), strict=True):
-        heading = f"{name} [{unit}]" if unit else name
-        table.add_column(escape(heading), justify="right", no_wrap=True)
-        if truth:
-            table.add_column("truth", justify="right", style="cyan")
-    doubtful = any(row["existence"] < SURE for row in record["components"])
-    if doubtful:
-        table.add_column("exists", justify="right")
-    true = truth["components"] if truth else []
-    for row, exact in _pairs(record["components"], true, waveform.place):
-        cells = [str(row["component"]) if row else "–"]
-        for name in waveform.names:
-            sd = row[f"{name}_sd"] if row else math.nan
-            cells.append(measured(row[f"{name}_median"], sd) if row else "missed")
-            if truth:
-                cells.append(number(exact[name], sd) if exact else "none")
-        if doubtful:
-            cells.append(f"{row['existence']:.2f}" if row else "")
-        table.add_row(*cells)
-    return table
-
-
-def _pairs(
-    rows: list[Record], truth: list[Record], place: str
-) -> list[tuple[Record | None, Record | None]]:
-    """Inferred and true components side by side, the nearest of each other; None where there is none.
-
-    Args:
-        rows: Rows of a summary.
-        truth: True parameters of each component.
-        place: Name of the parameter that tells components apart.
-    """
-    from scipy.optimize import linear_sum_assignment
-
-    inferred, true = [r[f"{place}_median"] for r in rows], [t[place] for t in truth]
-    i, j = linear_sum_assignment(np.abs(np.subtract.outer(inferred, true)))
-    partner = dict(zip(i.tolist(), j.tolist(), strict=True))
-    found = [(row, truth[partner[n]] if n in partner else None) for n, row in enumerate(rows)]
-    missed = [(None, t) for n, t in enumerate(truth) if n not in partner.values()]
-    return [*found, *missed]
-
-
-def _bar(p: float, width: int = 24) -> str:
-    """A probability as blocks of an eighth."""
-    eighths = round(8 * width * p)
-    return "█" * (eighths // 8) + " ▏▎▍▌▋▊▉"[eighths % 8].strip()

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from slotflow.cli import output
 from slotflow.cli.data import shown_name
 from slotflow.cli.many import Answer
+from slotflow.cli.records import assumed_record, method_record, posterior_record
 from slotflow.cli.request import Results
 from slotflow.core.files import atomic_path
 from slotflow.data.read.formats import STANDARD_INPUT
@@ -44,9 +44,9 @@ def result_record(
     summary = post.summary(n=writer.samples, seed=writer.seed)
     record: dict[str, Any] = {"file": str(answer.file), "signal": answer.signal}
     record["signals_in_file"] = answer.in_file
-    record |= output.posterior_record(post, summary, full)
-    record |= output.method_record(post)
-    record["assumed"] = output.assumed_record(post)
+    record |= posterior_record(post, summary, full)
+    record |= method_record(post)
+    record["assumed"] = assumed_record(post)
     record["notes"] = data_notes(observation)
     record["warnings"] = data_warnings(observation, prior)
     if doubt := unlikely_amplitude(observation, prior):

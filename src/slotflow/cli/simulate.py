@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import dataclasses
 import time
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.markup import escape
 
 from slotflow.cli import output
+from slotflow.cli.expand import expanded
 from slotflow.cli.options import (
     Amplitude,
     Band,
@@ -29,9 +30,10 @@ from slotflow.cli.options import (
     load_config,
 )
 from slotflow.cli.stated import level_or_bounds
-from slotflow.network.model import DEFAULT
-from slotflow.signal.simulation import simulate
-from slotflow.signal.simulation_file import write_simulation
+from slotflow.core.presets import DEFAULT
+
+if TYPE_CHECKING:
+    from slotflow.signal.prior import Prior
 
 __all__ = ["HELP", "run"]
 
@@ -45,75 +47,105 @@ HELP = help_text(
 )
 
 
-def run(
-    out: Annotated[Path, typer.Option(help="NPZ file to write.")],
-    n: Annotated[int, typer.Option("--n", "-n", min=1, help="Number of signals.")] = 100,
-    preset: Preset = None,
-    config: ConfigFile = None,
+@dataclass(frozen=True)
+class Signals:
+    """Which signals are drawn."""
+
+    n: Annotated[int, typer.Option("--n", "-n", min=1, help="Number of signals.")] = 100
+    preset: Preset = None
+    config: ConfigFile = None
+    settings: Settings = None
     mode: Annotated[
         str,
         typer.Option(help="physical: streams share noise at common instants; or analytic."),
-    ] = "physical",
-    k: Annotated[int | None, typer.Option("--k", help="A fixed number of components.")] = None,
-    k_min: KMin = None,
-    k_max: KMax = None,
-    amplitude: Amplitude = None,
-    band: Band = None,
-    min_separation: MinSeparation = None,
+    ] = "physical"
+    k: Annotated[int | None, typer.Option("--k", help="A fixed number of components.")] = None
+    seed: Seed = 0
+    device: Device = None
+
+
+@dataclass(frozen=True)
+class PriorChanges:
+    """How the prior differs from that of the preset."""
+
+    k_min: KMin = None
+    k_max: KMax = None
+    amplitude: Amplitude = None
+    band: Band = None
+    min_separation: MinSeparation = None
     sigma: Annotated[
         str | None,
         typer.Option(
             metavar="LEVEL|LOW:HIGH", help="The noise level of all signals, or its bounds."
         ),
-    ] = None,
-    settings: Settings = None,
-    seed: Seed = 0,
-    device: Device = None,
+    ] = None
+
+    def applied(self, prior: Prior) -> Prior:
+        """The prior with these changes: any that can be drawn from, whether a model knows it or not."""
+        flags = {
+            "k_min": self.k_min,
+            "k_max": self.k_max,
+            "amplitude": bounds("--amplitude", self.amplitude),
+            "frequency": bounds("--band", self.band),
+            "min_separation": self.min_separation,
+            "sigma": level_or_bounds("--sigma", self.sigma),
+        }
+        chosen: dict[str, Any] = {name: value for name, value in flags.items() if value is not None}
+        if "k_min" in chosen or "k_max" in chosen:
+            chosen["k_probs"] = None
+        return replace(prior, **chosen)
+
+
+def _simulate(
+    out: Annotated[Path, typer.Option(help="NPZ file to write.")],
+    signals: Signals,
+    prior: PriorChanges,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
     """Draws signals from a prior and writes them with their truth."""
-    flags = {
-        "k_min": k_min,
-        "k_max": k_max,
-        "amplitude": bounds("--amplitude", amplitude),
-        "frequency": bounds("--band", band),
-        "min_separation": min_separation,
-        "sigma": level_or_bounds("--sigma", sigma),
-    }
-    chosen: dict[str, Any] = {name: value for name, value in flags.items() if value is not None}
-    if "k_min" in chosen or "k_max" in chosen:
-        chosen["k_probs"] = None
-    model = load_config(preset, config, settings or [], default=DEFAULT).model
-    prior = dataclasses.replace(
-        model.prior, **chosen
-    )  # any that can be drawn from, the model's or not
-    long, short = model.long, model.short
+    from slotflow.signal.simulation import simulate
+    from slotflow.signal.simulation_file import write_simulation
+
+    model = load_config(
+        signals.preset, signals.config, signals.settings or [], default=DEFAULT
+    ).model
+    chosen, (long, short) = prior.applied(model.prior), (model.long, model.short)
     start = time.perf_counter()
-    sim = simulate(prior, n, long, short, mode=mode, seed=seed, k=k, device=device or "cpu")
+    sim = simulate(
+        chosen,
+        signals.n,
+        long,
+        short,
+        mode=signals.mode,
+        seed=signals.seed,
+        k=signals.k,
+        device=signals.device or "cpu",
+    )
     write_simulation(out, sim)
     seconds = time.perf_counter() - start
-    counts = sim.k.bincount(minlength=prior.k_max + 1).tolist()
+    counts = sim.k.bincount(minlength=chosen.k_max + 1).tolist()
     if as_json:
         output.print_json(
             {
                 "file": str(out),
-                "n": n,
+                "n": signals.n,
                 "preset": model.name,
-                "mode": mode,
-                "seed": seed,
+                "mode": signals.mode,
+                "seed": signals.seed,
                 "signals_per_k": counts,
                 "long": {"n": long.n, "dt": long.dt},
                 "short": {"n": short.n, "dt": short.dt},
                 "seconds": seconds,
             }
         )
-        return
-    if quiet:
-        return
-    per_k = ", ".join(f"K = {i}: {c:,}" for i, c in enumerate(counts) if c)
-    output.console.print(
-        f"{n:,} signals ({per_k}) in {1e3 * seconds:.0f} ms\n"
-        f"long {long.n:,} × {long.dt:.6g} s, short {short.n:,} × {short.dt:.6g} s\n"
-        f"File: {escape(str(out))}"
-    )
+    elif not quiet:
+        per_k = ", ".join(f"K = {i}: {c:,}" for i, c in enumerate(counts) if c)
+        output.console.print(
+            f"{signals.n:,} signals ({per_k}) in {1e3 * seconds:.0f} ms\n"
+            f"long {long.n:,} × {long.dt:.6g} s, short {short.n:,} × {short.dt:.6g} s\n"
+            f"File: {escape(str(out))}"
+        )
+
+
+run = expanded(_simulate)

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from importlib import resources
 
-__all__ = ["preset_names"]
+__all__ = ["DEFAULT", "preset_names"]
+
+DEFAULT = "zoom"
+"""Name of the preset, and of the embedded weights, that are taken if none is named."""
 
 
 def preset_names() -> list[str]:

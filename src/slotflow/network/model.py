@@ -12,6 +12,7 @@ from torch import nn
 
 from slotflow.core.devices import check_device
 from slotflow.core.later import later
+from slotflow.core.presets import DEFAULT
 from slotflow.data.observation import Observation, as_list
 from slotflow.data.sampling import Grid
 from slotflow.network.checkpoint import save_model
@@ -22,9 +23,6 @@ from slotflow.posterior.posterior import Posterior
 from slotflow.signal.prior import Prior
 
 __all__ = ["DEFAULT", "SlotFlow", "pretrained_names"]
-
-DEFAULT = "zoom"
-"""Name of the embedded weights that `from_pretrained()` loads."""
 
 
 class SlotFlow(nn.Module):

@@ -1,0 +1,98 @@
+"""A posterior as plain values: what JSON documents, tables and the store of results hold."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from slotflow.cli.data import stream_record
+from slotflow.core.store import Record
+from slotflow.posterior.sampled import SampledPosterior, SamplerRun
+from slotflow.show.wording import fill_warnings
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from slotflow.posterior.posterior import Posterior
+
+__all__ = ["assumed_record", "method_record", "posterior_record"]
+
+
+def posterior_record(post: Posterior, summary: pd.DataFrame, full: bool = True) -> Record:
+    """A posterior and its summary as plain values; None for evidence, ESS or upper limits where there are none.
+
+    Args:
+        post: The posterior.
+        summary: Its table of components.
+        full: Whether to find the share of draws outside the prior too, which takes as long as the rest.
+    """
+    components = summary.drop(columns="verdict").reset_index().to_dict(orient="records")
+    evidence = post.log_evidence
+    names = ("value", "error")
+    return {
+        "verdict": {
+            "status": post.verdict.status,
+            "reason": post.verdict.reason,
+            "warnings": fill_warnings(post.observation) if post.has_data else [],
+        },
+        "method": post.method,
+        "waveform": post.waveform.name,
+        "k_map": post.k_map,
+        "k_probs": post.k_probs.tolist(),
+        "log_evidence": (
+            None
+            if evidence is None
+            else [dict(zip(names, pair, strict=True)) for pair in evidence.tolist()]
+        ),
+        "ess": post.ess,
+        "components": components,
+        "upper_limit": summary.attrs.get("upper_limit"),
+        "noise_std": post.noise_std,
+        "noise_std_error": post.noise_std_error,
+        "unit": post.unit,
+        "constrained_fraction": post.constrained_fraction() if full else None,
+    }
+
+
+def method_record(post: Posterior) -> Record:
+    """How a classical method went, as plain values and in words (``run``); empty for the network and the exact step."""
+    if isinstance(post, SampledPosterior):
+        return {"sampling": asdict(post.sampling), "run": _sampling_words(post.sampling)}
+    tables = {name: values.tolist() for name, (values, _) in post.tables_by_k().items()}
+    if "bic" not in tables:
+        return {}
+    bic = tables["bic"]
+    return {"classical": tables, "run": [f"Smallest BIC: K = {int(np.nanargmin(bic))}"]}
+
+
+def _sampling_words(run: SamplerRun) -> list[str]:
+    """How a sampler's run went, in a few lines."""
+    draws = (
+        f"{run.effective:.0f} effective draws ({run.least_effective:.0f} of the worst parameter)"
+    )
+    rates = ", ".join(
+        f"{n} {rate:.3f}" for n, rate in run.acceptance.items() if math.isfinite(rate)
+    )
+    if run.temperatures:  # particles on a path from the prior to the posterior
+        paths = ", ".join(f"K = {k}: {n}" for k, n in run.temperatures.items())
+        return [
+            f"{draws}, R-hat of the islands {run.r_hat:.3f}, {run.evaluations:,} likelihoods, {run.seconds:.1f} s",
+            f"Points of the path: {paths}",
+            f"Accepted: {rates or 'nothing to move'}",
+        ]
+    swaps = ", ".join(f"{rate:.2f}" for rate in run.swaps)
+    return [
+        f"{draws}, R-hat {run.r_hat:.3f}, autocorrelation time {run.autocorrelation:.1f} steps, {run.steps} steps "
+        f"after {run.warm_up} of warm-up, {run.seconds:.1f} s",
+        f"Accepted: {rates}; exchanges {swaps or 'none'}",
+    ]
+
+
+def assumed_record(post: Posterior) -> Record:
+    """The sampling of the data and what was assumed of them, as plain values."""
+    assert post.assumed is not None
+    streams = [stream_record(channel) for channel in post.observation.channels]
+    return {"streams": streams} | post.assumed.record()

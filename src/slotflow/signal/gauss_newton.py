@@ -31,7 +31,7 @@ from torch import Tensor
 
 from slotflow.core.arrays import namespace
 from slotflow.signal.likelihood import Statistics
-from slotflow.signal.systems import factorize, free_unknowns
+from slotflow.signal.systems import System, factorize, free_unknowns
 
 __all__ = ["LARGEST_MOVE", "Bound", "Climb", "State", "climb", "shortened"]
 
@@ -41,6 +41,8 @@ FIRST_DAMPING = 1e-3
 """λ of the first step."""
 LARGEST_DAMPING = 1e9
 """λ beyond which a climb gives up."""
+BOUNDED_DAMPING = (1e-2, 1e8)
+"""Smallest and largest λ under a bound."""
 ROUNDING = 2e-13
 """Accuracy of RSS in units of the data's energy: a rise within it does not count."""
 CHANGING = ("z", "rss", "slope", "matrix", "damping", "iterations", "converged", "done")
@@ -143,60 +145,61 @@ def climb(statistics: Statistics, state: State, options: Climb) -> State:
         options: When to end.
     """
     xp, waveform, bound = namespace(state.z), statistics.waveform, options.bound
-    n, slack = statistics.n, ROUNDING * statistics.energy
     while True:
-        level = state.rss / n if options.variance is None else options.variance
+        level = options.variance if options.variance is not None else state.rss / statistics.n
         variance = xp.maximum(options.floor, level)
-        matrix, slope, relative = state.matrix, state.slope, state.damping
-        if bound is not None:
-            ridge = variance[:, None] * (bound.pull + bound.reach * relative[:, None])
-            matrix, relative = matrix + _diagonal(ridge), 0.0
-            slope = slope - variance[:, None] * bound.pull * state.z.reshape(slope.shape)
-        system = factorize(matrix, state.free, relative)
+        system, slope = _damped(state, bound, variance)
         step = system.solve(slope)
         if bound is None:
-            small = (
-                ~state.done
-                & system.regular
-                & ((step * slope).sum(-1) < options.tolerance * variance)
-            )
-            if small.any():
-                plain = factorize(matrix, state.free)
-                left = (plain.solve(slope) * slope).sum(-1)
-                state.converged |= small & plain.regular & (left < options.tolerance * variance)
+            _note_converged(state, system, step, options.tolerance * variance)
         state.done |= state.converged | (state.iterations >= options.max_iterations)
         state.done |= state.damping > LARGEST_DAMPING
-        left_over = int((~state.done).sum())
-        if left_over == 0:
+        left = int((~state.done).sum())
+        if left == 0:
             return state
-        if left_over <= len(state.done) // 2 and bound is None:
+        if left <= len(state.done) // 2 and bound is None:
             rows = ~state.done
             rest = climb(statistics.take(rows), state.take(rows), options.take(rows))
             for name in CHANGING:
                 getattr(state, name)[rows] = getattr(rest, name)
             return state
         state.iterations += ~state.done
-        move = shortened(step.reshape(state.z.shape), statistics, LARGEST_MOVE, bound is not None)
-        z = state.z + move
+        step = step.reshape(state.z.shape)
+        z = state.z + shortened(step, statistics, LARGEST_MOVE, all_alike=bound is not None)
         trial = statistics.equations(*waveform.unpack(z))
         rss = statistics.energy + trial.gain
         if bound is None:
-            better = system.regular & (rss <= state.rss + slack) & ~state.done
-            fall, rise = state.damping * 0.03, state.damping * 8 + 1e-6
-        else:
-            pulled = (
-                bound.pull * (z.reshape(slope.shape) ** 2 - state.z.reshape(slope.shape) ** 2)
-            ).sum(-1)
-            change = (rss - state.rss) / variance + pulled
-            better = change <= 0
-            fall, rise = (
-                xp.clip(state.damping * 0.3, 1e-2, 1e8),
-                xp.clip(state.damping * 10, 1e-2, 1e8),
+            better = (
+                system.regular & (rss <= state.rss + ROUNDING * statistics.energy) & ~state.done
             )
+            state.damping = xp.where(better, state.damping * 0.03, state.damping * 8 + 1e-6)
+        else:
+            pulled = bound.pull * (z**2 - state.z**2).reshape(slope.shape)
+            change = (rss - state.rss) / variance + pulled.sum(-1)
+            better = change <= 0
+            damping = xp.where(better, state.damping * 0.3, state.damping * 10)
+            state.damping = xp.clip(damping, *BOUNDED_DAMPING)
             if bool((~better | (change > -STILL)).all()):
                 state.done |= True
-        state.damping = xp.where(better, fall, rise)
         _keep(state, better, z=z, rss=rss, slope=trial.slope, matrix=trial.matrix)
+
+
+def _damped(state: State, bound: Bound | None, variance: Any) -> tuple[System, Any]:
+    """The damped system of the next step and its right-hand side, (B, K·Z)."""
+    if bound is None:
+        return factorize(state.matrix, state.free, state.damping), state.slope
+    ridge = variance[:, None] * (bound.pull + bound.reach * state.damping[:, None])
+    slope = state.slope - variance[:, None] * bound.pull * state.z.reshape(state.slope.shape)
+    return factorize(state.matrix + _diagonal(ridge), state.free), slope
+
+
+def _note_converged(state: State, system: System, step: Any, limit: Any) -> None:
+    """Notes which signals have an undamped decrement below a limit, (B,), given their damped step."""
+    small = ~state.done & system.regular & ((step * state.slope).sum(-1) < limit)
+    if small.any():
+        plain = factorize(state.matrix, state.free)
+        decrement = (plain.solve(state.slope) * state.slope).sum(-1)
+        state.converged |= small & plain.regular & (decrement < limit)
 
 
 def shortened(step: Any, statistics: Statistics, largest: float, all_alike: bool = False) -> Any:

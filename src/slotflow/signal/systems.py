@@ -11,6 +11,7 @@ by different names are at the end of the module.
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -82,16 +83,19 @@ def factorize(matrix: Any, free: Any, damping: Any = 0.0) -> System:
         free: Which unknowns are not held, (B, d), bool.
         damping: λ, (B,) or one number.
     """
-    xp = namespace(matrix)
-    diagonal = xp.linalg.diagonal(matrix)
-    positive = (diagonal > 0) & xp.isfinite(diagonal)
+    xp, (batch, size, _) = namespace(matrix), matrix.shape
+    every = slice(None, None, size + 1)  # the diagonal of a matrix in one row
+    diagonal = matrix.reshape(batch, -1)[:, every]
+    positive = (diagonal > 0) & (diagonal < math.inf)
     used = positive & free
     scale = used / xp.sqrt(xp.where(used, diagonal, 1.0))
-    system = matrix * scale[..., None] * scale[..., None, :]
-    system = xp.where(xp.isfinite(system), system, 0.0)
-    size = system.shape[-1]
-    added = damping[:, None] if isinstance(damping, Tensor | np.ndarray) else damping
-    system.reshape(len(system), -1)[:, :: size + 1] += added + ~used * 1.0
+    system = matrix * scale[..., None]
+    system *= scale[..., None, :]
+    if isinstance(system, Tensor) or not np.isfinite(system).all():
+        system = xp.nan_to_num(system)
+    pivot = system.reshape(batch, -1)[:, every]
+    pivot += damping[:, None] if isinstance(damping, Tensor | np.ndarray) else damping
+    pivot += ~used
     factor, sound = _cholesky(system)
     sound = sound & (xp.linalg.diagonal(factor) ** 2 > SINGULAR).all(-1)
     if isinstance(factor, Tensor):
@@ -151,7 +155,8 @@ def _cholesky(matrix: Any) -> tuple[Any, Any]:
         factor, info = torch.linalg.cholesky_ex(matrix)
         return factor, info == 0
     found = [lapack.dpotrf(one.T, lower=1, clean=1) for one in matrix]
-    return np.array([one[0] for one in found]), np.array([one[1] == 0 for one in found])
+    positive = np.array([one[1] == 0 for one in found])
+    return found[0][0][None] if len(found) == 1 else np.array([one[0] for one in found]), positive
 
 
 def _solve_factored(factor: Any, right: Any) -> Any:
@@ -165,7 +170,8 @@ def _inverse_factored(factor: Any) -> Any:
     """(L Lᵀ)⁻¹ of (B, d, d)."""
     if isinstance(factor, Tensor):
         return torch.cholesky_inverse(factor)
-    return torch.cholesky_inverse(torch.from_numpy(np.ascontiguousarray(factor))).numpy()
+    lower = np.array([np.tril(lapack.dpotri(one, lower=1)[0]) for one in factor])
+    return lower + np.tril(lower, -1).mT
 
 
 def _solve_lower(factor: Any, right: Any, transposed: bool) -> Any:

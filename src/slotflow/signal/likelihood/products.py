@@ -67,9 +67,10 @@ class Products:
         gain = -(c.conj() * (self.data[:, inner:] + own)).real.sum((-2, -1))
         turned = self.factor * xp.concat([c] * d, 1) if d > 1 else self.factor * c  # (B, D·M, K)
         pull = (turned.conj() * rest[:, :inner]).real
-        scale = xp.concat([turned, xp.ones_like(c)], 1)  # (B, J, K)
-        both = xp.stack([scale.conj(), scale])[..., None, None] * self.gram
-        both = both * scale[:, None, None]  # (2, B, J, K, J, K)
+        both = self.gram * 1.0  # a copy, whose derivatives get their amplitudes
+        both[0, :, :inner] *= turned.conj()[..., None, None]
+        both[1, :, :inner] *= turned[..., None, None]
+        both[..., :inner, :] *= turned[:, None, None]
         if m > 1:  # the derivative by ξ_d takes all amplitudes together
             pull = pull.reshape(batch, d, m, k).sum(2)
             both = _joined(_joined(both, 2, d, m), 4, d, m)

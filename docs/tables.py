@@ -26,21 +26,6 @@ COMPARED_AT_LEAST = 100
 Rows = Mapping[str, Mapping[str, Any]]
 """Rows by their measure."""
 
-HEADLINES = {
-    "nominal: exact-K errors in 10,000": "wrong counts in 10,000 signals of the paper's distribution",
-    "stress: exact-K errors in 10,000": "the same, stress: K 5–10, separation ≥ 4 mHz, σ 1–2",
-    "frontier: exact-K": "share of right counts, frontier: K 5–10, no minimum separation, σ 1–2",
-    "frontier: ECE": "calibration error (ECE) of q(K given x) there",
-    "noise: share with k_map > 0": "pure noise taken for tones",
-    "sd / bound, f": "posterior sd of f over the joint Cramér–Rao bound, worst K",
-    "sd / bound, A": "of A",
-    "sd / bound, φ": "of φ",
-    "coverage": "coverage minus its nominal level, worst of all sets with a target, parameters and levels",
-    "weights, MB": "size of the weights in MB",
-    "GPU signals per second": "signals per second inside a batch on one H200, 100 draws per component",
-    "GPU signals per second, model.infer": "the same of `model.infer` without draws",
-}
-"""Rows of the card that the README shows, and their names there."""
 COMPARED = (
     "", "wrong counts, paper's distribution", "wrong counts, stress", "right counts, frontier",
     "mean sd of f, K = 1 and 10", "time on one core",
@@ -55,7 +40,7 @@ REPRODUCED = (
     ("scaling", "sd of φ at K = 10 [rad]"),
     ("slots", "consistency, repeated inference"),
 )
-"""Rows of docs/results/ that the README shows: file and measure."""
+"""Rows of docs/results/ that docs/reproduce.md shows: file and measure."""
 ABLATED = {
     "nominal_exact": "nominal exact K", "stress_exact": "stress exact K", "frontier_exact": "frontier exact K",
     "sd_f": "sd / bound f", "sd_A": "A", "sd_phi": "φ",
@@ -67,11 +52,6 @@ ABLATED = {
 def render_tables(card: Card) -> Iterator[tuple[str, str]]:
     """Names of the tables and their Markdown."""
     rows: dict[str, Any] = {row["measure"]: row for row in card.evaluation}
-    judged = [row for name, row in rows.items() if name.startswith("coverage") and row["target"]]
-    rows["coverage"] = max(judged, key=lambda row: abs(row["value"]))
-    shown = [(name, rows[measure]) for measure, name in HEADLINES.items() if measure in rows]
-    lines = [(name, *_cells(row)[1:4]) for name, row in shown]
-    yield "headlines", table(("measure", "value", "target", "met"), lines)
     widths = [row for row in card.evaluation if row["measure"].startswith("mean sd")]
     others = [row for row in card.evaluation if not row["measure"].startswith("mean sd")]
     full = ("measure", "value", "target", "met", "note")

@@ -17,12 +17,10 @@ from training_helpers import python
 from typer.testing import CliRunner
 
 from slotflow.cli import COMMANDS, app, load_command
-from slotflow.network.config import Config
-from slotflow.signal.simulation import simulate
 
 ROOT = Path(__file__).resolve().parents[1]
 FENCE = re.compile(r"^```[ \t]*(\w*)[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
-SHELL = ("bash", "sh", "shell", "console")
+SHELL = ("bash", "sh", "shell")
 BUILT_IN = ("cd", "export", "source", "set", ".", "echo")
 
 
@@ -36,6 +34,8 @@ def commands(text: str) -> list[list[str]]:
     lines = []
     for block in blocks(text, *SHELL):
         lines += block.replace("\\\n", " ").splitlines()
+    for block in blocks(text, "console"):  # what follows a prompt; the rest is output
+        lines += [line for line in block.splitlines() if line.startswith("$ ")]
     prose = FENCE.sub("", text)
     lines += re.findall(r"`((?:make|slotflow|torchrun) [^`\n]+)`", prose)
     parts = [part for line in lines for part in re.split(r"&&|\|\||;|\|", line.lstrip("$ "))]
@@ -140,23 +140,31 @@ print("not a command")
     assert not blocks("```text\nx\n```\n", "python")
 
 
-def test_commands_on_files_run(
+def components(text: str) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
+    """Medians and sds of the rows of a table of components, (rows, 6)."""
+    rows = [re.findall(r"([\d.]+) ± ([\d.]+)", line) for line in text.splitlines()]
+    return np.array([[float(x) for pair in row for x in pair] for row in rows if len(row) == 3])
+
+
+def test_the_run_prints_what_is_shown(
     readme: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The README's `infer`, `simulate` and `info` lines, word for word, on files of the names they use."""
-    config = Config.from_preset("debug").model
-    batch = simulate(config.prior, 1, config.long, config.short, seed=1)
-    assert batch.short is not None
-    np.savetxt(tmp_path / "data.csv", batch.long[0].numpy())
-    np.savetxt(tmp_path / "fine.csv", batch.short[0].numpy())
-    run = [
-        words
-        for words in commands(readme)
-        if words[0] == "slotflow" and words[1] in ("infer", "simulate", "info")
-    ]
-    assert {words[1] for words in run} == {"infer", "simulate", "info"}
+    """The console block, on the data of the Python block: every line that it shows comes out, to rounding."""
+    (shown,) = blocks(readme, "console")
+    command, *lines = shown.splitlines()
+    data: dict[str, Any] = {}
+    exec(blocks(readme, "python")[0].split("model =")[0], data)
     monkeypatch.chdir(tmp_path)
-    for words in run:
-        done = CliRunner().invoke(app, words[1:])
-        assert done.exit_code == 0, (words, done.output, done.exception)
-    assert (tmp_path / "results" / "summary.csv").exists() and (tmp_path / "signals.npz").exists()
+    table = np.column_stack([data["t"], data["x"]])
+    np.savetxt("data.csv", table, "%.6g", delimiter=",", header="time,voltage", comments="")
+    done = CliRunner().invoke(app, command.lstrip("$ ").split()[1:], env={"COLUMNS": "140"})
+    assert done.exit_code == 0, (done.output, done.exception)
+    printed = [" ".join(line.split()) for line in done.output.splitlines()]
+    plain = [" ".join(line.split()) for line in lines if line.strip() and "±" not in line]
+    bar = re.compile(r"[█▏▎▍▌▋▊▉]+ ")
+    missing = {bar.sub("", line) for line in plain} - {bar.sub("", line) for line in printed}
+    assert not missing, done.output
+    here, there = components(shown), components(done.output)
+    assert here.shape == there.shape == (2, 6)
+    assert (np.abs(here - there)[:, ::2] < 0.1 * there[:, 1::2]).all()  # medians, in sds
+    assert (np.abs(here / there - 1)[:, 1::2] < 0.1).all()

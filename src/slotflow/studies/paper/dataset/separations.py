@@ -116,8 +116,12 @@ def _mode(x: Array, width: float = 3.0) -> float:
 
 def _compare(data: Data) -> list[Row]:
     """Shares and averages beside the paper's."""
-    gap, amplitude, phase, snr = (data[name] for name in ("gap", "amplitude", "phase", "snr"))
-    rows = []
+    return [*_gap_rows(data), *_difference_rows(data), *_loudness_rows(data["snr"])]
+
+
+def _gap_rows(data: Data) -> list[Row]:
+    """How many pairs are close."""
+    gap, rows = data["gap"], []
     for i, (c, paper) in enumerate(zip(GAP_MARKS, PAPER_SHARES, strict=True)):
         value = gap["within"][i]
         error = math.sqrt(value * (1 - value) / data["pairs"])
@@ -149,10 +153,15 @@ def _compare(data: Data) -> list[Row]:
                 note,
             )
         )
+    return rows
+
+
+def _difference_rows(data: Data) -> list[Row]:
+    """Differences of amplitudes and phases."""
+    amplitude, phase = data["amplitude"], data["phase"]
     log = 'the paper\'s "ordered" may mean either; neither gives its figure, nor a log-normal law'
     mean = f"{PAPER_MEAN:g}"
     return [
-        *rows,
         Row("ΔA of neighbours in f, geometric mean", amplitude["geometric_mean"], mean, note=log),
         Row("ΔA of neighbours in A, geometric mean", amplitude["ranked_geometric_mean"], mean, note=log),
         Row("ΔA < 0.2, neighbours in f", amplitude["under_a_fifth"], "48%", form=".1%"),
@@ -169,6 +178,12 @@ def _compare(data: Data) -> list[Row]:
             form=".1g",
             note="the difference on a circle is uniform, not triangular",
         ),
+    ]  # fmt: skip
+
+
+def _loudness_rows(snr: Data) -> list[Row]:
+    """Signal-to-noise ratios of the mixtures."""
+    return [
         Row(
             "SNR, mode [dB]",
             snr["mode"],
@@ -186,7 +201,7 @@ def _compare(data: Data) -> list[Row]:
         ),
         Row("SNR below −6 dB", snr["below_minus_6"], "0%", form=".1%"),
         Row("SNR below 0 dB", snr["below_0"], form=".1%"),
-    ]  # fmt: skip
+    ]
 
 
 def _plot(data: Data) -> Figure:

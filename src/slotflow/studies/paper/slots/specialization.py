@@ -120,10 +120,16 @@ def _repeated(bench: Bench) -> Data:
 
 def _compare(data: Data) -> list[Row]:
     """Specialization and stability beside the paper's."""
-    again = consistency(np.asarray(data["repeated"]["draws"]))
-    widest = max(data["repeated"]["slot_sd"])
+    return [
+        *_specialization_rows(data),
+        *_stability_rows(data["repeated"]),
+        *change_rows(data["changes"]),
+    ]
+
+
+def _specialization_rows(data: Data) -> list[Row]:
+    """What the number of a slot says of its component."""
     median = [row[QUANTILES.index(0.5)] for row in data["frequency"]]
-    repeated = data["repeated"]
     order = "emergent in the paper; slots of `zoom` start in the order of frequency, so that there it is built in"
     return [
         Row(
@@ -150,6 +156,14 @@ def _compare(data: Data) -> list[Row]:
             data["rank_correlation_amplitude"],
             form="+.2f",
         ),
+    ]
+
+
+def _stability_rows(repeated: Data) -> list[Row]:
+    """Whether a slot takes the same component again."""
+    again = consistency(np.asarray(repeated["draws"]))
+    widest = max(repeated["slot_sd"])
+    return [
         Row(
             "consistency, repeated inference",
             again,
@@ -179,7 +193,6 @@ def _compare(data: Data) -> list[Row]:
             form=".2g",
             note="against 0.01 between neighbours at least",
         ),
-        *change_rows(data["changes"]),
     ]
 
 

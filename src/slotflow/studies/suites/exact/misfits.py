@@ -23,13 +23,14 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from slotflow.core.arrays import Array
 from slotflow.data.channel import Channel
 from slotflow.data.observation import Observation
 from slotflow.data.sampling import Grid
+from slotflow.signal.model import noise_free
 from slotflow.signal.prior import Prior
-from slotflow.signal.simulation import simulate
+from slotflow.signal.simulation import Simulation, simulate
 
 __all__ = ["KINDS", "misfit"]
 
@@ -48,8 +49,6 @@ MOST_TONES = 5
 RED_WAVES = 400
 """Waves of the red noise."""
 
-Array = NDArray[np.float64]
-
 
 def misfit(
     kind: str, prior: Prior, grids: tuple[Grid, Grid | None], seed: int
@@ -58,7 +57,7 @@ def misfit(
 
     Args:
         kind: One of `KINDS`.
-        prior: Of the signal underneath.
+        prior: Prior of the signal underneath.
         grids: Sampling of the long and the short stream.
         seed: The same seed gives the same signal.
 
@@ -67,50 +66,63 @@ def misfit(
     """
     if kind not in KINDS:
         raise ValueError(f"expected a misfit of {', '.join(KINDS)}, received {kind!r}.")
-    chosen = prior
-    if kind in ("gap", "clipped"):  # one tone alone stays below 1.5 times its root mean square
-        least = max(prior.k_min, 1 if kind == "gap" else 2)
-        chosen = replace(
-            prior, k_min=least, k_max=max(min(prior.k_max, MOST_TONES), least), k_probs=None
-        )
-    sim = simulate(chosen, 1, *grids, mode="physical", seed=seed)
     rng = np.random.default_rng([seed % 2**63, KINDS.index(kind)])
     present = [grid for grid in grids if grid is not None]
-    series = [x[0].double().numpy() for x in (sim.long, sim.short) if x is not None]
-    sigma = float(sim.sigma)
-    if kind in ("chirp", "outside", "red"):
-        wave = {"chirp": _chirp, "outside": _outside, "red": _red}[kind](rng, prior, present[0])
+    if kind in ADDED:
+        sim = simulate(prior, 1, *grids, mode="physical", seed=seed)
+        wave = ADDED[kind](rng, prior, present[0])
         added = [wave(grid.times) for grid in present]
-        scale = MISFIT_SNR * sigma / float(np.linalg.norm(added[0]))
-        return _observation(
-            [x + scale * y for x, y in zip(series, added, strict=True)], present
-        ), MISFIT_SNR
-    clean = [_clean(sim.theta[0, : int(sim.k)].numpy(), grid) for grid in present]
-    noise = [(x - s) / sigma for x, s in zip(series, clean, strict=True)]
+        scale = MISFIT_SNR * float(sim.sigma) / float(np.linalg.norm(added[0]))
+        series = [x + scale * y for x, y in zip(_series(sim), added, strict=True)]
+        return _observation(series, present), MISFIT_SNR
+    least = max(prior.k_min, 1 if kind == "gap" else 2)
+    most = max(min(prior.k_max, MOST_TONES), least)
+    sim = simulate(
+        replace(prior, k_min=least, k_max=most, k_probs=None), 1, *grids, mode="physical", seed=seed
+    )
     start = rng.uniform(0, 1 - GAP_SHARE) * present[0].duration
     change = _clip if kind == "clipped" else _gap(start, GAP_SHARE * present[0].duration)
+    return _taken_away(sim, present, change, prior.sigma)
+
+
+def _taken_away(
+    sim: Simulation,
+    grids: list[Grid],
+    change: Callable[[Array, Grid], Array],
+    sigma: tuple[float, float],
+) -> tuple[Observation, float]:
+    """A signal under a change, with the noise level at which what the change takes away has the SNR that is wanted.
+
+    Args:
+        sim: One signal.
+        grids: Sampling of its streams.
+        change: What happens to the data of a stream.
+        sigma: Smallest and largest noise level.
+
+    Returns:
+        The changed data and ‖Δ‖/σ over the long stream.
+    """
+    clean = [noise_free(sim.components(0), grid) for grid in grids]
+    noise = [(x - s) / float(sim.sigma) for x, s in zip(_series(sim), clean, strict=True)]
 
     def excess(level: float) -> float:
         x = clean[0] + level * noise[0]
-        return float(np.linalg.norm(change(x, present[0]) - x)) / level - MISFIT_SNR
+        return float(np.linalg.norm(change(x, grids[0]) - x)) / level - MISFIT_SNR
 
-    level = _solve(excess, max(prior.sigma[0], 1e-3 * prior.sigma[1]), prior.sigma[1])
+    level = _solve(excess, max(sigma[0], 1e-3 * sigma[1]), sigma[1])
     data = [s + level * e for s, e in zip(clean, noise, strict=True)]
-    changed = [change(x, grid) for x, grid in zip(data, present, strict=True)]
-    return _observation(changed, present), excess(level) + MISFIT_SNR
+    changed = [change(x, grid) for x, grid in zip(data, grids, strict=True)]
+    return _observation(changed, grids), excess(level) + MISFIT_SNR
+
+
+def _series(sim: Simulation) -> list[Array]:
+    """The data of the streams of one signal, (N,) each."""
+    return [x[0].double().numpy() for x in (sim.long, sim.short) if x is not None]
 
 
 def _observation(series: list[Array], grids: list[Grid]) -> Observation:
     streams = [Channel(x, grid.dt, grid.t0) for x, grid in zip(series, grids, strict=True)]
     return Observation(*streams)
-
-
-def _clean(theta: Array, grid: Grid) -> Array:
-    """The tones (A, φ, f), (K, 3), without noise, (N,)."""
-    total = np.zeros(grid.n)
-    for amplitude, phase, f in theta:
-        total += amplitude * np.cos(2 * math.pi * np.remainder(f * grid.times, 1.0) + phase)
-    return total
 
 
 # ---------------------------------------------------------------------- what is added: t, (N,), to a wave, (N,)
@@ -156,6 +168,10 @@ def _red(rng: np.random.Generator, prior: Prior, grid: Grid) -> Callable[[Array]
         return total
 
     return wave
+
+
+ADDED = {"chirp": _chirp, "outside": _outside, "red": _red}
+"""The kinds that add a wave, and what makes it."""
 
 
 # ---------------------------------------------------------------------- what is taken away

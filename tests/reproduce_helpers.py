@@ -7,7 +7,9 @@ from typing import Any
 import torch
 
 from slotflow import Simulation
-from slotflow.studies.paper import RESULTS, Bench, Settings
+from slotflow.studies.paper.bench import Bench
+from slotflow.studies.paper.registry import RESULTS
+from slotflow.studies.paper.settings import Settings
 from slotflow.studies.row import Row
 from slotflow.studies.suites.sets import SignalSet, batches
 

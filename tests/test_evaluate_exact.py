@@ -394,7 +394,7 @@ def test_refuses(options: dict[str, Any]) -> None:
 
 
 def test_command_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    module = "slotflow.cli.evaluate.run_exact_suite"
+    module = "slotflow.studies.suites.exact.suite.run_exact_suite"
     monkeypatch.setattr(module, partial(run_exact_suite_in_this_process, tmp_path))
     out = tmp_path / "report.json"
     flags = ["evaluate", "--suite=exact", "--n=9", "--only=nominal, time", "--seed=4", "-q"]

@@ -12,7 +12,8 @@ from oracle_helpers import Oracle
 from slotflow import Prior
 from slotflow.core.seeds import TRAINING_SEED
 from slotflow.studies.suites.results import run_set
-from slotflow.studies.suites.sets import SETS, SignalSet, Sizes, batches, default_batch, suite_seed
+from slotflow.studies.suites.sets import SETS, SignalSet, batches, default_batch, suite_seed
+from slotflow.studies.suites.sizes import Sizes
 
 CPU = torch.device("cpu")
 

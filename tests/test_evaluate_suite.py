@@ -20,11 +20,14 @@ from typer.testing import CliRunner
 from slotflow import SlotFlow
 from slotflow.baselines import classical
 from slotflow.cli import app
-from slotflow.studies.suites import Report, Row, Target, quick_report, run_suite
-from slotflow.studies.suites.model import PARTS, check_analyser
+from slotflow.studies.report import Report
+from slotflow.studies.row import Row, Target
+from slotflow.studies.suites.exact.suite import GROUPS
+from slotflow.studies.suites.model import PARTS, check_analyser, quick_report, run_suite
 from slotflow.studies.suites.model_rows import TARGETS
 from slotflow.studies.suites.rivals import classical_exact
-from slotflow.studies.suites.sets import SETS, Sizes, batches
+from slotflow.studies.suites.sets import SETS, batches
+from slotflow.studies.suites.sizes import EXACT_GROUPS, Sizes
 from slotflow.studies.suites.timing import infer_throughput, throughput
 
 CPU = torch.device("cpu")
@@ -260,7 +263,8 @@ def test_bad_arguments() -> None:
         run_suite(Oracle(), Sizes(3), only=[])
     with pytest.raises(ValueError, match="preset zoom"):
         check_analyser(object())
-    assert set(PARTS) == {*SETS, "speed"}
+    assert (*SETS, "speed") == PARTS
+    assert tuple(GROUPS) == EXACT_GROUPS  # as the command's help lists them
 
 
 def test_evaluation_needs_no_optional_package() -> None:
@@ -268,7 +272,7 @@ def test_evaluation_needs_no_optional_package() -> None:
         "import sys\n"
         "for name in ('matplotlib', 'pandas', 'xarray', 'h5netcdf', 'h5py', 'rich', 'typer', 'nflows'):\n"
         "    sys.modules[name] = None\n"
-        "from slotflow.studies.suites import run_suite, quick_report\n"
+        "from slotflow.studies.suites.model import run_suite, quick_report\n"
         "print('light')"
     )
     result = python("-c", code)

@@ -14,12 +14,15 @@ from reproduce_helpers import bench, row
 from scipy.integrate import trapezoid
 from statistics_helpers import assert_within
 
-from slotflow.studies.paper import RESULTS, Bench, ExactStep, Settings, exact_step
+from slotflow.studies.paper import exact_step
+from slotflow.studies.paper.bench import Bench
 from slotflow.studies.paper.calibration import rank_histogram
 from slotflow.studies.paper.cardinality import reliability
 from slotflow.studies.paper.dataset.gaps import gap_density, gap_share
-from slotflow.studies.paper.exact_step import ExactSet
+from slotflow.studies.paper.exact_step import ExactSet, ExactStep
+from slotflow.studies.paper.registry import RESULTS
 from slotflow.studies.paper.scaling import fit_exponent
+from slotflow.studies.paper.settings import Settings
 from slotflow.studies.suites.sets import NOMINAL, SignalSet
 
 # --- data set ------------------------------------------------------------------------------------

@@ -22,12 +22,13 @@ from typer.testing import CliRunner, Result
 from slotflow import SlotFlow
 from slotflow.cli import Commands, reproduce
 from slotflow.network.config import Config
-from slotflow.studies.paper import RESULTS, Bench, Settings, choose, pooled, runner
-from slotflow.studies.paper.bench import QUICK
+from slotflow.studies.paper import pooled, runner
+from slotflow.studies.paper.bench import Bench
 from slotflow.studies.paper.latent.contexts import contexts
 from slotflow.studies.paper.pooled import PooledAnalyser
-from slotflow.studies.paper.registry import NUMBERS, missing
+from slotflow.studies.paper.registry import RESULTS, choose, missing
 from slotflow.studies.paper.runner import made_by
+from slotflow.studies.paper.settings import NUMBERS, QUICK, Settings
 from slotflow.studies.paper.words import command
 from slotflow.studies.row import Row, Target
 from slotflow.studies.suites.sets import NOMINAL, SETS, SignalSet
@@ -70,6 +71,7 @@ def test_names() -> None:
     assert [r.name for r in choose(["3", "1", "dataset"])] == ["dataset", "cardinality"]
     assert [r.name for r in choose(None)] == list(RESULTS)
     assert list(NUMBERS.values()) == sorted(NUMBERS.values())
+    assert list(NUMBERS) == list(RESULTS)
     for unknown in (["datasets"], ["0"], []):
         with pytest.raises(ValueError, match="expected names or numbers of 1 dataset, 2 slots"):
             choose(unknown)
@@ -183,7 +185,9 @@ def test_results_whose_extra_is_missing(
     absent = replace(RESULTS["latent"], needs=("no_such_module", "reproduce"))
     message = "latent needs no_such_module: pip install 'slotflow[reproduce]'"
     assert missing(absent) == message
-    monkeypatch.setattr(reproduce, "choose", lambda only: [RESULTS["dataset"], absent])
+    monkeypatch.setattr(
+        "slotflow.studies.paper.request.choose", lambda only: [RESULTS["dataset"], absent]
+    )
     named = call("--out", tmp_path, *SMALL, "--only", "dataset,latent")
     assert named.exit_code == 2 and message in " ".join(named.output.split())
     every = call("--out", tmp_path, *SMALL)

@@ -14,7 +14,7 @@ from statistics_helpers import assert_within
 
 from slotflow import SlotFlow
 from slotflow.studies.measures.distances import residuals, wasserstein
-from slotflow.studies.paper import Bench, Settings
+from slotflow.studies.paper.bench import Bench
 from slotflow.studies.paper.comparison.three_tones import COMPARISON, network
 from slotflow.studies.paper.interference.maps import INTERFERENCE, METHODS, WIDE_PRIOR
 from slotflow.studies.paper.interference.plot import COLUMNS, _map
@@ -27,6 +27,7 @@ from slotflow.studies.paper.interference.two_sources import (
     simulate_cell,
 )
 from slotflow.studies.paper.result import Data, Result
+from slotflow.studies.paper.settings import Settings
 from slotflow.studies.row import Row
 from slotflow.studies.suites.sets import GRIDS
 

@@ -19,7 +19,7 @@ from slotflow.exact.classical import classical
 from slotflow.posterior.sampled import SamplerRun
 from slotflow.show.plots.style import save_figure
 from slotflow.studies.measures.memory import process_peak, python_peak
-from slotflow.studies.paper.bench import Bench, Settings
+from slotflow.studies.paper.bench import Bench
 from slotflow.studies.paper.cost import measure as cost
 from slotflow.studies.paper.cost import steps
 from slotflow.studies.paper.cost.measure import COST
@@ -31,6 +31,7 @@ from slotflow.studies.paper.properties import labels
 from slotflow.studies.paper.properties import measure as properties
 from slotflow.studies.paper.properties.methods import Methods
 from slotflow.studies.paper.properties.table import COLUMNS, cells, compare, plot
+from slotflow.studies.paper.settings import Settings
 from slotflow.studies.row import Row
 from slotflow.studies.suites.sets import NOMINAL
 

@@ -15,11 +15,13 @@ from browser_helpers import needs_browser, open_page
 from matplotlib.text import Text
 
 from slotflow.show.plots.style import save_figure
-from slotflow.studies.paper import RESULTS, Bench, Settings
+from slotflow.studies.paper.bench import Bench
 from slotflow.studies.paper.files import collect, read_record, write_record
 from slotflow.studies.paper.html import write_html
 from slotflow.studies.paper.markdown import render_markdown
+from slotflow.studies.paper.registry import RESULTS
 from slotflow.studies.paper.runner import made_by
+from slotflow.studies.paper.settings import Settings
 from slotflow.studies.paper.words import command
 from slotflow.studies.row import Row, Target, tally, verdict
 

@@ -19,8 +19,8 @@ from slotflow import Prior, Simulation
 from slotflow.signal.simulation import tones
 from slotflow.studies.measures.matching import assign, consistency, explained, match_matrix
 from slotflow.studies.measures.regression import explained_by, linear, neighbours, standardised
-from slotflow.studies.paper import RESULTS
 from slotflow.studies.paper.latent.contexts import _isomap
+from slotflow.studies.paper.registry import RESULTS
 from slotflow.studies.paper.slots.changes import changes, variants
 from slotflow.studies.suites.sets import GRIDS, NOMINAL, SignalSet
 

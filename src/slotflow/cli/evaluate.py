@@ -15,12 +15,8 @@ from slotflow.cli import output
 from slotflow.cli.options import Device, Json, ModelName, Seed, help_text
 from slotflow.cli.rows import plain_table, print_rows, wide_console
 from slotflow.core.files import atomic_path
-from slotflow.network.model import DEFAULT, SlotFlow, pretrained_names
 from slotflow.studies.report import Report
-from slotflow.studies.suites.exact.parts import DRAWS, Settings
-from slotflow.studies.suites.exact.suite import GROUPS, run_exact_suite
-from slotflow.studies.suites.model import PARTS, check_analyser, run_suite
-from slotflow.studies.suites.sets import Sizes
+from slotflow.studies.suites.sizes import EXACT_DRAWS, EXACT_GROUPS, MODEL_PARTS, Sizes
 
 __all__ = ["HELP", "run"]
 
@@ -49,14 +45,14 @@ def run(
     draws: Annotated[
         int | None,
         typer.Option(
-            min=2, help=f"Draws per slot ({Sizes.draws}), or of each K ({DRAWS:,}, exact)."
+            min=2, help=f"Draws per slot ({Sizes.draws}), or of each K ({EXACT_DRAWS:,}, exact)."
         ),
     ] = None,
     only: Annotated[
         str | None,
         typer.Option(
             metavar="SET,...",
-            help=f"Some of: {', '.join(PARTS)}; of suite exact: {', '.join(GROUPS)}.",
+            help=f"Some of: {', '.join(MODEL_PARTS)}; of suite exact: {', '.join(EXACT_GROUPS)}.",
         ),
     ] = None,
     jobs: Annotated[int, typer.Option(min=1, help="Processes of suite exact, one core each.")] = 1,
@@ -71,14 +67,19 @@ def run(
     as_json: Json = False,
 ) -> None:
     """Evaluates a model and prints its table."""
+    from slotflow.network.model import DEFAULT, SlotFlow  # help does not wait for torch
+    from slotflow.studies.suites.exact import suite as exact
+    from slotflow.studies.suites.exact.parts import Settings
+    from slotflow.studies.suites.model import check_analyser, run_suite
+
     if suite not in SUITES:
         raise ValueError(f"--suite: expected one of {SUITES}, received {suite!r}.")
     network = SlotFlow.from_pretrained(model, device=device)
     analyser = check_analyser(network)
     parts = None if only is None else [part.strip() for part in only.split(",") if part.strip()]
     if suite == "exact":
-        settings = Settings(model=model, seed=seed, draws=draws or DRAWS)
-        report = run_exact_suite(
+        settings = Settings(model=model, seed=seed, draws=draws or EXACT_DRAWS)
+        report = exact.run_exact_suite(
             settings, n=n, jobs=jobs, only=parts, work=work, progress=not quiet
         )
     else:
@@ -146,6 +147,8 @@ def _by_k(entries: list[dict[str, float]]) -> Table:
 
 def _size(source: str) -> int:
     """Size of a model's file in bytes."""
+    from slotflow.network.model import pretrained_names
+
     if source in pretrained_names():
         embedded = resources.files("slotflow") / "weights" / f"{source}.safetensors"
         with resources.as_file(embedded) as file:

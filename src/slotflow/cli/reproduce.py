@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,16 +13,7 @@ from rich.markup import escape
 from slotflow.cli import output
 from slotflow.cli.options import Device, Json, ModelName, Seed, help_text
 from slotflow.cli.rows import print_rows
-from slotflow.network.model import DEFAULT, SlotFlow
-from slotflow.network.paper.model import PaperSlotFlow
-from slotflow.network.zoom.model import ZoomSlotFlow
-from slotflow.studies.answers import weights_hash
-from slotflow.studies.paper import RESULTS, Bench, ExactStep, Result, Settings, choose, reproduce
-from slotflow.studies.paper.bench import METHODS, QUICK
-from slotflow.studies.paper.pooled import PooledAnalyser
-from slotflow.studies.paper.registry import NUMBERS, missing
-from slotflow.studies.paper.runner import INDEX, RECORDS
-from slotflow.studies.suites.analyser import Analyser
+from slotflow.studies.paper.settings import INDEX, METHODS, NUMBERS, QUICK, Settings
 
 __all__ = ["HELP", "run"]
 
@@ -85,30 +75,18 @@ def run(
 ) -> None:
     """Runs results and prints their tables."""
     parts = None if only is None else [part.strip() for part in only.split(",") if part.strip()]
-    chosen = _choose(parts)
     base = QUICK if quick else Settings()
-    network = SlotFlow.from_pretrained(model, device=device)
-    analyser = _analyser(network)
-    usual = "network" if isinstance(network, PaperSlotFlow) else base.method
     settings = Settings(
         n=base.n if n is None else n,
         draws=base.draws if draws is None else draws,
         repeats=base.repeats if repeats is None else repeats,
         seed=seed,
-        method=usual if method is None else method,
+        method=base.method if method is None else method,
     )
-    results = _possible(chosen, network, named=parts is not None)
-    identity = {
-        "name": _name(model, network),
-        "hash": weights_hash(network),
-    }
-    step = ExactStep(
-        model, jobs, weights=identity["hash"], records=None if force else out / RECORDS
-    )
-    bench = Bench(analyser, settings, network.device, step)
-    records = reproduce(
-        bench, results, out, model=identity, source=model, force=force, progress=not quiet
-    )
+    from slotflow.studies.paper.request import Request, reproduce_request  # waits for torch
+
+    request = Request(parts, settings, method is not None, model, device, jobs, force)
+    records = reproduce_request(request, out, progress=not quiet)
     if as_json:
         keep = ("name", "made", "facts", "rows", "reused")
         found = [{key: record[key] for key in keep} for record in records]
@@ -119,53 +97,10 @@ def run(
     output.console.print(f"Page: {escape(str(out / INDEX))}")
 
 
-def _choose(parts: list[str] | None) -> list[Result]:
-    """The results that --only names."""
-    try:
-        return choose(parts)
-    except ValueError as error:
-        raise ValueError(f"--only: {error}") from error
-
-
-def _possible(chosen: list[Result], network: SlotFlow, named: bool) -> list[Result]:
-    """The results that can be made here; one that cannot is refused if it was named, else left out with a line."""
-    kept, problems = [], []
-    for result in chosen:
-        problem = missing(result)
-        own = "model" in result.uses and not result.pooled
-        if not problem and own and not isinstance(network, ZoomSlotFlow):
-            problem = f"{result.name} is made with a network of preset zoom only"
-        if problem:
-            problems.append(problem)
-        else:
-            kept.append(result)
-    if problems and named:
-        raise ValueError(f"--only: {'; '.join(problems)}.")
-    for problem in problems:
-        print(f"left out: {problem}", file=sys.stderr)
-    return kept
-
-
-def _analyser(network: SlotFlow) -> Analyser:
-    """What the results measure; refuses a network that cannot analyse the test sets."""
-    if isinstance(network, PaperSlotFlow):
-        return PooledAnalyser(network)
-    assert isinstance(network, ZoomSlotFlow)  # there is no other kind
-    return network
-
-
-def _name(model: str | None, network: SlotFlow) -> str:
-    """What the files and the page call a network: its preset, or its file where it is another one of preset zoom."""
-    if model is None or model == DEFAULT:
-        return DEFAULT
-    if network.config.name != DEFAULT:
-        return network.config.name
-    path = Path(model)
-    return path.parent.name if path.stem == "model" else path.stem
-
-
 def _print(record: dict[str, Any]) -> None:
     """One result's table."""
+    from slotflow.studies.paper.registry import RESULTS
+
     state = "already there" if record["reused"] else f"{record['facts']['seconds']:g} s"
     output.console.print(
         f"[bold]{escape(RESULTS[record['name']].title)}[/bold] [dim]({state})[/dim]"

@@ -2,6 +2,7 @@
 
 - `row`: one line of any table: a value, its error, its target and whether it is met, and how it was measured.
 - `report`: all rows of an evaluation, with the details behind them.
+- `answers`: exact answers of a network, and the hash of its weights.
 - `tasks`: many independent signals over several processes, with records that a later run goes on from.
 - `measures/`: from draws and truths to numbers (coverage, exact counts, widths over the bound, distances, memory).
 - `suites/`: the sets of test signals, the suite of a model and, in `exact/`, the suite of the exact step.

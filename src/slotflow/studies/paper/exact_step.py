@@ -22,9 +22,10 @@ from slotflow.signal.bounds import crb_std
 from slotflow.studies.answers import exact_answer
 from slotflow.studies.measures.parameters import SIZE
 from slotflow.studies.measures.tones import ToneSummary, summarise
-from slotflow.studies.suites.exact.parts import DRAWS, Part, draw_signal
+from slotflow.studies.suites.exact.parts import Part, draw_signal
 from slotflow.studies.suites.results import SetResult
 from slotflow.studies.suites.sets import SignalSet, suite_seed
+from slotflow.studies.suites.sizes import EXACT_DRAWS
 from slotflow.studies.tasks import Record, Task, Worker, run_recorded
 
 __all__ = ["ExactSet", "ExactStep"]
@@ -70,7 +71,7 @@ class ExactStep:
     """Weights, as `SlotFlow.from_pretrained` takes them."""
     jobs: int = 1
     """Processes, one thread each; 0: this process."""
-    draws: int = DRAWS
+    draws: int = EXACT_DRAWS
     """Weighted draws of each K."""
     max_seconds: float = 10.0
     """Time budget of one signal."""

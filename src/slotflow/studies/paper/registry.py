@@ -15,35 +15,36 @@ from slotflow.studies.paper.latent.contexts import LATENT
 from slotflow.studies.paper.properties.measure import PROPERTIES
 from slotflow.studies.paper.result import Result
 from slotflow.studies.paper.scaling import SCALING
+from slotflow.studies.paper.settings import NUMBERS
 from slotflow.studies.paper.slots.specialization import SLOTS
 
-__all__ = ["NUMBERS", "RESULTS", "choose", "missing"]
+__all__ = ["RESULTS", "choose", "missing"]
 
-NUMBERED = {
-    1: DATASET,
-    2: SLOTS,
-    3: CARDINALITY,
-    4: CALIBRATION,
-    5: COMPARISON,
-    6: SCALING,
-    7: INTERFERENCE,
-    8: COST,
-    9: LATENT,
-    10: PROPERTIES,
+RESULTS: dict[str, Result] = {
+    result.name: result
+    for result in (
+        DATASET,
+        SLOTS,
+        CARDINALITY,
+        CALIBRATION,
+        COMPARISON,
+        SCALING,
+        INTERFERENCE,
+        COST,
+        LATENT,
+        PROPERTIES,
+    )
 }
-RESULTS: dict[str, Result] = {result.name: result for result in NUMBERED.values()}
-"""All results."""
-NUMBERS: dict[str, int] = {result.name: number for number, result in NUMBERED.items()}
-"""The number of each, which the command line takes as well as the name."""
+"""All results by name, in the order of the page."""
 
 
 def choose(only: Sequence[str] | None) -> list[Result]:
     """The results that are named or numbered, in the order of the page; all if None."""
-    by_number = {str(number): result.name for number, result in NUMBERED.items()}
+    by_number = {str(number): name for name, number in NUMBERS.items()}
     names = {by_number.get(word, word) for word in only or ()}
     unknown = names - set(RESULTS)
     if unknown or (only is not None and not only):
-        known = ", ".join(f"{number} {result.name}" for number, result in NUMBERED.items())
+        known = ", ".join(f"{number} {name}" for name, number in NUMBERS.items())
         raise ValueError(
             f"expected names or numbers of {known}; received {', '.join(sorted(unknown)) or 'none'}."
         )

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from slotflow.studies.paper.bench import Bench, Settings
+    from slotflow.studies.paper.bench import Bench
+    from slotflow.studies.paper.settings import Settings
     from slotflow.studies.row import Row
 
 __all__ = ["Data", "Result"]

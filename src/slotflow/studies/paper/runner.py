@@ -25,12 +25,11 @@ from slotflow.studies.paper.files import collect, folder_of, read_record, write_
 from slotflow.studies.paper.html import write_html
 from slotflow.studies.paper.registry import RESULTS
 from slotflow.studies.paper.result import Data, Result
+from slotflow.studies.paper.settings import INDEX
 from slotflow.studies.suites.timing import device_label
 
-__all__ = ["INDEX", "RECORDS", "made_by", "reproduce"]
+__all__ = ["RECORDS", "made_by", "reproduce"]
 
-INDEX = "index.html"
-"""The page of a folder."""
 RECORDS = "exact-step.sqlite"
 """The signals of a folder that went through the exact step, for runs that are stopped."""
 SHARED_CODE = (

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import asdict
 
 from slotflow.network.model import DEFAULT
-from slotflow.studies.paper.bench import METHODS, Settings
 from slotflow.studies.paper.files import Record
-from slotflow.studies.paper.registry import NUMBERS, RESULTS
+from slotflow.studies.paper.registry import RESULTS
 from slotflow.studies.paper.result import Data, Result
+from slotflow.studies.paper.settings import METHODS, NUMBERS, Settings
 
 __all__ = [
     "TITLE",

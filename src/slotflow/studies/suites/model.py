@@ -32,7 +32,8 @@ from slotflow.studies.suites.model_rows import (
 )
 from slotflow.studies.suites.results import SetResult, run_set
 from slotflow.studies.suites.rivals import classical_exact
-from slotflow.studies.suites.sets import SETS, Sizes
+from slotflow.studies.suites.sets import SETS
+from slotflow.studies.suites.sizes import MODEL_PARTS, SPEED, Sizes
 from slotflow.studies.suites.timing import (
     THROUGHPUT_DRAWS,
     device_label,
@@ -42,8 +43,7 @@ from slotflow.studies.suites.timing import (
 
 __all__ = ["PARTS", "TARGETS", "check_analyser", "quick_report", "run_suite"]
 
-SPEED = "speed"
-PARTS = (*SETS, SPEED)
+PARTS = MODEL_PARTS
 """What `only` can name."""
 
 

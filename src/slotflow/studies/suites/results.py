@@ -20,14 +20,8 @@ from slotflow.studies.measures.cardinality import top_label
 from slotflow.studies.measures.parameters import WAVEFORM
 from slotflow.studies.measures.tones import ToneSummary, midpoint, summarise
 from slotflow.studies.suites.analyser import Analyser, SlotsLike
-from slotflow.studies.suites.sets import (
-    GRIDS,
-    SignalSet,
-    Sizes,
-    batches,
-    default_batch,
-    posterior_seed,
-)
+from slotflow.studies.suites.sets import GRIDS, SignalSet, batches, default_batch, posterior_seed
+from slotflow.studies.suites.sizes import Sizes
 
 __all__ = ["SetResult", "run_set"]
 

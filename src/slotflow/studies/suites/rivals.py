@@ -7,7 +7,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from slotflow.studies.suites.sets import SignalSet, Sizes, batches, default_batch
+from slotflow.studies.suites.sets import SignalSet, batches, default_batch
+from slotflow.studies.suites.sizes import Sizes
 
 __all__ = ["classical_exact"]
 

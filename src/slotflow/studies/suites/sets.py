@@ -16,14 +16,13 @@ from slotflow.data.sampling import Grid
 from slotflow.signal.prior import Prior
 from slotflow.signal.simulation import Simulation, simulate
 from slotflow.studies.measures.parameters import SIZE
+from slotflow.studies.suites.sizes import SEED_LIMIT
 
 __all__ = [
     "GRIDS",
     "NOMINAL",
-    "SEED_LIMIT",
     "SETS",
     "SignalSet",
-    "Sizes",
     "batches",
     "default_batch",
     "posterior_seed",
@@ -32,8 +31,6 @@ __all__ = [
 
 GRIDS = (Grid(3000, 0.1), Grid(5120, 1 / 512))
 """Sampling of the long and the short stream."""
-SEED_LIMIT = 2**28
-"""The suite's own seeds end here."""
 DRAW_BYTES = {"cuda": 2**29, "cpu": 2**27}
 """Bytes that the draws of one batch may take; sorting them takes a few times as much."""
 
@@ -69,26 +66,6 @@ SETS = {
     "noise": SignalSet(7, Prior(k_min=0), k=0, tones=False),
 }
 """The sets by name; the order is that of the evaluation."""
-
-
-@dataclass(frozen=True)
-class Sizes:
-    """How much is drawn and analysed."""
-
-    n: int = 10_000
-    """Signals of each set."""
-    draws: int = 500
-    """Draws per slot."""
-    n_classical: int = 2000
-    """Signals of the frontier that the classical estimator analyses too; 0: none."""
-    batch: int | None = None
-    """Signals per batch; None: as many as the device's memory allows."""
-
-    def __post_init__(self) -> None:
-        if self.n < 1 or self.draws < 2:
-            raise ValueError(
-                f"expected n >= 1 signals and draws >= 2, received {self.n} and {self.draws}."
-            )
 
 
 def suite_seed(number: int, batch: int, seed: int) -> int:

@@ -24,9 +24,10 @@ from slotflow.posterior.sampled import CONVERGED, SampledPosterior
 from slotflow.studies.answers import exact_of
 from slotflow.studies.measures.distances import residuals, wasserstein
 from slotflow.studies.measures.parameters import SYMBOLS, WAVEFORM
-from slotflow.studies.paper.bench import Bench, Settings
+from slotflow.studies.paper.bench import Bench
 from slotflow.studies.paper.comparison.plot import plot
 from slotflow.studies.paper.result import Data, Result
+from slotflow.studies.paper.settings import Settings
 from slotflow.studies.row import Row, Target
 from slotflow.studies.suites.sets import NOMINAL, SignalSet, batches
 

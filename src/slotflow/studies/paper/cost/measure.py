@@ -24,13 +24,14 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from slotflow.studies.paper.bench import Bench, Settings
+from slotflow.studies.paper.bench import Bench
 from slotflow.studies.paper.comparison.three_tones import network
 from slotflow.studies.paper.cost.methods import LABELS, SAMPLERS, WANTED
 from slotflow.studies.paper.cost.plot import plot
 from slotflow.studies.paper.cost.steps import DRAWN_K, FULL, SMALL, Sizes, count_steps, steps_of
 from slotflow.studies.paper.cost.table import compare
 from slotflow.studies.paper.result import Data, Result
+from slotflow.studies.paper.settings import Settings
 from slotflow.studies.tasks import THREAD_VARIABLES
 
 __all__ = ["COST", "measure", "measured"]

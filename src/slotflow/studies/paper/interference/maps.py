@@ -22,7 +22,7 @@ from slotflow.signal.simulation import Simulation
 from slotflow.studies.answers import exact_of
 from slotflow.studies.measures import parameters
 from slotflow.studies.measures.parameters import WAVEFORM, relative_units
-from slotflow.studies.paper.bench import Bench, Settings
+from slotflow.studies.paper.bench import Bench
 from slotflow.studies.paper.comparison.three_tones import network
 from slotflow.studies.paper.interference.plot import plot
 from slotflow.studies.paper.interference.two_sources import (
@@ -34,6 +34,7 @@ from slotflow.studies.paper.interference.two_sources import (
     simulate_cell,
 )
 from slotflow.studies.paper.result import Data, Result
+from slotflow.studies.paper.settings import Settings
 from slotflow.studies.row import Row, tidy
 from slotflow.studies.suites.sets import GRIDS, NOMINAL, suite_seed
 

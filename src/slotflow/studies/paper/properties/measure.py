@@ -33,7 +33,7 @@ from slotflow.signal.simulation import simulate
 from slotflow.studies.answers import exact_answer
 from slotflow.studies.measures.correlation import between_components, correlation
 from slotflow.studies.measures.parameters import WAVEFORM
-from slotflow.studies.paper.bench import Bench, Settings
+from slotflow.studies.paper.bench import Bench
 from slotflow.studies.paper.comparison.three_tones import network
 from slotflow.studies.paper.cost.measure import measure, measured
 from slotflow.studies.paper.cost.steps import SMALL, count_steps
@@ -48,6 +48,7 @@ from slotflow.studies.paper.properties.methods import (
 )
 from slotflow.studies.paper.properties.table import compare, plot
 from slotflow.studies.paper.result import Data, Result
+from slotflow.studies.paper.settings import Settings
 from slotflow.studies.suites.exact.parts import PARTS, pair_signal
 from slotflow.studies.suites.sets import GRIDS, NOMINAL, suite_seed
 

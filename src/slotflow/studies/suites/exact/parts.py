@@ -33,12 +33,11 @@ from slotflow.studies.measures.tones import summarise
 from slotflow.studies.suites.exact.misfits import KINDS
 from slotflow.studies.suites.sets import GRIDS, NOMINAL, SETS, suite_seed
 from slotflow.studies.suites.signals import in_fresh_noise
+from slotflow.studies.suites.sizes import EXACT_DRAWS
 from slotflow.studies.tasks import Record
 
-__all__ = ["DRAWS", "PARTS", "Part", "Settings", "draw_signal", "measure", "pair_signal", "solve"]
+__all__ = ["PARTS", "Part", "Settings", "draw_signal", "measure", "pair_signal", "solve"]
 
-DRAWS = 2000
-"""Weighted draws of each order."""
 RANKED_DRAWS = 1000
 """Equally weighted draws that the truth is compared with."""
 LONG_SAMPLING = Tempering(particles=4096, islands=16, sweeps=6, max_seconds=300.0)
@@ -99,7 +98,7 @@ class Settings:
     """Weights of the network, as `SlotFlow.from_pretrained` takes them."""
     seed: int = 0
     """The user's seed."""
-    draws: int = DRAWS
+    draws: int = EXACT_DRAWS
     """Weighted draws of each order."""
     max_seconds: float = 10.0
     """Time budget of one signal."""

@@ -13,7 +13,6 @@ from slotflow.signal.simulation import simulate
 from slotflow.studies.measures.correlation import correlation
 from slotflow.studies.suites.exact.misfits import misfit
 from slotflow.studies.suites.exact.parts import (
-    DRAWS,
     PARTS,
     Part,
     Settings,
@@ -24,6 +23,7 @@ from slotflow.studies.suites.exact.parts import (
 )
 from slotflow.studies.suites.exact.reference import long_evidence, long_pair
 from slotflow.studies.suites.sets import GRIDS, suite_seed
+from slotflow.studies.suites.sizes import EXACT_DRAWS
 from slotflow.studies.tasks import Record, Worker
 
 __all__ = ["worker"]
@@ -121,8 +121,8 @@ def _time(model: SlotFlow, settings: Settings, part: Part, i: int) -> Record:
     seconds = 0.0
     for _ in range(2 if i == 0 else 1):
         began = time.perf_counter()
-        post = solve(model, observation, part.prior, DRAWS, i, settings.max_seconds)[1]
-        post.sample(DRAWS, seed=i)
+        post = solve(model, observation, part.prior, EXACT_DRAWS, i, settings.max_seconds)[1]
+        post.sample(EXACT_DRAWS, seed=i)
         seconds = time.perf_counter() - began
     return {"seconds": seconds, "methods": {str(k): m for k, m in post.orders.methods.items()}}
 
@@ -136,7 +136,9 @@ def _batch(model: SlotFlow, settings: Settings, part: Part) -> Record:
     posteriors = model.infer(observations, prior=part.prior, refine=False)
     network = time.perf_counter() - began
     for i, post in enumerate(posteriors):
-        post.refine(draws=DRAWS, seed=i, max_seconds=settings.max_seconds).sample(DRAWS, seed=i)
+        post.refine(draws=EXACT_DRAWS, seed=i, max_seconds=settings.max_seconds).sample(
+            EXACT_DRAWS, seed=i
+        )
     seconds = time.perf_counter() - began
     return {"signals": settings.batch, "seconds": seconds, "network_seconds": network}
 
@@ -153,10 +155,10 @@ def _eryn(model: SlotFlow, settings: Settings, part: Part, i: int) -> Record:
     observation, k, seconds = sim.observation(0), int(sim.k), []
     for repeat in range(TIMED_ANSWERS + 1):
         began = time.perf_counter()
-        post = solve(model, observation, part.prior, DRAWS, i, settings.max_seconds)[1]
-        post.sample(DRAWS, k, seed=i)
+        post = solve(model, observation, part.prior, EXACT_DRAWS, i, settings.max_seconds)[1]
+        post.sample(EXACT_DRAWS, k, seed=i)
         seconds += [time.perf_counter() - began] if repeat else []
-    ours = {"seconds": float(np.median(seconds)), "effective": DRAWS * post.ess}
+    ours = {"seconds": float(np.median(seconds)), "effective": EXACT_DRAWS * post.ess}
     record: Record = {"k": k, "k_probs": post.k_probs.tolist()} | ours
     for name, start in (("cold", None), ("truth", sim.components(0))):
         chain = rjmcmc(observation, part.prior, settings.chain, start=start, seed=i)

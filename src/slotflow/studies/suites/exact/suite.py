@@ -53,6 +53,8 @@ RECORDING_CODE = (
     "studies/answers",
     "studies/measures",
     "studies/suites/sets",
+    "studies/suites/signals",
+    "studies/suites/sizes",
     "studies/suites/exact/misfits",
     "studies/suites/exact/parts",
     "studies/suites/exact/reference",

@@ -17,9 +17,9 @@ from tone_helpers import model
 
 from slotflow import Grid, Observation, Posterior, Prior, SlotFlow
 from slotflow.bands.core_draws import without
-from slotflow.baselines.ensemble import Options as ChainOptions
+from slotflow.baselines.ensemble import ChainOptions
 from slotflow.baselines.laplace_posterior import classical_posterior
-from slotflow.baselines.particles import Options as ParticleOptions
+from slotflow.baselines.particles import ParticleOptions
 from slotflow.baselines.rjmcmc import rjmcmc
 from slotflow.baselines.smc import smc
 from slotflow.baselines.tabulated import Tabulated

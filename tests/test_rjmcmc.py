@@ -27,7 +27,7 @@ from slotflow.baselines.chains import (
     settled,
     warm_up,
 )
-from slotflow.baselines.ensemble import Options
+from slotflow.baselines.ensemble import ChainOptions
 from slotflow.baselines.moves import FisherSteps, StatePrior
 from slotflow.baselines.rjmcmc import near, rjmcmc
 from slotflow.baselines.tabulated import Tabulated
@@ -46,7 +46,7 @@ needs_eryn = pytest.mark.skipif(
     find_spec("eryn") is None, reason="Eryn is not installed (extra baselines)"
 )
 GRIDS = Grid(3000, 0.1), Grid(5120, 1 / 512)
-SMALL = Options(walkers=48, temperatures=2, hottest=2.0, effective=400, tune=40, max_steps=600)
+SMALL = ChainOptions(walkers=48, temperatures=2, hottest=2.0, effective=400, tune=40, max_steps=600)
 
 
 def signal(seed: int, k: int, prior: Prior | None = None) -> tuple[Simulation, Statistics]:
@@ -265,7 +265,7 @@ def test_flat_likelihood_gives_back_the_prior(
     # Births know of the data, which a flat likelihood does not: a broad noise level makes them broad too.
     module = sys.modules["slotflow.baselines.rjmcmc"]
     monkeypatch.setattr(module, "rough_noise", lambda *_: 30.0)
-    options = Options(96, 1, repeats=1, tune=40, effective=math.inf, max_steps=350)
+    options = ChainOptions(96, 1, repeats=1, tune=40, effective=math.inf, max_steps=350)
     post = rjmcmc(sim.observation(0), prior, options, seed=seed)
     found, top = post.k_probs, post.k_probs.max()
     n = top * (1 - top) / post.sampling.k_error**2
@@ -400,4 +400,4 @@ def test_start_near_tones(seed: int) -> None:
 @pytest.mark.parametrize("wrong", [{"walkers": 0}, {"hottest": 1.0}, {"repeats": 0}])
 def test_options_are_checked(wrong: dict[str, float]) -> None:
     with pytest.raises(ValueError, match="expects"):
-        Options(**wrong)  # type: ignore[arg-type]
+        ChainOptions(**wrong)  # type: ignore[arg-type]

@@ -20,7 +20,7 @@ from slotflow import Prior, SlotFlow
 from slotflow.baselines.annealing import Annealing
 from slotflow.baselines.laplace_posterior import classical_posterior
 from slotflow.baselines.moves import StatePrior
-from slotflow.baselines.particles import Options, Tempered, tempered
+from slotflow.baselines.particles import ParticleOptions, Tempered, tempered
 from slotflow.baselines.redraw import Redraw
 from slotflow.baselines.rjmcmc import rough_noise
 from slotflow.baselines.smc import _finished, effective_draws, smc
@@ -38,7 +38,7 @@ from slotflow.signal.simulation import Simulation, simulate
 from slotflow.signal.simulation_file import write_simulation
 
 GRIDS = Grid(3000, 0.1), Grid(5120, 1 / 512)
-SMALL = Options(particles=400, islands=8, sweeps=2)
+SMALL = ParticleOptions(particles=400, islands=8, sweeps=2)
 
 
 def signal(seed: int, k: int) -> tuple[Simulation, Statistics]:
@@ -160,7 +160,7 @@ def test_where_it_ends() -> None:
     def order(log_z: float) -> Tempered:
         return Tempered(np.zeros((8, 0, 3)), np.ones(8), np.zeros(8), np.full(8, log_z))
 
-    prior, options = Prior(), Options()
+    prior, options = Prior(), ParticleOptions()
     rising = {1: order(-100.0), 2: order(-50.0)}
     assert not _finished(rising, prior, options)
     assert not _finished(rising | {3: order(-60.0)}, prior, options)  # 4.5e-5 of the best
@@ -175,7 +175,7 @@ def test_where_it_ends() -> None:
 )
 def test_options_are_checked(wrong: dict[str, float]) -> None:
     with pytest.raises(ValueError, match="expects"):
-        Options(**wrong)  # type: ignore[arg-type]
+        ParticleOptions(**wrong)  # type: ignore[arg-type]
 
 
 # --- the sampler ---------------------------------------------------------------------------------
@@ -187,7 +187,7 @@ def test_flat_likelihood_gives_back_the_prior(seed: int, monkeypatch: pytest.Mon
     prior = Prior(k_min=0, k_max=3, k_probs=tuple(probs), min_separation=0.05)
     observation = signal(seed, 1)[0].observation(0)
     monkeypatch.setattr(Tabulated, "log_likelihood", lambda self, rss: np.zeros(np.shape(rss)))
-    options = Options(particles=1200, sweeps=4, negligible=0.0)
+    options = ParticleOptions(particles=1200, sweeps=4, negligible=0.0)
     post = smc(observation, prior, options, seed=seed)
     np.testing.assert_allclose(post.k_probs, probs)
     np.testing.assert_allclose(post.log_evidence, 0.0, atol=1e-6)
@@ -209,7 +209,7 @@ def test_one_tone_equals_the_grid(seed: int) -> None:
     prior = Prior(k_min=1, k_max=1)
     sim, statistics = signal(seed, 1)
     target = Target(statistics, prior, 1)
-    post = smc(sim.observation(0), prior, Options(islands=20), seed=seed)
+    post = smc(sim.observation(0), prior, ParticleOptions(islands=20), seed=seed)
     mean, covariance = target.gaussian(to_z(sim.components(0), statistics.reference)) or (0, 0)
     assert isinstance(mean, np.ndarray) and isinstance(covariance, np.ndarray)
     axes = [
@@ -248,7 +248,7 @@ def test_three_tones_equal_the_exact_layer(zoom: SlotFlow, seed: int) -> None:
     observation = Observation(Stream(x + 0.5 * rng.standard_normal(600), 0.1))
     amortized = zoom.infer(observation, prior=prior, refine=False)
     exact = amortized.refine(draws=4000, max_seconds=60.0)
-    post = smc(observation, prior, Options(particles=960, islands=16, sweeps=2), seed=seed)
+    post = smc(observation, prior, ParticleOptions(particles=960, islands=16, sweeps=2), seed=seed)
     assert post.sampling.r_hat < 1.1
     value, error = post.log_evidence[2:4].T
     assert_within(value, exact.log_evidence[2:4, 0], error)

@@ -25,7 +25,7 @@ from slotflow.baselines.tabulated import Tabulated
 from slotflow.core.arrays import Array
 from slotflow.signal.prior import Prior
 
-__all__ = ["Ensemble", "Options"]
+__all__ = ["ChainOptions", "Ensemble"]
 
 BRANCH = "all_models_together"
 """Eryn's key for a prior of all tones together; its one branch has that name too, so that its files can be read."""
@@ -42,7 +42,7 @@ WARM_WEIGHTS = {"one": 0.3, "all": 0.3, "anew": 0.4}
 
 
 @dataclass(frozen=True)
-class Options:
+class ChainOptions:
     """How the sampler is run."""
 
     walkers: int = 128
@@ -56,18 +56,20 @@ class Options:
     tune: int = 40
     """Steps in which temperatures and step sizes adapt, at least; more where the likelihood has not settled yet."""
     effective: float = 1000.0
-    """The run ends with so many effective draws of the most probable K,"""
+    """Effective draws of the most probable K with which the run ends."""
     max_steps: int = 20_000
-    """or after so many steps,"""
+    """Steps after which the run ends in any case."""
     max_seconds: float = math.inf
-    """or after so much time."""
+    """Time after which the run ends in any case."""
 
     def __post_init__(self) -> None:
         for name in ("walkers", "temperatures", "repeats", "tune", "max_steps"):
             if getattr(self, name) < 1:
-                raise ValueError(f"Options expects {name} >= 1, received {getattr(self, name)}.")
+                raise ValueError(
+                    f"ChainOptions expects {name} >= 1, received {getattr(self, name)}."
+                )
         if self.temperatures > 1 and not self.hottest > 1:
-            raise ValueError(f"Options expects hottest > 1, received {self.hottest}.")
+            raise ValueError(f"ChainOptions expects hottest > 1, received {self.hottest}.")
 
 
 class Ensemble:
@@ -88,7 +90,7 @@ class Ensemble:
         prior: Prior,
         births: Births,
         sigma: float,
-        options: Options,
+        options: ChainOptions,
         file: Path | None = None,
     ) -> None:
         self.table, self.log_prior = table, StatePrior(prior)

@@ -44,7 +44,7 @@ from slotflow.core.arrays import Array
 from slotflow.exact.importance import resample
 from slotflow.signal.prior import Prior
 
-__all__ = ["Options", "Tempered", "tempered"]
+__all__ = ["ParticleOptions", "Tempered", "tempered"]
 
 FINAL = 3
 """Times as many sweeps at the end of the path as at any other point."""
@@ -57,7 +57,7 @@ LARGEST = 700.0
 
 
 @dataclass(frozen=True)
-class Options:
+class ParticleOptions:
     """How tempered sampling is run."""
 
     particles: int = 1000
@@ -71,23 +71,23 @@ class Options:
     negligible: float = 1e-6
     """An order counts as negligible if p(K) Z_K is below this share of the largest."""
     patience: int = 1
-    """No larger K is looked at after so many negligible orders in succession beyond the most probable one."""
+    """Number of negligible orders in succession, beyond the most probable one, after which no larger K is tried."""
     max_seconds: float = math.inf
     """Time after which the K that is under way is given up, and no other is begun."""
 
     def __post_init__(self) -> None:
         if self.islands < 2 or self.particles < FEWEST * self.islands:
             raise ValueError(
-                f"Options expects at least two islands of {FEWEST} particles, received {self.particles} particles on "
-                f"{self.islands} island(s); ask for more particles or fewer islands."
+                f"ParticleOptions expects at least two islands of {FEWEST} particles, received {self.particles} "
+                f"particles on {self.islands} island(s); ask for more particles or fewer islands."
             )
         if self.sweeps < 1 or self.patience < 1:
             raise ValueError(
-                f"Options expects sweeps >= 1 and patience >= 1, received {self.sweeps} and {self.patience}."
+                f"ParticleOptions expects sweeps >= 1 and patience >= 1, received {self.sweeps} and {self.patience}."
             )
         if not (0 < self.keep < 1 and 0 <= self.negligible < 1 and self.max_seconds > 0):
             raise ValueError(
-                f"Options expects 0 < keep < 1, 0 <= negligible < 1 and max_seconds > 0, received {self.keep}, "
+                f"ParticleOptions expects 0 < keep < 1, 0 <= negligible < 1 and max_seconds > 0, received {self.keep}, "
                 f"{self.negligible} and {self.max_seconds}."
             )
 
@@ -141,7 +141,7 @@ def tempered(
     prior: Prior,
     k: int,
     redraw: Redraw,
-    options: Options,
+    options: ParticleOptions,
     seed: int,
     *,
     deadline: float = math.inf,

@@ -28,7 +28,7 @@ from numpy.typing import ArrayLike
 
 from slotflow.baselines.births import BirthsOfTheta, PeriodogramBirths
 from slotflow.baselines.chains import effective_draws, r_hat, warm_up
-from slotflow.baselines.ensemble import BLOCK, Ensemble, Options
+from slotflow.baselines.ensemble import BLOCK, ChainOptions, Ensemble
 from slotflow.baselines.eryn_compat import load_eryn, seeded
 from slotflow.baselines.moves import Mask, StatePrior
 from slotflow.baselines.tabulated import Tabulated
@@ -39,7 +39,7 @@ from slotflow.posterior.sampled import Draws, SampledPosterior, SamplerRun
 from slotflow.signal.likelihood import Statistics
 from slotflow.signal.prior import Prior
 
-__all__ = ["Options", "rjmcmc", "rough_noise"]
+__all__ = ["ChainOptions", "rjmcmc", "rough_noise"]
 
 ENOUGH = 20
 """The chain must be so many autocorrelation times long before its effective draws are believed,"""
@@ -54,7 +54,7 @@ AGREED = 1.1
 def rjmcmc(
     observation: Observation,
     prior: Prior,
-    options: Options | None = None,
+    options: ChainOptions | None = None,
     *,
     start: ArrayLike | None = None,
     births: Any = None,
@@ -78,7 +78,7 @@ def rjmcmc(
     """
     load_eryn()  # an import takes its time once
     began = time.perf_counter()
-    options = Options() if options is None else options
+    options = ChainOptions() if options is None else options
     statistics = Statistics.from_observation(observation)
     table, sigma = Tabulated(statistics, prior), rough_noise(observation, prior)
     source = (

@@ -22,7 +22,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from slotflow.baselines.chains import r_hat
-from slotflow.baselines.particles import Options, Tempered, tempered
+from slotflow.baselines.particles import ParticleOptions, Tempered, tempered
 from slotflow.baselines.redraw import Redraw
 from slotflow.baselines.rjmcmc import rough_noise
 from slotflow.baselines.tabulated import Tabulated
@@ -35,13 +35,13 @@ from slotflow.posterior.sampled import Draws, SampledPosterior, SamplerRun
 from slotflow.signal.likelihood import Statistics
 from slotflow.signal.prior import Prior
 
-__all__ = ["Options", "smc"]
+__all__ = ["ParticleOptions", "smc"]
 
 
 def smc(
     observation: Observation,
     prior: Prior,
-    options: Options | None = None,
+    options: ParticleOptions | None = None,
     *,
     seed: int = 0,
     progress: bool = False,
@@ -56,7 +56,7 @@ def smc(
         progress: Whether to show a bar on standard error.
     """
     began = time.perf_counter()
-    options = Options() if options is None else options
+    options = ParticleOptions() if options is None else options
     nyquist = observation.long.nyquist
     if prior.frequency[1] > nyquist:
         raise ValueError(
@@ -110,7 +110,7 @@ def _log_odds(found: Mapping[int, Tempered], prior: Prior) -> dict[int, float]:
     return {k: math.log(p[k]) + result.log_evidence for k, result in found.items()}
 
 
-def _finished(found: Mapping[int, Tempered], prior: Prior, options: Options) -> bool:
+def _finished(found: Mapping[int, Tempered], prior: Prior, options: ParticleOptions) -> bool:
     """Whether the last orders are negligible."""
     odds = _log_odds(found, prior)
     best = max(odds, key=lambda k: odds[k])

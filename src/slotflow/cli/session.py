@@ -223,10 +223,10 @@ def _sampler(
         from slotflow.baselines import ensemble
 
         chain = given.pop("chain", None)
-        return {"options": ensemble.Options(**given), "file": chain, "progress": show}
+        return {"options": ensemble.ChainOptions(**given), "file": chain, "progress": show}
     from slotflow.baselines import particles
 
-    return {"options": particles.Options(**given), "progress": show}
+    return {"options": particles.ParticleOptions(**given), "progress": show}
 
 
 def _asked(computation: Computation, method: str, name: str) -> dict[str, object]:

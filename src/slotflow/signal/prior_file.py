@@ -1,6 +1,6 @@
 """A prior in a YAML file: what is known beforehand, said once and kept beside the data.
 
-Every entry may be left out; what is not stated is derived from the data or taken from the model, as without a file::
+Every entry may be left out; what is not stated is assumed as it is without a file, from the data (`slotflow.infer`)::
 
     band: [48, 52]              # frequencies that may hold tones, in Hz
     amplitude: [0.001, 0.01]    # bounds of A, in the data's units
@@ -38,8 +38,8 @@ KEYS = (
     "k_prior",
 )
 """What a file may state."""
-LARGEST = 10**6
-"""Most characters of a file: a longer one is no prior."""
+MOST_CHARACTERS = 10**6
+"""Length of a file above which it cannot be a prior."""
 
 
 def read_prior(path: str | os.PathLike[str]) -> dict[str, Any]:
@@ -49,15 +49,15 @@ def read_prior(path: str | os.PathLike[str]) -> dict[str, Any]:
         path: A YAML file with some of `KEYS`.
 
     Returns:
-        The entries that are there, checked: pairs of floats (twice the same of a known noise level), floats, whole
-        numbers, and p(K) as a mapping.
+        The entries of the file, checked: bounds as pairs of floats (a known noise level is a pair of equal ones),
+        floats, whole numbers, and p(K) as a mapping.
     """
     path = Path(path)
     if not path.is_file():
         raise ValueError(f"{path}: no such prior file; check the path.")
     try:
         text = path.read_bytes().decode("utf-8")
-        if len(text) > LARGEST:
+        if len(text) > MOST_CHARACTERS:
             raise ValueError(f"expected a prior of a few lines, received {len(text):,} characters.")
         found = yaml.safe_load(text)
         if not isinstance(found, dict):

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slotflow.baselines.eryn_compat import load_eryn
-from slotflow.baselines.rjmcmc import Options, rjmcmc
+from slotflow.baselines.rjmcmc import ChainOptions, rjmcmc
 from slotflow.network.model import SlotFlow
 from slotflow.posterior.posterior import Posterior
 from slotflow.posterior.sampled import CONVERGED, SampledPosterior
@@ -94,7 +94,9 @@ def _run(bench: Bench) -> Data:
         exact = exact_of(
             amortized.refine(draws=max(4 * n, 100), seed=s.seed + i, max_seconds=EXACT_SECONDS)
         )
-        chain = rjmcmc(observation, NOMINAL, Options(effective=CHAIN_DRAWS * n), seed=s.seed + i)
+        chain = rjmcmc(
+            observation, NOMINAL, ChainOptions(effective=CHAIN_DRAWS * n), seed=s.seed + i
+        )
         posteriors = {"network": amortized, "exact": exact, "rjmcmc": chain}
         entry: Data = {
             "sigma": float(sim.sigma[i]),

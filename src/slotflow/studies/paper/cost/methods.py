@@ -130,9 +130,9 @@ def _rjmcmc(effective: float) -> Method:
 
 
 def _smc(particles: int) -> Method:
-    from slotflow.baselines.smc import Options, smc
+    from slotflow.baselines.smc import ParticleOptions, smc
 
-    options = Options(particles=particles)
+    options = ParticleOptions(particles=particles)
 
     def answer(observation: Observation, prior: Prior, k: int, seed: int) -> Answer:
         post = smc(observation, prior, options, seed=seed)

@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from slotflow.baselines.ensemble import Options
+from slotflow.baselines.ensemble import ChainOptions
 from slotflow.data.observation import Observation
 from slotflow.exact.refine import RefinedPosterior
 from slotflow.exact.tempering import Tempering
@@ -44,7 +44,7 @@ LONG_SAMPLING = Tempering(particles=4096, islands=16, sweeps=6, max_seconds=300.
 """The independent estimate."""
 PAIR_SAMPLING = Tempering(particles=16_384, islands=8, sweeps=10, max_seconds=600.0)
 """The independent posterior of a pair, for its correlations."""
-CHAIN = Options(temperatures=2, hottest=2.3, effective=5000.0, max_seconds=120.0)
+CHAIN = ChainOptions(temperatures=2, hottest=2.3, effective=5000.0, max_seconds=120.0)
 """Eryn's run: long enough for its rate of effective draws to be known."""
 PAIR_DISTANCE = 1.2
 """Distance of the pair in bins 1/T."""
@@ -108,7 +108,7 @@ class Settings:
     """The independent estimate of ln Z."""
     longer: Tempering = field(default_factory=lambda: PAIR_SAMPLING)
     """The independent posterior of a pair."""
-    chain: Options = field(default_factory=lambda: CHAIN)
+    chain: ChainOptions = field(default_factory=lambda: CHAIN)
     """How Eryn is run."""
 
 

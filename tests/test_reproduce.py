@@ -14,6 +14,7 @@ from reproduce_helpers import bench, row
 from scipy.integrate import trapezoid
 from statistics_helpers import assert_within
 
+from slotflow.studies.measures.power_law import fit_exponent, follows_power_law
 from slotflow.studies.paper import exact_step
 from slotflow.studies.paper.bench import Bench
 from slotflow.studies.paper.calibration import rank_histogram
@@ -21,7 +22,6 @@ from slotflow.studies.paper.cardinality import reliability
 from slotflow.studies.paper.dataset.gaps import gap_density, gap_share
 from slotflow.studies.paper.exact_step import ExactSet, ExactStep
 from slotflow.studies.paper.registry import RESULTS
-from slotflow.studies.paper.scaling import fit_exponent
 from slotflow.studies.paper.settings import Settings
 from slotflow.studies.suites.sets import NOMINAL, SignalSet
 
@@ -101,6 +101,36 @@ def test_exponent_of_a_power_law_and_its_error(seed: int) -> None:
     noise = np.random.default_rng(seed).normal(size=(500, 10)) * 0.02
     slopes = [fit_exponent(k, (law * (1 + z)).tolist(), error)[0] for z in noise]
     assert_within(np.std(slopes), stated, stated / 1000**0.5)
+
+
+def test_an_exponent_is_reported_only_where_there_is_a_power_law(seed: int) -> None:
+    """Noise of the stated size does not hide a law; a curve that saturates has none, however exactly it is known."""
+    k = list(range(1, 11))
+    law = np.array([0.3 * x**0.7 for x in k])
+    for relative in (0.001, 0.05):
+        noisy = law * (1 + relative * np.random.default_rng(seed).normal(size=10))
+        assert follows_power_law(k, noisy.tolist(), (relative * law).tolist())
+    saturating = [1.8 * (1 - np.exp(-0.6 * (x - 0.9))) for x in k]
+    assert not follows_power_law(k, saturating, [0.005 * x for x in saturating])
+    ones = [1.0, 1.0, 1.0]
+    by_k = [
+        {"k": x, "sd": [law[x - 1], saturating[x - 1], law[x - 1]], "sd_se": [1e-3] * 3}
+        | {
+            "bound": ones,
+            "bound_se": ones,
+            "ratio": ones,
+            "ratio_se": ones,
+            "bias": ones,
+            "bias_se": ones,
+        }
+        for x in k
+    ]
+    data = {"methods": {"network": {"signals_per_k": 10, "by_k": by_k}}}
+    found = row("scaling", data, "largest factor between φ and a power law")
+    assert found.value > 1.1 and "saturate" in found.note
+    assert row("scaling", data, "exponent of A").value == pytest.approx(
+        0.7
+    )  # the others have theirs
 
 
 @pytest.mark.parametrize("width", [1.0, 2.0])

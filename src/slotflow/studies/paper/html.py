@@ -49,7 +49,7 @@ def render_html(groups: Sequence[Sequence[Record]]) -> str:
         "results.html",
         "slotflow.studies.paper",
         title=TITLE,
-        introduction=Code(introduction(groups)),
+        introduction=[Code(paragraph) for paragraph in introduction(groups)],
         groups=[_group(group) for group in groups],
     )
 

@@ -5,9 +5,8 @@ A), and σ_K is the mean of w over signals, as in the paper; the bound b is aver
 is that of the noise level, which w and b share: their ratio r = Σ w / Σ b over n signals has the standard error
 sd(w − r b) / (b̄ √n), so that methods which saw different signals can be compared by r.
 
-**Exponent.** The slope of a straight line through (log K, log σ_K), K = 1..10, by least squares. With
-w_K = (log K − mean) / Σ (log K − mean)² it is Σ w_K log σ_K. With s_K the standard error of σ_K, its Monte-Carlo error
-is (Σ w_K² (s_K/σ_K)²)^{1/2}.
+An exponent of K is reported where the widths follow a power law (`slotflow.studies.measures.power_law`). Where they do
+not, the row says how far they are from one, and what the exponent is at either end.
 """
 
 from __future__ import annotations
@@ -22,6 +21,12 @@ from torch import Tensor
 
 from slotflow.show.plots.style import COLOURS, GREY, INK, style
 from slotflow.studies.measures.parameters import SIZE, SYMBOLS, differences, relative_units
+from slotflow.studies.measures.power_law import (
+    fit_exponent,
+    follows_power_law,
+    largest_factor,
+    local_exponents,
+)
 from slotflow.studies.paper.bench import Bench
 from slotflow.studies.paper.result import Data, Result
 from slotflow.studies.row import Row, Target
@@ -33,7 +38,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["SCALING", "fit_exponent"]
+__all__ = ["SCALING"]
 
 FIRST_SET = 64
 """The set of K components has the number 64 + K."""
@@ -46,23 +51,11 @@ LARGEST_BIAS = 4.0
 """Standard errors beyond which a mean error counts as a bias."""
 FAR_FROM_THE_BOUND = 3.0
 """Widths over the bound from which on they are drawn on a logarithmic scale."""
+SATURATES = 0.5
+"""Local exponent at the largest K over that at the smallest, below which the widths are said to saturate."""
 METHOD_COLOURS = {"network": COLOURS[0], "exact": COLOURS[1]}
 PAPER_EXPONENTS = (0.3, 0.6, 0.2)
 PAPER_GROWTH = ("2.3", "4", "1.7")
-
-
-def fit_exponent(k: list[int], value: list[float], error: list[float]) -> tuple[float, float]:
-    """Slope of log value against log k, and its Monte-Carlo error.
-
-    Args:
-        k: Numbers of components, at least two different ones.
-        value: Mean width at each, positive.
-        error: Its standard error.
-    """
-    x = np.log(k)
-    weight = (x - x.mean()) / ((x - x.mean()) ** 2).sum()
-    relative = np.asarray(error) / np.asarray(value)
-    return float(weight @ np.log(value)), float(np.sqrt((weight**2) @ relative**2))
 
 
 def _run(bench: Bench) -> Data:
@@ -142,19 +135,8 @@ def _rows(found: Data, label: str) -> list[Row]:
                 )
             )
     for i, symbol in enumerate(SYMBOLS):
-        value, error = fit_exponent(
-            counts, [e["sd"][i] for e in by_k], [e["sd_se"][i] for e in by_k]
-        )
-        floor, _ = fit_exponent(
-            counts, [e["bound"][i] for e in by_k], [e["bound_se"][i] for e in by_k]
-        )
+        rows.append(_exponent_row(by_k, i, label))
         growth = PAPER_SD[10][i] / PAPER_SD[1][i]
-        note = f"bound {floor:.2f}; the paper's own ends give {math.log10(growth):.2f}"
-        rows.append(
-            Row(
-                f"exponent of {symbol}{label}", value, f"{PAPER_EXPONENTS[i]:g}", error, ".2f", note
-            )
-        )
         rows.append(
             Row(
                 f"growth of {symbol} from K = {counts[0]} to {counts[-1]}{label}",
@@ -181,6 +163,37 @@ def _rows(found: Data, label: str) -> list[Row]:
     return rows
 
 
+def _exponent_row(by_k: list[Data], i: int, label: str) -> Row:
+    """The exponent of one parameter's widths, or how far they are from any power law."""
+    counts = [entry["k"] for entry in by_k]
+    sd, error, bound, bound_error = (
+        [entry[key][i] for entry in by_k] for key in ("sd", "sd_se", "bound", "bound_se")
+    )
+    floor, _ = fit_exponent(counts, bound, bound_error)
+    ends = math.log10(PAPER_SD[10][i] / PAPER_SD[1][i])
+    note = f"bound {floor:.2f}; the paper's own ends give {ends:.2f}"
+    if follows_power_law(counts, sd, error):
+        slope, slope_error = fit_exponent(counts, sd, error)
+        return Row(
+            f"exponent of {SYMBOLS[i]}{label}",
+            slope,
+            f"{PAPER_EXPONENTS[i]:g}",
+            slope_error,
+            ".2f",
+            note,
+        )
+    first, last = local_exponents(counts, sd)
+    shape = ", so that they saturate" if last < SATURATES * first else ""
+    return Row(
+        f"largest factor between {SYMBOLS[i]} and a power law{label}",
+        largest_factor(counts, sd),
+        f"exponent {PAPER_EXPONENTS[i]:g}",
+        form=".2f",
+        note=f"no single exponent describes these widths: it is {first:.2f} at K = {counts[0]} and {last:.2f} at "
+        f"K = {counts[-1]}{shape}; {note}",
+    )
+
+
 def _plot(data: Data) -> Figure:
     """Above: widths of the first method, the bound, and the ends that the paper prints. Below: all over the bound."""
     from matplotlib.figure import Figure
@@ -205,17 +218,19 @@ def _plot(data: Data) -> Figure:
 
 
 def _draw_widths(ax: Axes, method: str, found: Data, i: int) -> None:
-    """Points of one method with their errors, the power law through them, the bound and the paper's ends."""
+    """Points of one method with their errors, the power law if they follow one, the bound and the paper's ends."""
     (factor, unit), by_k = UNITS[i], found["by_k"]
     counts = np.array([entry["k"] for entry in by_k])
     sd, error, bound = (
         factor * np.array([entry[key][i] for entry in by_k]) for key in ("sd", "sd_se", "bound")
     )
-    slope, _ = fit_exponent(counts.tolist(), sd.tolist(), error.tolist())
-    fit = np.exp(np.log(sd).mean() + slope * (np.log(counts) - np.log(counts).mean()))
+    measured = counts.tolist(), sd.tolist(), error.tolist()
     colour = METHOD_COLOURS[method]
     ax.plot(counts, bound, color=INK, lw=1.4, label="joint Cramér–Rao bound")
-    ax.plot(counts, fit, color=colour, lw=1.0, ls="--", label=f"∝ $K^{{{slope:.2f}}}$")
+    if follows_power_law(*measured):
+        slope, _ = fit_exponent(*measured)
+        fit = np.exp(np.log(sd).mean() + slope * (np.log(counts) - np.log(counts).mean()))
+        ax.plot(counts, fit, color=colour, lw=1.0, ls="--", label=f"∝ $K^{{{slope:.2f}}}$")
     ax.errorbar(
         counts, sd, np.minimum(1.96 * error, 0.9 * sd), fmt="o", ms=4, lw=1.1, capsize=2,
         color=colour, label=f"{method}, 95 % error",
@@ -232,7 +247,8 @@ def _draw_widths(ax: Axes, method: str, found: Data, i: int) -> None:
 def _draw_ratios(ax: Axes, methods: Data, i: int) -> None:
     """Widths over the bound, all methods."""
     ax.axhline(1, color=INK, lw=1.0)
-    ax.axhline(MOST_BOUNDS[i], color=GREY, lw=0.9, ls=":", label=f"target, {MOST_BOUNDS[i]:.2f}")
+    target = f"zoom: ≤ {MOST_BOUNDS[i]:.2f}"
+    ax.axhline(MOST_BOUNDS[i], color=GREY, lw=0.9, ls=":", label=target)
     for j, (method, found) in enumerate(methods.items()):
         counts = np.array([entry["k"] for entry in found["by_k"]])
         ratio, error = (

@@ -6,9 +6,9 @@
 
 from __future__ import annotations
 
+from slotflow.studies.measures.power_law import fit_exponent, follows_power_law
 from slotflow.studies.paper.cost.methods import LABELS, SAMPLERS
 from slotflow.studies.paper.result import Data
-from slotflow.studies.paper.scaling import fit_exponent
 from slotflow.studies.row import Row
 
 __all__ = ["compare", "exponent"]
@@ -38,6 +38,16 @@ def exponent(by_k: list[Data]) -> tuple[float, float | None] | None:
         [(e or 0.0) * t for e, t in zip(errors, seconds, strict=True)],
     )
     return slope, error if known else None
+
+
+def _law_note(by_k: list[Data]) -> str:
+    """What to add to an exponent where the times follow no power law; empty where they do."""
+    if len(by_k) < 2:
+        return ""
+    counts, seconds = [entry["k"] for entry in by_k], [entry["seconds"] for entry in by_k]
+    errors = [(entry["log_error"] or 0.0) * entry["seconds"] for entry in by_k]
+    law = follows_power_law(counts, seconds, errors)
+    return "" if law else "; an average, since these times follow no power law"
 
 
 def compare(data: Data) -> list[Row]:
@@ -158,6 +168,7 @@ def _exponent(name: str, found: Data, fitted: tuple[float, float | None]) -> Row
     note = f"fitted over K = {', '.join(str(k) for k in counts)}"
     if name in SAMPLERS:
         note += "; with every order below, as it costs a user"
+    note += _law_note(found["by_k"])
     return Row(
         f"{LABELS[name]}: exponent of K in the time", fitted[0], claim, fitted[1], ".2f", note
     )

@@ -159,7 +159,7 @@ def _dependence(name: str, one: Data, data: Data) -> Cell:
 
 def _scaling(one: Data, data: Data) -> Cell:
     counts = ", ".join(str(k) for k in one["exponent_counts"])
-    note = f"fitted over K = {counts}"
+    note = f"on average over K = {counts}"
     if not data["from_cost"]:
         note += "; a small measurement, since `cost` was not run before"
     error = one["exponent_error"]

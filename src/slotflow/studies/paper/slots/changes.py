@@ -8,7 +8,7 @@ signal keeps the minimum separation. Slots are asked for at the true K.
 Of the components that were not touched, three things are asked:
 
 - whether a slot still finds them: its median frequency is within half the minimum separation;
-- whether it is the slot of the same number;
+- whether the slot nearest to them, found or not, has the same number;
 - by how many standard deviations (of before) its mean moves. Fresh noise would move it by √2 on average.
 """
 
@@ -233,7 +233,7 @@ def change_rows(data: Mapping[str, Data]) -> list[Row]:
                 f"{kind}: untouched components whose nearest slot keeps its number",
                 found["same_number"],
                 form=".1%",
-                note="found or not; slots in the order of frequency are renumbered above the change",
+                note="of all components, found or not; slots that keep a rank in f are renumbered above the change",
             ),
             Row(
                 f"{kind}: their means move, rms over components and parameters [sd]",

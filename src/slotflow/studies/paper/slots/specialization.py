@@ -1,10 +1,11 @@
 """Which slot takes which component, over many mixtures of ten and over repeated inference of one.
 
-How slots are matched and what specialization and consistency mean is in `slot_matching.py`; what happens when a
-component comes, goes or moves, in `slot_changes.py`.
+How slots are matched, and what specialization and consistency mean, is in `slotflow.studies.measures.matching`; what
+happens when a component comes, goes or moves, in `changes`.
 
-Slots of `zoom` start at peaks of the spectrum in the order of their frequencies (`slots/proposals.py`): what the paper
-calls emergent is built in here. A slot that crosses another on the way, or misses its component, would still show.
+Slots of `zoom` start at peaks of the spectrum in the order of their frequencies (`slotflow.network.zoom.proposals`):
+what the paper calls emergent is built in here. A slot that crosses another on the way, or misses its component, would
+still show.
 """
 
 from __future__ import annotations
@@ -143,7 +144,8 @@ def _specialization_rows(data: Data) -> list[Row]:
             "variance of f that the slot's number explains",
             data["explained_frequency"],
             form=".1%",
-            note=f"{data['explained_if_sorted']:.1%} if slots were sorted by frequency",
+            note=f"{data['explained_if_sorted']:.1%} if slots were sorted by frequency; their numbers in the order of "
+            f"their medians: {', '.join(str(slot + 1) for slot in np.argsort(median))}",
         ),
         Row(
             "variance of A that the slot's number explains",

@@ -41,7 +41,9 @@ from slotflow.exact.orders import NEGLIGIBLE, Orders
 from slotflow.exact.proposals.assembly import WEAK, Proposer, laplace_evidence, without_weakest
 from slotflow.exact.proposals.births import Births
 from slotflow.exact.proposals.division import Division
+from slotflow.exact.proposals.gaussian import Proposal
 from slotflow.exact.proposals.growth import Growth
+from slotflow.exact.proposals.ridge import Ridge
 from slotflow.exact.proposals.splits import RESOLVED
 from slotflow.exact.proposals.surface import Surface, room_for_cells
 from slotflow.exact.target import Target
@@ -220,15 +222,7 @@ class _Search:
         draws = self.draws
         if growth is not None and self.log_z[k - 1] < best - 3:  # an order that matters little
             draws //= 2
-        result = importance_sample(
-            target,
-            proposal,
-            self.rng,
-            draws=draws,
-            effective=0.25 * draws,
-            max_draws=4 * draws,
-            max_seconds=min(self.left, FIRST * self.max_seconds),
-        )
+        result = self._sampled(target, proposal, draws)
         if growth is not None:
             result = growth.carried(result)
             if not self._enough(result, best) and result.effective >= 0.1 * draws:
@@ -238,6 +232,14 @@ class _Search:
                 )
         if division is not None:
             result = division.carried(result)
+        more: list[Ridge] = []
+        if not self._enough(result, best) and not any(isinstance(p, Ridge) for p in parts):
+            more = self.proposer.ridges(target)
+        if more:
+            parts += more
+            proposal = self.proposer.weigh(target, parts)
+            result = self._sampled(target, proposal, draws)
+            result = result if division is None else division.carried(result)
         if not self._enough(result, best):
             if growth is not None:
                 parts = self.proposer.parts(target)
@@ -254,6 +256,18 @@ class _Search:
                 result = slow
         self.results[k], self.methods[k] = result, result.method
         self.log_z[k], self.error[k] = result.log_evidence, result.log_evidence_error
+
+    def _sampled(self, target: Target, proposal: Proposal, draws: int) -> Importance:
+        """Importance sampling of an order within its share of the time budget."""
+        return importance_sample(
+            target,
+            proposal,
+            self.rng,
+            draws=draws,
+            effective=0.25 * draws,
+            max_draws=4 * draws,
+            max_seconds=min(self.left, FIRST * self.max_seconds),
+        )
 
     def _too_few(self, k: int, best: float) -> bool:
         """Whether k tones are excluded by those of k + 1, without a fit; keeps the estimate that says so."""

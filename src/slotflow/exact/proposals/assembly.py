@@ -2,9 +2,9 @@ r"""What candidates of K tones are drawn from: the parts that suit a signal, and
 
 Gaussians around the maxima that the prior does not exclude, bent as the posterior is (`collapsed.py`), with a
 companion cut off at the prior's edge where the data want tones beyond it (`edges.py`) and a wider and straighter one
-where tones come close; where tones are weak, anchored tones with free ones (`births.py`); where the prior lets tones
-come closer than `CLOSE` bins, splits of the orders below (`splits.py`). The shares of the parts come from a pilot,
-whose draws are thrown away.
+where tones come close. Where tones are weak, anchored tones with free ones (`births.py`). Where the prior lets tones
+come closer than `CLOSE` bins, the ridges of unresolved tones that nearly cancel (`ridge.py`) and splits of the orders
+below (`splits.py`). The shares of the parts come from a pilot, whose draws are thrown away.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from slotflow.exact.proposals.births import Births, BirthTable
 from slotflow.exact.proposals.collapsed import bent
 from slotflow.exact.proposals.edges import cut
 from slotflow.exact.proposals.gaussian import Mixture, Proposal, Warped
+from slotflow.exact.proposals.ridge import Ridge, ridges
 from slotflow.exact.proposals.splits import PairTable, splits
 from slotflow.exact.target import Target
 from slotflow.signal.likelihood import Statistics
@@ -39,6 +40,8 @@ NEAR = 1.0
 """Distance in bins below which the Gaussian of two tones has a wider companion."""
 WITHIN = 16.0
 """Maxima whose log-likelihood is smaller than the best one's by more take no part."""
+ASKED_FOR = 10.0
+"""Gain of the log-likelihood from which on the data ask for one more tone; splits of a single one do not reach it."""
 PILOT = 500
 """Draws that the shares of a proposal's parts are taken from."""
 FLOOR = 0.05
@@ -96,12 +99,8 @@ class Proposer:
         k, modes = target.k, self.modes
         parts: list[Proposal] = []
         here = modes.plausible(k)
-        floor = np.inf
-        if here:
-            floor = target.noise.log_marginal(np.array([here[0].rss]))[0] - WITHIN
-        for mode in here:
-            if target.noise.log_marginal(np.array([mode.rss]))[0] < floor:
-                continue
+        floor = self._floor(target)
+        for mode in self._near_best(target):
             if mode.strength.min() < 0.5 * LOOSE and not self.close:
                 continue
             part = None if mode.bounded else bent(target, mode.z, mode.covariance)
@@ -122,6 +121,9 @@ class Proposer:
                 pair = np.append(near, False) | np.insert(near, 0, False)
                 widen = 2.0 if mode.gap(modes.bin) < CLOSE else 1.5
                 parts.append(Warped(*gaussian, np.where(np.repeat(pair, 3), widen, 1.0)))
+        close = any(m.bounded or m.gap(modes.bin) < CLOSE for m in self._near_best(target))
+        if close and self._asks_for_all(target):
+            parts += self.ridges(target)
         weakest = here[0].strength.min() if here else 0.0
         if weakest < WEAK or not parts:
             most = FREE if k > MANY else k
@@ -134,6 +136,32 @@ class Proposer:
             parts += self._splits(target, floor)
         return parts
 
+    def ridges(self, target: Target) -> list[Ridge]:
+        """Ridges of the unresolved tones among the maxima of an order; none if the prior keeps tones apart."""
+        maxima = [mode.z for mode in self._near_best(target)] if self.close else []
+        return ridges(target, maxima, self.rng)
+
+    def _floor(self, target: Target) -> float:
+        """Log-likelihood that a maximum of an order needs to take part; inf if there is no maximum."""
+        best = next(iter(self.modes.plausible(target.k)), None)
+        return math.inf if best is None else self._level(target, best) - WITHIN
+
+    def _near_best(self, target: Target) -> list[Mode]:
+        """Maxima of an order that take part, the best first."""
+        floor = self._floor(target)
+        return [m for m in self.modes.plausible(target.k) if self._level(target, m) >= floor]
+
+    def _asks_for_all(self, target: Target) -> bool:
+        """Whether the data cannot do with one tone less, for all that is known of its maxima."""
+        most, fewer = self.modes.best(target.k), self.modes.best(target.k - 1)
+        if most is None or fewer is None:
+            return most is not None
+        return self._level(target, most) > self._level(target, fewer) + ASKED_FOR
+
+    @staticmethod
+    def _level(target: Target, mode: Mode) -> float:
+        return float(target.noise.log_marginal(np.array([mode.rss]))[0])
+
     def _splits(self, target: Target, floor: float) -> list[Proposal]:
         """Pairs in place of single tones of the orders below, where those explain the data."""
         parts: list[Proposal] = []
@@ -141,8 +169,7 @@ class Proposer:
             base = self.modes.best(target.k - count) if target.k > count else None
             if base is None:
                 continue
-            level = target.noise.log_marginal(np.array([base.rss]))[0]
-            if np.isfinite(floor) and level < floor - WITHIN:
+            if np.isfinite(floor) and self._level(target, base) < floor - WITHIN:
                 continue
             found = self.pairs(base)
             if found is not None:

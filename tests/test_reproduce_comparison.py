@@ -15,7 +15,7 @@ from statistics_helpers import assert_within
 from slotflow import SlotFlow
 from slotflow.studies.measures.distances import residuals, wasserstein
 from slotflow.studies.paper.bench import Bench
-from slotflow.studies.paper.comparison.three_tones import COMPARISON, network
+from slotflow.studies.paper.comparison.three_tones import COMPARISON
 from slotflow.studies.paper.interference.maps import INTERFERENCE, METHODS, WIDE_PRIOR
 from slotflow.studies.paper.interference.plot import COLUMNS, _map
 from slotflow.studies.paper.interference.two_sources import (
@@ -153,7 +153,7 @@ def test_comparison_says_what_to_install(
 
 def test_an_oracle_has_no_exact_step() -> None:
     with pytest.raises(ValueError, match="expected a SlotFlow"):
-        network(Bench(Oracle(), Settings()))
+        Bench(Oracle(), Settings()).network()
 
 
 # --- interference --------------------------------------------------------------------------------

@@ -33,6 +33,7 @@ from slotflow.bands.posterior import BandPosterior
 from slotflow.bands.search import find_tones
 from slotflow.core.arrays import Array
 from slotflow.data.observation import Observation
+from slotflow.posterior.assumed import Assumed
 from slotflow.posterior.posterior import Posterior
 from slotflow.signal.likelihood import Statistics
 from slotflow.signal.prior import Prior
@@ -114,7 +115,10 @@ def infer_band(
         Window(core, post, best_tones(post), layout.guard)
         for core, post in zip(layout.cores, posts, strict=True)
     )
-    return BandPosterior(observation, prior, windows, coupled=refine, most=most)
+    found = BandPosterior(observation, prior, windows, coupled=refine, most=most)
+    stated = Assumed.stated(prior, observation.long.duration)
+    found.assumed = dataclasses.replace(stated, in_windows=True)
+    return found
 
 
 def _check(model: SlotFlow, observation: Observation, prior: Prior) -> None:

@@ -25,7 +25,7 @@ from slotflow.infer.trained import smallest_ratio, untrained
 from slotflow.network.cardinality import check_k_prior
 from slotflow.network.model import SlotFlow
 from slotflow.network.zoom.model import FEWEST_BINS
-from slotflow.posterior.assumed import DATA, MODEL, STATED, WEAK, Assumed
+from slotflow.posterior.assumed import DATA, MODEL, PARTS, STATED, WEAK, Assumed
 from slotflow.signal.prior import Prior
 
 __all__ = ["assume"]
@@ -50,14 +50,9 @@ def assume(
     """
     duration = observation.long.duration
     if stated.whole is not None:
-        sources = dict.fromkeys(("frequency", "amplitude", "min_separation", "sigma", "k"), STATED)
-        return Assumed(stated.whole, duration, sources), observation
+        return Assumed.stated(stated.whole, duration), observation
     given = stated.prior_fields
-    sources = {
-        name: STATED
-        for name in ("frequency", "amplitude", "min_separation", "sigma")
-        if name in given
-    }
+    sources = {name: STATED for name in PARTS if name in given}
     sources["k"] = STATED if stated.limits_k else WEAK
     sources.setdefault("min_separation", WEAK)
     if model.widest_band is None:
@@ -79,7 +74,10 @@ def assume(
     observation = without_offsets(observation, given["frequency"][0])
     _fill_bounds(model, observation, given, sources, network_alone)
     prior = Prior(**given)
-    doubts = untrained(model, observation, prior) if network_alone or _all_stated(sources) else []
+    weak = (
+        sources["amplitude"] == DATA
+    )  # bounds that the network need not know: the exact step does
+    doubts = [] if weak and not network_alone else untrained(model, observation, prior)
     return Assumed(prior, duration, sources, band, warnings=tuple(doubts)), observation
 
 
@@ -89,15 +87,9 @@ def _under_own_prior(
     """The prior of the training, changed where the user asks for it; the network refuses what it does not know."""
     if "k_min" in given or "k_max" in given:
         given["k_probs"] = None
-    names = ("frequency", "amplitude", "min_separation", "sigma")
     changed = {name: source for name, source in sources.items() if source == STATED}
-    found = dict.fromkeys((*names, "k"), MODEL) | changed
+    found = dict.fromkeys(PARTS, MODEL) | changed
     return Assumed(dataclasses.replace(model.config.prior, **given), duration, found)
-
-
-def _all_stated(sources: dict[str, str]) -> bool:
-    """Whether the user states what a network can have been trained for."""
-    return sources.get("amplitude") == STATED
 
 
 def _fill_counts(model: SlotFlow, given: Fields, stated: Statement) -> None:

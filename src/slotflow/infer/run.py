@@ -150,7 +150,7 @@ def _answers(model: SlotFlow, cases: list[_Case], call: _Call) -> Iterator[Poste
             post = _sampled(model, case, call)
         else:
             post = _refined(model, case, next(quick), call)
-        if post.assumed is None:
+        if post.assumed is None or not post.assumed.in_windows:
             post.assumed = case.assumed
         yield post
 

@@ -10,10 +10,14 @@ from typing import Any
 from slotflow.data.preprocess import Band
 from slotflow.signal.prior import Prior
 
-__all__ = ["DATA", "MODEL", "STATED", "WEAK", "Assumed"]
+__all__ = ["DATA", "MODEL", "PARTS", "STATED", "WEAK", "Assumed"]
 
 STATED, DATA, MODEL, WEAK = "stated", "the data", "the model", "weak"
 """Where an assumption comes from: the user, the data, the network's own prior, or the wish to assume little."""
+
+
+PARTS = ("frequency", "amplitude", "min_separation", "sigma", "k")
+"""Parts of a prior that come from somewhere, by the names of its fields; k for p(K)."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +36,11 @@ class Assumed:
     """Whether the band was analysed in several windows; p(K) of the prior is then that of each window."""
     warnings: tuple[str, ...] = ()
     """What speaks against the assumptions, in words."""
+
+    @classmethod
+    def stated(cls, prior: Prior, duration: float) -> Assumed:
+        """A prior that the user states as a whole, for a long stream of some seconds."""
+        return cls(prior, duration, dict.fromkeys(PARTS, STATED))
 
     @property
     def bins(self) -> float:

@@ -91,6 +91,8 @@ class Posterior(Result):
         refined: Posterior = later("refine")(
             self, prior=prior, draws=draws, seed=seed, max_seconds=max_seconds
         )
+        if prior is None:
+            refined.assumed = self.assumed
         return refined
 
     def as_eryn_proposal(self, k: int | None = None, n: int = 2000, seed: int = 0) -> BirthProposal:

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import torch
 
+from slotflow.network.model import SlotFlow
 from slotflow.signal.prior import Prior
 from slotflow.studies.paper.exact_step import ExactSet, ExactStep
 from slotflow.studies.paper.settings import Settings
@@ -44,6 +45,14 @@ class Bench:
         """Called with the number of signals that were done."""
         self._found: dict[tuple[SignalSet, int], SetResult] = {}
         self._exact: dict[tuple[SignalSet, int], ExactSet] = {}
+
+    def network(self) -> SlotFlow:
+        """The model, if it can also be asked for exact posteriors."""
+        if not isinstance(self.model, SlotFlow):
+            raise ValueError(
+                f"expected a SlotFlow, whose answers have an exact step, received {type(self.model).__name__}."
+            )
+        return self.model
 
     def knows(self, prior: Prior) -> bool:
         """Whether the network alone can answer under a prior."""

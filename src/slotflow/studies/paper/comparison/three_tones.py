@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 
 from slotflow.baselines.eryn_compat import load_eryn
 from slotflow.baselines.rjmcmc import ChainOptions, rjmcmc
-from slotflow.network.model import SlotFlow
 from slotflow.posterior.posterior import Posterior
 from slotflow.posterior.sampled import CONVERGED, SampledPosterior
 from slotflow.studies.answers import exact_of
@@ -31,7 +30,7 @@ from slotflow.studies.paper.settings import Settings
 from slotflow.studies.row import Row, Target
 from slotflow.studies.suites.sets import NOMINAL, SignalSet, batches
 
-__all__ = ["COMPARISON", "network"]
+__all__ = ["COMPARISON"]
 
 Array = NDArray[np.float64]
 
@@ -62,15 +61,6 @@ EXACT_SECONDS = 60.0
 """Budget of an exact step, which takes a small part of it."""
 
 
-def network(bench: Bench) -> SlotFlow:
-    """The bench's model, if it can also be asked for exact posteriors."""
-    if not isinstance(bench.model, SlotFlow):
-        raise ValueError(
-            f"expected a SlotFlow, whose answers have an exact step, received {type(bench.model).__name__}."
-        )
-    return bench.model
-
-
 def _signals(settings: Settings) -> int:
     """How many signals: 20 at the paper's size, four at the quick one."""
     return max(settings.n // 500, min(4, settings.n // 20))
@@ -82,7 +72,7 @@ def _signals(settings: Settings) -> int:
 def _run(bench: Bench) -> Data:
     """All three methods on each signal."""
     load_eryn()  # says at once if it is not installed
-    model, s = network(bench), bench.settings
+    model, s = bench.network(), bench.settings
     n, size = 2 * s.draws, _signals(s)
     (sim,) = batches(SIGNALS, size, size, s.seed, bench.device)
     shown = int(np.argsort(sim.sigma.cpu().numpy())[size // 2])

@@ -25,7 +25,6 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from slotflow.studies.paper.bench import Bench
-from slotflow.studies.paper.comparison.three_tones import network
 from slotflow.studies.paper.cost.methods import LABELS, SAMPLERS, WANTED
 from slotflow.studies.paper.cost.plot import plot
 from slotflow.studies.paper.cost.steps import DRAWN_K, FULL, SMALL, Sizes, count_steps, steps_of
@@ -70,7 +69,7 @@ def measure(bench: Bench, sizes: Sizes, curves: bool = True) -> Data:
         sizes: How much to measure.
         curves: Whether to measure the network without draws, at every K, and with other numbers of draws, too.
     """
-    model, methods, skipped = network(bench), {}, {}
+    model, methods, skipped = bench.network(), {}, {}
     with tempfile.TemporaryDirectory() as folder:
         weights = Path(folder) / "model.safetensors"
         model.save(weights)

@@ -23,7 +23,6 @@ from slotflow.studies.answers import exact_of
 from slotflow.studies.measures import parameters
 from slotflow.studies.measures.parameters import WAVEFORM, relative_units
 from slotflow.studies.paper.bench import Bench
-from slotflow.studies.paper.comparison.three_tones import network
 from slotflow.studies.paper.interference.plot import plot
 from slotflow.studies.paper.interference.two_sources import (
     AMPLITUDE_BOUNDS,
@@ -86,7 +85,7 @@ def _repeats(settings: Settings) -> int:
 
 def _run(bench: Bench) -> Data:
     """All cells by each method."""
-    model, s = network(bench), bench.settings
+    model, s = bench.network(), bench.settings
     cells = grid(s.n)
     repeats = _repeats(s)
     found: list[Data] = []

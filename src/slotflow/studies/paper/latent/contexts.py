@@ -10,16 +10,14 @@ measured as well (`regression.py`), in all coordinates and in the plane of t-SNE
 
 from __future__ import annotations
 
-import math
 import warnings
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from slotflow.network.zoom.batch import SlotBatch
-from slotflow.show.plots.style import COLOURS, style
 from slotflow.studies.measures.matching import assign
 from slotflow.studies.measures.parameters import (
     AMPLITUDE,
@@ -33,15 +31,12 @@ from slotflow.studies.measures.parameters import (
 from slotflow.studies.measures.regression import explained_by, linear, neighbours, standardised
 from slotflow.studies.measures.tones import midpoint
 from slotflow.studies.paper.bench import CPU_BATCH, Bench
+from slotflow.studies.paper.latent.plot import plot
 from slotflow.studies.paper.pooled import PooledSlots
 from slotflow.studies.paper.result import Data, Result
 from slotflow.studies.row import Row
 from slotflow.studies.suites.analyser import SlotsLike
 from slotflow.studies.suites.sets import NOMINAL, SignalSet, batches, posterior_seed
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 __all__ = ["LATENT", "contexts"]
 
@@ -56,7 +51,6 @@ DRAWN_MIXTURES = 200
 PERPLEXITY = 30.0
 ISOMAP_NEIGHBOURS = 10
 """Neighbours that Isomap joins."""
-COLOUR_MAPS = {"A": "viridis", "f": "viridis", "φ": "twilight"}
 
 
 def contexts(slots: SlotsLike, k: int) -> Array:
@@ -173,60 +167,6 @@ def _compare(data: Data) -> list[Row]:
     return rows
 
 
-def _plot(data: Data) -> Figure:
-    """Above: t-SNE of all slots by A, f, φ. Below: Isomap of the lowest slot by A and φ, and R²."""
-    from matplotlib.figure import Figure
-
-    with style():
-        figure = Figure(figsize=(12, 7.6), layout="constrained")
-        axes = figure.subplots(2, 3)
-        for ax, i in zip(axes[0], (AMPLITUDE, PLACE, PHASE), strict=True):
-            _cloud(ax, data["tsne"], i, f"t-SNE of {len(data['tsne']['at']):,} slots")
-        for ax, i in zip(axes[1], (AMPLITUDE, PHASE), strict=False):
-            _cloud(
-                ax, data["isomap"], i, f"Isomap of the lowest slot, {data['mixtures']:,} mixtures"
-            )
-        _bars(axes[1, 2], data["explained"])
-    return figure
-
-
-def _cloud(ax: Axes, found: Data, i: int, title: str) -> None:
-    """Points of a plane, coloured by one parameter."""
-    at, value = np.asarray(found["at"]), np.asarray(found["theta"])[:, i]
-    symbol = SYMBOLS[i]
-    limits: Any = {"vmin": 0, "vmax": 2 * math.pi} if symbol == "φ" else {}
-    size = 5 if len(at) > 1000 else 9
-    points = ax.scatter(
-        at[:, 0], at[:, 1], s=size, c=value, cmap=COLOUR_MAPS[symbol], lw=0, **limits
-    )
-    unit = {"A": "", "φ": " [rad]", "f": " [Hz]"}[symbol]
-    assert ax.figure is not None
-    ax.figure.colorbar(points, ax=ax, label=f"{symbol}{unit}")
-    ax.set(xticks=(), yticks=())
-    ax.grid(visible=False)
-    ax.set_title(f"{title}, by {symbol}")
-
-
-def _bars(ax: Axes, explained: Data) -> None:
-    """R² of each parameter in each space."""
-    order = TABLE_ORDER
-    place = np.arange(len(order))
-    width = 0.8 / len(explained)
-    for j, (where, shares) in enumerate(explained.items()):
-        values = [max(shares[i], 0.0) for i in order]
-        bars = ax.bar(
-            place + (j - (len(explained) - 1) / 2) * width, values, 0.9 * width, color=COLOURS[j],
-            alpha=0.8, label=where,
-        )  # fmt: skip
-        labels = [f"{shares[i]:.2f}" if shares[i] > 0 else "< 0" for i in order]
-        ax.bar_label(bars, labels, fontsize=8, padding=2)
-    ax.set_xticks(place, [SYMBOLS[i] for i in order])
-    ax.set(ylabel="R² on other signals", ylim=(0, 1.45), yticks=(0, 0.25, 0.5, 0.75, 1.0))
-    ax.grid(visible=False, axis="x")
-    ax.legend(loc="upper right")
-    ax.set_title("How much of each parameter the context explains")
-
-
 LATENT = Result(
     name="latent",
     title="Latent space: contexts of the slots",
@@ -238,7 +178,7 @@ LATENT = Result(
     work=lambda settings: _mixtures(settings.tenth),
     run=_run,
     compare=_compare,
-    plot=_plot,
+    plot=plot,
     needs=("sklearn", "reproduce"),
     pooled=True,
 )

@@ -34,7 +34,6 @@ from slotflow.studies.answers import exact_answer
 from slotflow.studies.measures.correlation import between_components, correlation
 from slotflow.studies.measures.parameters import WAVEFORM
 from slotflow.studies.paper.bench import Bench
-from slotflow.studies.paper.comparison.three_tones import network
 from slotflow.studies.paper.cost.measure import measure, measured
 from slotflow.studies.paper.cost.steps import SMALL, count_steps
 from slotflow.studies.paper.cost.table import exponent
@@ -80,7 +79,7 @@ def _run(bench: Bench) -> Data:
     else:
         bench.advance(count_steps(SMALL, curves=False))
     names = list(cost["methods"])
-    methods = load_methods(deepcopy(network(bench)).cpu(), names, small=bench.settings.n < 1000)
+    methods = load_methods(deepcopy(bench.network()).cpu(), names, small=bench.settings.n < 1000)
     seed = bench.settings.seed
     doubt, found = _doubt(methods, seed)
     parts: list[Found] = [

@@ -232,7 +232,7 @@ class EvenTones(Likelihood):
         others, c = self.waveform.unpack(z)
         zeroth, first = self.window(others[:, 0] - xi, powers=2)  # (G, K) each
         first *= DERIVATIVE * c[:, 0]
-        products = np.empty((len(xi), 2, len(z), 3))  # times the conjugates of 1 and i
+        products = np.empty((len(xi), 2, *z.shape))  # times the conjugates of 1 and i
         products[:, 0, :, 0], products[:, 1, :, 0] = first.real, first.imag
         products[:, 0, :, 1], products[:, 1, :, 1] = zeroth.real, zeroth.imag
         products[:, 0, :, 2], products[:, 1, :, 2] = -zeroth.imag, zeroth.real
@@ -288,7 +288,7 @@ class EvenTones(Likelihood):
 
     def second_order(self, z: Array) -> Array:
         """Σ (x − m) ∂²m/∂z∂z of each tone, (K, 3, 3), for tones z, (K, 3), of the first signal."""
-        (xi, c), bends = self.waveform.unpack(z), np.zeros((len(z), 3, 3))
+        (xi, c), bends = self.waveform.unpack(z), np.zeros((*z.shape, z.shape[-1]))
         f, turn = xi[None, :, 0], rotation(xi[:, 0], self.placed).conj()
         first, second = np.zeros(len(z), np.complex128), np.zeros(len(z), np.complex128)
         for s, (rest, grid) in enumerate(zip(self.residuals(z), self.grids, strict=True)):

@@ -14,7 +14,7 @@ from tone_helpers import to_z
 from slotflow import Grid, Prior
 from slotflow.exact.importance import Gaussian, Mixture, Warped, importance_sample
 from slotflow.exact.proposals.births import Births, BirthTable
-from slotflow.exact.proposals.splits import PairTable, Split
+from slotflow.exact.proposals.splits import PairTable, Split, divided, merged
 from slotflow.exact.target import Target
 from slotflow.exact.tempering import Tempering, tempered
 from slotflow.signal.fit import fit
@@ -158,23 +158,65 @@ def test_split_and_births_are_normalized(seed: int) -> None:
         result = importance_sample(flat, Mixture([part, prior_wide]), rng, draws=40_000)
         assert_within(result.log_evidence, 0.0, result.log_evidence_error)
         assert result.log_evidence_error < 0.05
-        # Mass that a density hides would show here: its draws weigh as much as those of the other part say.
-        wrong = Mixture([_Doubled(part), prior_wide])
-        off = importance_sample(flat, wrong, rng, draws=40_000)
-        assert abs(off.log_evidence - result.log_evidence) > 1e-3
 
 
-class _Doubled:
-    """A density that claims twice its value."""
+def test_densities_of_a_table_have_mass_one(seed: int) -> None:
+    """By quadrature, cell by cell: a factor of two, which flat data above would not show, shows here."""
+    statistics = observe(np.array([[0.9, 1.0, 2.5]]), 0.5, seed, (MEDIUM,))
+    lower = Target(statistics, PRIOR, 1)
+    z = to_z(
+        fit(statistics, torch.tensor([[[0.9, 1.0, 2.5]]]).double()).theta[0].numpy(),
+        statistics.reference,
+    )
+    around = lower.gaussian(z)
+    assert around is not None
+    births = BirthTable(lower, z, around[1])
+    pairs = PairTable(lower, around, 0)
+    edges = pairs.distance, pairs.amplitude, pairs.angle
+    volume = np.einsum("i,j,k->ijk", *(np.diff(edge) for edge in edges)).ravel()
+    masses = {
+        "cells of f": np.exp(births.log_mass).sum() * births.width,
+        "cells of a pair": (np.exp(pairs.log_density) * volume).sum(),
+    }
+    low, high = PRIOR.amplitude
+    edge, weight = np.polynomial.legendre.leggauss(40)
+    fine = births.amplitudes.edge  # the density is a constant of A in each cell
+    size = (0.5 * (fine[1:] + fine[:-1])[:, None] + 0.5 * np.diff(fine)[:, None] * edge).ravel()
+    shares = (0.5 * np.diff(fine)[:, None] * weight).ravel()
+    phase = 2 * np.pi * np.arange(400) / 400
+    c = (size[:, None] * np.exp(1j * phase)).ravel()
+    assert size.min() > low and size.max() < high
+    for cell in (0, births.cells // 3, int(np.argmax(births.log_mass))):
+        slope, left = np.full(c.size, births.filtered[cell]), np.full(c.size, births.left[cell])
+        density = np.exp(births.amplitudes.log_prob(c, slope, left)).reshape(len(size), -1)
+        masses[f"c in cell {cell}"] = (density.mean(1) * 2 * np.pi * size * shares).sum()
+    for name, mass in masses.items():
+        assert mass == pytest.approx(1.0, rel=1e-6), name
+    assert 2 * masses["cells of f"] != pytest.approx(1.0, rel=1e-6)  # the control
 
-    def __init__(self, part: Split | Births) -> None:
-        self.part = part
 
-    def sample(self, n: int, rng: np.random.Generator) -> np.ndarray:
-        return self.part.sample(n, rng)
+def test_the_jacobian_of_a_division(seed: int) -> None:
+    """(f̄, C, δ, |c_1|, ψ) → (f_1, c_1, f_2, c_2) stretches volumes by |c_1|: by difference quotients."""
+    rng = np.random.default_rng(seed)
+    point = np.array([2.5, 0.6, -0.5, 0.004, 0.7, 0.0]) + 0.1 * rng.standard_normal(6) * [
+        0.1,
+        1,
+        1,
+        0.01,
+        1,
+        9,
+    ]
 
-    def log_prob(self, z: np.ndarray) -> np.ndarray:
-        return self.part.log_prob(z) + math.log(2)
+    def pair_of(x: np.ndarray) -> np.ndarray:
+        return divided(x[None, :3], x[None, 3], x[None, 4], x[None, 5])[0].ravel()
+
+    step = 1e-6
+    rows = [(pair_of(point + step * e) - pair_of(point - step * e)) / (2 * step) for e in np.eye(6)]
+    stretch = abs(np.linalg.det(np.array(rows)))
+    assert stretch == pytest.approx(abs(point[4]), rel=1e-5)
+    tone, *inner = merged(pair_of(point).reshape(1, 2, 3))
+    np.testing.assert_allclose(tone[0], point[:3], rtol=1e-9)
+    np.testing.assert_allclose([x[0] for x in inner[:2]], point[3:5], rtol=1e-7)
 
 
 def test_budget_and_empty_start(seed: int) -> None:

@@ -1,7 +1,7 @@
 r"""The classical estimator: matching pursuit, joint Gauss–Newton, order by BIC or by Laplace evidence.
 
 **Pursuit.** For K = 1, 2, … the strongest peak of the residual's zero-padded periodogram inside the band, on the long
-stream, starts one more tone. All K tones are then refitted together on all streams (`exact/laplace.py`), so that an
+stream, starts one more tone. All K tones are then refitted together on all streams (`signal/fit.py`), so that an
 early tone moves as its neighbours are found. A tone that started on the wrong peak is shed on the way back: from each
 order one tone (the weakest, or one of the closest pair) is left out and the rest refitted, which becomes the fit of
 the order below if it explains the data better. Where the rest stands on the fit of that order already, or the tone is
@@ -13,7 +13,7 @@ in the end go all the way, and only they have a `mismatch`.
 **BIC.** With n samples and σ² = RSS/n, BIC_K = n ln(RSS_K / n) + 3K ln n, or RSS_K / σ² + 3K ln n where the prior says
 that σ is known. It knows nothing else of the prior.
 
-**Evidence.** ln Z_K by Laplace's approximation under a given prior (`exact/evidence.py`); p(K | x) ∝ Z_K p(K). Where
+**Evidence.** ln Z_K by Laplace's approximation under a given prior (`signal/evidence.py`); p(K | x) ∝ Z_K p(K). Where
 the order that BIC and the prior favour has no Gaussian (its fit did not converge), evidences of the other orders say
 nothing about it, and p(K | x) ∝ exp(−BIC_K/2) p(K) takes their place.
 
@@ -39,6 +39,7 @@ from slotflow.signal.fit import TOLERANCE, Laplace, fit, linear_amplitudes
 from slotflow.signal.likelihood import Statistics
 from slotflow.signal.prior import Prior
 from slotflow.signal.simulation import tones
+from slotflow.signal.waveforms import TONE
 
 __all__ = ["Classical", "classical"]
 
@@ -121,7 +122,7 @@ class Classical:
         order, generator = self.fits[k], torch.Generator().manual_seed(seed)
         found: list[Tensor] = []
         for _ in range(1000):
-            z = torch.randn(n, 3 * k, generator=generator, dtype=torch.float64)
+            z = torch.randn(n, TONE.size * k, generator=generator, dtype=torch.float64)
             draws = gaussian_draws(order.theta[i : i + 1], order.covariance[i : i + 1], z)[0]
             found.append(draws[self.prior.log_prob_theta(draws) > -math.inf])
             if sum(map(len, found)) >= n:
@@ -167,11 +168,11 @@ def classical(
     everyone, n = torch.arange(size), statistics.n
     active = everyone
     for k in range(orders):  # forward: one more tone
-        start = torch.zeros(len(active), 0, 3, dtype=torch.float64)
+        start = torch.zeros(len(active), 0, TONE.size, dtype=torch.float64)
         if k > 0:
             before = fits[k - 1].theta[active]
             peak = _strongest(series[active], before, noise[active], grid, prior)
-            frequency = torch.cat([before[..., 2], peak[:, None]], dim=1)
+            frequency = torch.cat([TONE.place_of(before), peak[:, None]], dim=1)
             start = linear_amplitudes(statistics.take(active), frequency)
         _improve(result, k, start, active, statistics)
         active = active[_worth_going_on(result, active, k, statistics.n)]
@@ -239,7 +240,7 @@ def _improve(
     )
     rss = found.rss
     misfit = n * (rss / n).clamp_min(1e-300).log() if known is None else rss / known**2
-    bic = misfit + 3 * k * math.log(n)
+    bic = misfit + TONE.size * k * math.log(n)
     better = (bic <= result.bic[rows, k] + 1e-9) & bic.isfinite()
     if final:
         better &= found.converged
@@ -274,7 +275,7 @@ def _strongest(series: Tensor, theta: Tensor, noise: Tensor, grid: Grid, prior: 
     inside = (frequency >= prior.frequency[0]) & (frequency <= prior.frequency[1])
     power = torch.where(inside, power, 0.0)  # (B, F)
     radius = max(0.7 * prior.min_separation, 0.75 / grid.duration)
-    beside = ((frequency - theta[..., 2, None]).abs() < radius).any(1)  # (B, F)
+    beside = ((frequency - TONE.place_of(theta)[..., None]).abs() < radius).any(1)  # (B, F)
     apart, peak = torch.where(beside, 0.0, power).max(-1)
     clear = apart > CLEAR * noise**2 * grid.n
     return frequency[torch.where(clear, peak, power.argmax(-1))]
@@ -300,11 +301,12 @@ def _without(
     """
     larger, smaller, each = fits[k + 1], fits[k], torch.arange(len(rows))
     keep = torch.arange(k + 1) != dropped[:, None]
-    frequency = larger.theta[rows][..., 2][keep].reshape(len(rows), k)
-    distance = frequency.sort(-1).values - smaller.theta[rows, :, 2].sort(-1).values
+    frequency = TONE.place_of(larger.theta[rows])[keep].reshape(len(rows), k)
+    distance = frequency.sort(-1).values - TONE.place_of(smaller.theta[rows]).sort(-1).values
     same = smaller.converged[rows] & (distance.abs() * grid.duration < SAME).all(-1)
-    amplitude = larger.theta[rows, dropped, 0]
-    variance = larger.covariance[rows].diagonal(dim1=-2, dim2=-1)[each, 3 * dropped]
+    amplitude = TONE.of(larger.theta[rows, dropped], "amplitude")
+    variance = larger.covariance[rows].diagonal(dim1=-2, dim2=-1).reshape(len(rows), k + 1, -1)
+    variance = TONE.of(variance[each, dropped], "amplitude")
     cost = 0.5 * amplitude**2 / variance  # inf without a fit
     lead = larger.log_likelihood[rows] - smaller.log_likelihood[rows]
     dear = larger.converged[rows] & smaller.converged[rows] & (cost > lead + TOO_DEAR)
@@ -335,27 +337,28 @@ def _worth_going_on(result: Classical, rows: Tensor, k: int, n: int) -> Tensor:
 
 def _weakest(theta: Tensor) -> Tensor:
     """Index of the tone of smallest amplitude, (R,), of (R, k, 3)."""
-    return theta[..., 0].argmin(-1)
+    return TONE.of(theta, "amplitude").argmin(-1)
 
 
 def _crowded(theta: Tensor) -> Tensor:
     """Index of the weaker tone of the closest pair, (R,), of (R, k, 3)."""
-    frequency, order = theta[..., 2].sort(-1)
+    frequency, order = TONE.place_of(theta).sort(-1)
     rows = torch.arange(len(theta))
     if theta.shape[1] < 2:
         return torch.zeros_like(rows)
     first = frequency.diff(dim=-1).argmin(-1)
     left, right = order[rows, first], order[rows, first + 1]
-    return torch.where(theta[rows, left, 0] < theta[rows, right, 0], left, right)
+    amplitude = TONE.of(theta, "amplitude")
+    return torch.where(amplitude[rows, left] < amplitude[rows, right], left, right)
 
 
 def _nothing(size: int, k: int) -> Laplace:
     """No fit of order k to any of the signals."""
     zero = torch.zeros(size, dtype=torch.float64)
     return Laplace(
-        theta=torch.zeros(size, k, 3, dtype=torch.float64),
+        theta=torch.zeros(size, k, TONE.size, dtype=torch.float64),
         sigma=zero.clone(),
-        covariance=torch.zeros(size, 3 * k, 3 * k, dtype=torch.float64),
+        covariance=torch.zeros(size, TONE.size * k, TONE.size * k, dtype=torch.float64),
         log_likelihood=zero.clone(),
         rss=zero.clone(),
         iterations=torch.zeros(size, dtype=torch.int64),

@@ -229,7 +229,7 @@ def _summary(
     if n == 0 or not np.isfinite(log_w.max()):
         empty = np.zeros(0)
         return Importance(
-            np.zeros((0, target.k, 3)), empty, empty, -math.inf, math.inf, 0.0, math.inf,
+            np.zeros((0, target.k, target.waveform.size)), empty, empty, -math.inf, math.inf, 0.0, math.inf,
             n / max(candidates, 1), seconds,
         )  # fmt: skip
     largest = float(log_w.max())

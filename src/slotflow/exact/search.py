@@ -85,7 +85,7 @@ def across_orders(
     Args:
         statistics: Of one signal.
         prior: Prior of K, Θ and σ.
-        starts: Sets of tones (A, φ, f), (K, 3) each, to start from, the most probable first; without any, the
+        starts: Sets of components, (K, P) each, to start from, the most probable first; without any, the
             residual's spectrum is followed.
         extra: Gives frequencies in Hz where more tones may be; asked only if more are looked for.
         draws: Draws of each order.
@@ -96,7 +96,7 @@ def across_orders(
     search = _Search(statistics, prior, extra, draws, rng, tempering, max_seconds)
     modes = search.modes
     for tones in starts:
-        modes.add([np.sort(np.asarray(tones, dtype=np.float64)[:, 2])])
+        modes.add([np.sort(statistics.waveform.place_of(np.asarray(tones, dtype=np.float64)))])
     first = len(starts[0]) if len(starts) else modes.pursue(prior.k_max)
     k = min(max(first, prior.k_min), prior.k_max)
     for order in range(first + 1, k + 1):
@@ -169,7 +169,7 @@ class _Search:
             self.methods[0] = "analytic"
             n = self.draws
             self.results[0] = Importance(
-                np.zeros((n, 0, 3)), target.noise.sample(np.repeat(rss, n), self.rng),
+                np.zeros((n, 0, target.waveform.size)), target.noise.sample(np.repeat(rss, n), self.rng),
                 np.full(n, -math.log(n)), self.log_z[0], 0.0, 1.0, 0.0, 1.0, 0.0, "analytic",
             )  # fmt: skip
             return
@@ -340,7 +340,11 @@ class _Search:
         """Minus half the BIC of a maximum."""
         target = Target(self.statistics, self.prior, k)
         log_likelihood = float(target.log_likelihood(np.array([mode.rss]))[0])
-        return log_likelihood - math.lgamma(k + 1) - 1.5 * k * math.log(self.statistics.n)
+        return (
+            log_likelihood
+            - math.lgamma(k + 1)
+            - 0.5 * self.statistics.waveform.size * k * math.log(self.statistics.n)
+        )
 
     def _fit(self, k: int) -> Array:
         """The largest likelihood that the prior allows: a maximum, the best draw, or else that of fewer tones."""
@@ -355,7 +359,7 @@ class _Search:
             rss = Target(self.statistics, prior, k).rss(self.statistics.to_z(result.theta))
             best: Array = result.theta[int(rss.argmin())]
             return best
-        return self._fit(k - 1) if k > 0 else np.zeros((0, 3))
+        return self._fit(k - 1) if k > 0 else np.zeros((0, self.statistics.waveform.size))
 
     def result(self) -> Orders:
         """What was found."""

@@ -164,7 +164,7 @@ class _Moves:
         self, target: Target, start: Proposal, table: BirthTable | None, rng: np.random.Generator
     ) -> None:
         self.target, self.start, self.table, self.rng = target, start, table, rng
-        grid = target.statistics.grids[0]
+        self.waveform, grid = target.waveform, target.statistics.grids[0]
         self.unit_c = math.sqrt(2 / grid.n)
         self.unit_f = math.sqrt(6) / (math.pi * grid.duration)
         self.scale = {"one": 1.0, "two": 1.0, "all": 1.0}
@@ -204,7 +204,7 @@ class _Moves:
         self, state: _State, rows: Array, new: Array, hastings: Array, beta: float
     ) -> float:
         """Metropolis–Hastings step of some particles, in place; the rate of acceptance."""
-        order = np.argsort(new[..., 0], -1)
+        order = np.argsort(self.waveform.place_in_z(new), -1)
         new = np.take_along_axis(new, order[..., None], 1)
         log_p, rss = self.target.log_prob(new)
         good = np.flatnonzero(log_p > -np.inf)
@@ -231,12 +231,13 @@ class _Moves:
             first = self.rng.integers(k - width + 1, size=n)
             index = np.arange(k)
             moved = (index >= first[:, None]) & (index < first[:, None] + width)
-        gamma = self.scale[kind] * 2.38 / np.sqrt(2 * 3 * moved.sum(-1))
+        gamma = self.scale[kind] * 2.38 / np.sqrt(2 * z.shape[2] * moved.sum(-1))
         if kind == "two":
             gamma = np.where(self.rng.random(n) < 0.1, 1.0, gamma)
         step = (others[a] - others[b]) * moved[..., None] * gamma[:, None, None]
         jitter = self.rng.standard_normal(step.shape) * moved[..., None]
-        jitter *= 1e-3 * np.array([self.unit_f * self.unit_c, self.unit_c, self.unit_c])
+        jitter *= 1e-3 * self.unit_c
+        self.waveform.place_in_z(jitter)[:] *= self.unit_f
         moved_z: Array = z + step + jitter
         return moved_z
 
@@ -245,9 +246,10 @@ class _Moves:
         rows, j = np.arange(n), self.rng.integers(k, size=n)
         sigma = math.sqrt(self.target.noise.variance(float(np.median(rss))))
         size = np.exp(self.rng.uniform(math.log(0.1), math.log(3.0), n)) * self.unit_c * sigma
-        step = self.rng.standard_normal((n, 3)) * size[:, None]
-        amplitude = float(np.median(np.hypot(others[..., 1], others[..., 2])))
-        step[:, 0] *= self.unit_f / amplitude
+        step = self.rng.standard_normal((n, z.shape[2])) * size[:, None]
+        self.waveform.place_in_z(step)[:] *= self.unit_f / float(
+            np.median(self.waveform.moduli(others))
+        )
         new = z.copy()
         new[rows, j] += step
         return new
@@ -256,9 +258,9 @@ class _Moves:
         n, k = z.shape[:2]
         rows = np.arange(n)
         j = self.rng.integers(k - 1, size=n)
-        c = z[..., 1] + 1j * z[..., 2]
-        first, second = c[rows, j], c[rows, j + 1]
-        f_1, f_2 = z[rows, j, 0], z[rows, j + 1, 0]
+        xi, c = self.waveform.unpack(z)
+        first, second = c[rows, j, 0], c[rows, j + 1, 0]
+        f_1, f_2 = xi[rows, j, 0], xi[rows, j + 1, 0]
         total = first + second
         middle = f_1 + (f_2 - f_1) * (second / total).real
         size = np.exp(self.rng.uniform(math.log(self.unit_c), 0.0, n))
@@ -272,12 +274,12 @@ class _Moves:
         eta = np.where(only, 0.0, eta)
         distance = (f_2 - f_1) * np.exp(eta)
         new_second = total - new_first
-        new = z.copy()
-        new[rows, j, 0] = middle - distance * (new_second / total).real
-        new[rows, j + 1, 0] = middle + distance * (new_first / total).real
-        for i, value in ((0, new_first), (1, new_second)):
-            new[rows, j + i, 1], new[rows, j + i, 2] = value.real, value.imag
-        broken = ~(np.diff(new[..., 0], axis=-1) > 0).all(-1)
+        xi, c = xi.copy(), c.copy()
+        xi[rows, j, 0] = middle - distance * (new_second / total).real
+        xi[rows, j + 1, 0] = middle + distance * (new_first / total).real
+        c[rows, j, 0], c[rows, j + 1, 0] = new_first, new_second
+        new = self.waveform.pack(xi, c)
+        broken = ~(np.diff(xi[..., 0], axis=-1) > 0).all(-1)
         return new, np.where(broken, -np.inf, eta)
 
     def _anew(self, z: Array) -> tuple[Array, Array]:
@@ -295,6 +297,6 @@ def _nothing(target: Target, share: float, seconds: float) -> Importance:
     """A start that never meets the prior."""
     empty = np.zeros(0)
     return Importance(
-        np.zeros((0, target.k, 3)), empty, empty, -math.inf, math.inf, 0.0, math.inf, share, seconds,
+        np.zeros((0, target.k, target.waveform.size)), empty, empty, -math.inf, math.inf, 0.0, math.inf, share, seconds,
         "tempering",
     )  # fmt: skip

@@ -24,6 +24,7 @@ from torch import Tensor
 
 from slotflow.signal.fit import Laplace
 from slotflow.signal.prior import Prior
+from slotflow.signal.waveforms import TONE
 
 __all__ = ["gaussian_draws", "log_evidence"]
 
@@ -53,7 +54,7 @@ def log_evidence(found: Laplace, prior: Prior, n: int) -> Tensor:
         shares = _share(found.theta[rows], found.covariance[rows], prior)
         density[rows] = torch.where(shares > -math.inf, shares, density[rows])
     total = found.log_likelihood + math.lgamma(k + 1) + density
-    total += 1.5 * k * math.log(2 * math.pi) + 0.5 * _log_determinant(found.covariance)
+    total += 0.5 * TONE.size * k * math.log(2 * math.pi) + 0.5 * _log_determinant(found.covariance)
     if prior.known_sigma is None:
         sigma, sd = found.sigma, found.sigma / math.sqrt(2 * n)
         total += _log_mass(sigma, sd, prior.sigma) - math.log(prior.sigma[1] - prior.sigma[0])
@@ -62,7 +63,7 @@ def log_evidence(found: Laplace, prior: Prior, n: int) -> Tensor:
 
 
 def _share(theta: Tensor, covariance: Tensor, prior: Prior) -> Tensor:
-    """Mean of ln p over the draws inside plus ln of their share, (B,), of (B, k, 3); −inf where none is inside."""
+    """Mean of ln p over the draws inside plus ln of their share, (B,), of (B, k, P); −inf where none is inside."""
     draws = gaussian_draws(theta, covariance, _normals(theta.shape[1]))
     log_prior = prior.log_prob_theta(draws)  # (B, draws)
     inside = log_prior > -math.inf
@@ -73,9 +74,10 @@ def _share(theta: Tensor, covariance: Tensor, prior: Prior) -> Tensor:
 
 def _sides(found: Laplace, prior: Prior) -> tuple[Tensor, Tensor]:
     """Whether no edge is near, and whether an amplitude is far outside, (B,) each, bool."""
+    bounded = [TONE.column("amplitude"), TONE.column("frequency")]  # (B, k, 2) below
     variance = found.covariance.diagonal(dim1=-2, dim2=-1).reshape(*found.theta.shape)
-    reach = CLEARANCE * variance[..., [0, 2]].clamp_min(0.0).sqrt()  # (B, k, 2): of A and of f
-    value = found.theta[..., [0, 2]]
+    reach = CLEARANCE * variance[..., bounded].clamp_min(0.0).sqrt()
+    value = found.theta[..., bounded]
     low, high = value.new_tensor([prior.amplitude, prior.frequency]).unbind(-1)
     room = torch.minimum(value - low, high - value)
     inner = (room > reach).flatten(1).all(-1)
@@ -91,8 +93,9 @@ def _sides(found: Laplace, prior: Prior) -> tuple[Tensor, Tensor]:
 
 def _log_tail(found: Laplace, prior: Prior) -> Tensor:
     """Logarithm of the Gaussian's mass between the amplitudes' bounds, tone by tone, (B,)."""
-    sd = found.covariance.diagonal(dim1=-2, dim2=-1)[:, ::3].clamp_min(1e-300).sqrt()  # (B, k)
-    mass = _log_mass(found.theta[..., 0], sd, prior.amplitude).sum(-1)
+    variance = found.covariance.diagonal(dim1=-2, dim2=-1).reshape(*found.theta.shape)
+    sd = TONE.of(variance, "amplitude").clamp_min(1e-300).sqrt()  # (B, k)
+    mass = _log_mass(TONE.of(found.theta, "amplitude"), sd, prior.amplitude).sum(-1)
     return mass - math.log(2 * EDGE_DRAWS)
 
 
@@ -112,9 +115,8 @@ def _log_mass(mean: Tensor, sd: Tensor, bounds: tuple[float, float]) -> Tensor:
 def _log_density(prior: Prior, k: int) -> float:
     """Logarithm of the prior's density where all k tones sit well inside, at the mean amplitude."""
     low, high = prior.frequency
-    theta = torch.zeros(k, 3, dtype=torch.float64)
-    theta[:, 0] = sum(prior.amplitude) / 2
-    theta[:, 2] = torch.linspace(low, high, max(k, 1), dtype=torch.float64)[:k]
+    places = torch.linspace(low, high, max(k, 1), dtype=torch.float64)[:k, None]
+    theta = TONE.without_phase(places, torch.full_like(places, sum(prior.amplitude) / 2))
     return float(prior.log_prob_theta(theta))
 
 
@@ -128,27 +130,29 @@ def _log_determinant(covariance: Tensor) -> Tensor:
 
 @functools.lru_cache(maxsize=64)
 def _normals(k: int) -> Tensor:
-    """The same normal numbers for every fit of k tones, (draws, 3k)."""
+    """The same normal numbers for every fit of k components, (draws, k·P)."""
     generator = torch.Generator().manual_seed(0)
-    return torch.randn(EDGE_DRAWS, 3 * k, generator=generator, dtype=torch.float64)
+    return torch.randn(EDGE_DRAWS, TONE.size * k, generator=generator, dtype=torch.float64)
 
 
 def gaussian_draws(theta: Tensor, covariance: Tensor, z: Tensor) -> Tensor:
-    """Draws of (A, φ, f) around fits.
+    """Draws of components around fits.
 
     Args:
-        theta: The fits, (B, k, 3).
-        covariance: Their covariances, (B, 3k, 3k).
-        z: Normal numbers that all fits share, (n, 3k), float64.
+        theta: The fits, (B, k, P).
+        covariance: Their covariances, (B, k·P, k·P).
+        z: Normal numbers that all fits share, (n, k·P), float64.
 
     Returns:
-        (A, φ in [0, 2π), f), (B, n, k, 3); not cut to any prior.
+        θ, angles in [0, 2π), (B, n, k, P); not cut to any prior.
     """
     size, k = theta.shape[:2]
-    scale = covariance.diagonal(dim1=-2, dim2=-1).clamp_min(1e-300).sqrt()  # (B, 3k)
+    scale = covariance.diagonal(dim1=-2, dim2=-1).clamp_min(1e-300).sqrt()  # (B, k·P)
     unit = covariance / (scale[:, :, None] * scale[:, None, :])
     factor, _ = torch.linalg.cholesky_ex(unit)
-    draws: Tensor = (z @ factor.mT) * scale[:, None, :]  # (B, n, 3k)
-    draws = theta[:, None] + draws.reshape(size, len(z), k, 3)
-    draws[..., 1] = torch.remainder(draws[..., 1], 2 * math.pi)
+    draws: Tensor = (z @ factor.mT) * scale[:, None, :]  # (B, n, k·P)
+    draws = theta[:, None] + draws.reshape(size, len(z), k, TONE.size)
+    for column, parameter in enumerate(TONE.parameters):
+        if parameter.circular:
+            draws[..., column] = torch.remainder(draws[..., column], 2 * math.pi)
     return draws

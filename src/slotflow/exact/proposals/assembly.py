@@ -117,10 +117,12 @@ class Proposer:
             if part is None:
                 parts.append(Warped(*gaussian))
             if pairs:
-                near = np.diff(mode.z[:, 0]) < NEAR * modes.bin
+                near = np.diff(mode.places) < NEAR * modes.bin
                 pair = np.append(near, False) | np.insert(near, 0, False)
                 widen = 2.0 if mode.gap(modes.bin) < CLOSE else 1.5
-                parts.append(Warped(*gaussian, np.where(np.repeat(pair, 3), widen, 1.0)))
+                parts.append(
+                    Warped(*gaussian, np.where(np.repeat(pair, mode.z.shape[1]), widen, 1.0))
+                )
         close = any(m.bounded or m.gap(modes.bin) < CLOSE for m in self._near_best(target))
         if close and self._asks_for_all(target):
             parts += self.ridges(target)
@@ -203,14 +205,14 @@ def laplace_evidence(target: Target, mode: Mode) -> float:
     gaussian = target.gaussian(mode.z)
     if gaussian is None:
         return math.inf
-    amplitude = np.clip(np.hypot(mode.z[:, 1], mode.z[:, 2]), *target.prior.amplitude)
-    inside = np.stack(
-        [amplitude, 0 * amplitude, np.linspace(*target.prior.frequency, target.k)], -1
-    )
+    waveform = target.waveform
+    amplitude = np.clip(waveform.moduli(mode.z), *target.prior.amplitude)  # (K, 1)
+    places = np.linspace(*target.prior.frequency, target.k)[:, None]
+    inside = waveform.without_phase(places, amplitude)
     log_prior = float(target.prior.log_prob_theta(inside)) - float(np.log(amplitude).sum())
     scale = np.sqrt(np.diag(gaussian[1]))
     _, log_det = np.linalg.slogdet(gaussian[1] / (scale[:, None] * scale))
-    volume = 1.5 * target.k * math.log(2 * math.pi) + 0.5 * log_det + float(np.log(scale).sum())
+    volume = 0.5 * len(scale) * math.log(2 * math.pi) + 0.5 * log_det + float(np.log(scale).sum())
     return float(target.log_likelihood(np.array([mode.rss]))[0]) + log_prior + float(volume)
 
 
@@ -231,12 +233,14 @@ def without_weakest(target: Target, mode: Mode, log_evidence: float) -> float:
     k, prior = target.k, target.prior
     rise = LINEAR * mode.strength * target.noise.variance(mode.rss)
     log_l = target.log_likelihood(mode.rss + np.append(rise, 0.0))
-    amplitude = np.clip(np.hypot(mode.z[:, 1], mode.z[:, 2]), *prior.amplitude)
-    alone = np.stack([amplitude, 0 * amplitude, np.full(k, prior.frequency[0])], -1)[:, None]
-    density = prior.log_prob_theta(alone).numpy() - np.log(amplitude)
-    blocks = mode.covariance.reshape(k, 3, k, 3)[np.arange(k), :, np.arange(k), :]
-    scale = np.sqrt(np.diagonal(blocks, axis1=1, axis2=2))  # (K, 3)
+    amplitude = np.clip(target.waveform.moduli(mode.z), *prior.amplitude)  # (K, 1)
+    places = np.full((k, 1), prior.frequency[0])
+    alone = target.waveform.without_phase(places, amplitude)[:, None]
+    density = prior.log_prob_theta(alone).numpy() - np.log(amplitude[:, 0])
+    size = mode.z.shape[1]
+    blocks = mode.covariance.reshape(k, size, k, size)[np.arange(k), :, np.arange(k), :]
+    scale = np.sqrt(np.diagonal(blocks, axis1=1, axis2=2))  # (K, Z)
     _, log_det = np.linalg.slogdet(blocks / (scale[:, :, None] * scale[:, None, :]))
-    volume = 1.5 * math.log(2 * math.pi) + 0.5 * log_det + np.log(scale).sum(-1)
+    volume = 0.5 * size * math.log(2 * math.pi) + 0.5 * log_det + np.log(scale).sum(-1)
     change = log_l[:-1] - log_l[-1] - math.log(k) - density - volume
     return log_evidence + float(change.max())

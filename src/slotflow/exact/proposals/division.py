@@ -62,7 +62,7 @@ class Division:
         base = self.z[rng.choice(len(self.z), n, p=np.exp(self.lower.log_weights))]
         which = rng.choice(len(self.tables), n, p=self.chosen)
         moves = rng.random(n) < SHARES[0]
-        z = np.empty((n, self.target.k + 1, 3))
+        z = np.empty((n, self.target.k + 1, base.shape[2]))
         for j, table in enumerate(self.tables):
             at = np.flatnonzero(which == j)
             cell, *inner = table.sample(len(at), rng)

@@ -68,7 +68,7 @@ class Cut:
 
 def cut(base: Bent, target: Target) -> Cut | None:
     """The proposal beyond the edge of the support; None where it is not needed, or the edge is too far away."""
-    d = 3 * target.k
+    d = target.waveform.coordinates * target.k
     u = np.zeros(d)
     for _ in range(ROUNDS):
         points = np.concatenate([u[None], u + STEP * np.eye(d)])
@@ -101,8 +101,8 @@ def _distances(z: Array, target: Target) -> Array:
     """How far z, (n, K, 3), lies inside the bounds, each in units of its own, (n, m)."""
     prior = target.prior
     (low, high), (first, last) = prior.amplitude, prior.frequency
-    amplitude = np.hypot(z[..., 1], z[..., 2]) / high
-    f = z[..., 0] / target.bin
+    amplitude = target.waveform.moduli(z)[..., 0] / high
+    f = target.waveform.place_in_z(z) / target.bin
     parts = [
         amplitude - low / high,
         1 - amplitude,

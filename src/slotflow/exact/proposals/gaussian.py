@@ -19,6 +19,7 @@ import numpy as np
 
 from slotflow.core.arrays import Array
 from slotflow.core.numeric import log_sum_exp, solve_lower
+from slotflow.signal.waveforms import TONE, Waveform
 
 __all__ = ["Gaussian", "Mixture", "Proposal", "Warped"]
 
@@ -27,22 +28,30 @@ class Proposal(Protocol):
     """A normalized density of z = (f, Re c, Im c) of K tones; draws outside the support are allowed."""
 
     def sample(self, n: int, rng: np.random.Generator) -> Array:
-        """Draws, (n, K, 3)."""
+        """Draws, (n, K, Z)."""
 
     def log_prob(self, z: Array) -> Array:
-        """Log density at sorted z, (n, K, 3); shape (n,)."""
+        """Log density at sorted z, (n, K, Z); shape (n,)."""
 
 
 class Gaussian:
     """A Gaussian of z.
 
     Args:
-        mean: (3K,).
-        covariance: (3K, 3K).
-        widen: Factor on the standard deviations, one number or (3K,).
+        mean: (K·Z,).
+        covariance: (K·Z, K·Z).
+        widen: Factor on the standard deviations, one number or (K·Z,).
+        waveform: The form of a component.
     """
 
-    def __init__(self, mean: Array, covariance: Array, widen: float | Array = 1.0) -> None:
+    def __init__(
+        self,
+        mean: Array,
+        covariance: Array,
+        widen: float | Array = 1.0,
+        waveform: Waveform = TONE,
+    ) -> None:
+        self.size = waveform.coordinates
         self.mean = np.asarray(mean, dtype=np.float64)
         d = len(self.mean)
         stretch = np.broadcast_to(np.asarray(widen, dtype=np.float64), (d,))
@@ -57,17 +66,17 @@ class Gaussian:
         )
 
     def sample(self, n: int, rng: np.random.Generator) -> Array:
-        """Draws, (n, K, 3)."""
+        """Draws, (n, K, Z)."""
         d = len(self.mean)
         drawn: Array = self.mean + (rng.standard_normal((n, d)) @ self.factor.T) * self.scale
-        return drawn.reshape(n, d // 3, 3)
+        return drawn.reshape(n, d // self.size, self.size)
 
     def log_prob(self, z: Array) -> Array:
         """Log density, (n,)."""
         return self.log_prob_flat(z.reshape(len(z), len(self.mean)))
 
     def log_prob_flat(self, z: Array, shift: float | Array = 0.0) -> Array:
-        """Log density of (n, 3K) with the mean moved by `shift`."""
+        """Log density of (n, K·Z) with the mean moved by `shift`."""
         if len(self.mean) == 0:
             return np.zeros(len(z))
         unit = (z - self.mean - shift) / self.scale
@@ -80,55 +89,61 @@ class Warped:
     """A Gaussian of (y, c*), in which a tone's posterior is straighter than in z (see the module's docstring).
 
     Args:
-        mean: Maximum of p̃ Π A^{−1} in z, (3K,).
-        covariance: Inverse curvature there, (3K, 3K).
-        widen: Factor on the standard deviations, one number or (3K,).
+        mean: Maximum of p̃ Π A^{−1} in z, (K·Z,).
+        covariance: Inverse curvature there, (K·Z, K·Z).
+        widen: Factor on the standard deviations, one number or (K·Z,).
+        waveform: The form of a component: of one shape parameter and one amplitude.
     """
 
-    def __init__(self, mean: Array, covariance: Array, widen: float | Array = 1.0) -> None:
-        centre = mean.reshape(-1, 3)
-        self.frequency, self.amplitude = centre[:, 0], np.hypot(centre[:, 1], centre[:, 2])
-        rows = 3 * np.arange(len(centre))
+    def __init__(
+        self,
+        mean: Array,
+        covariance: Array,
+        widen: float | Array = 1.0,
+        waveform: Waveform = TONE,
+    ) -> None:
+        self.waveform, size = waveform, waveform.coordinates
+        centre = mean.reshape(-1, size)
+        self.frequency, c = (part[:, 0] for part in waveform.unpack(centre))
+        self.amplitude = np.abs(c)
+        # Rows of f, Re c and Im c of each component.
+        rows, real, imag = (np.arange(i, len(mean), size) for i in range(size))
         variance = np.maximum(covariance[rows, rows], 1e-300)
         tangent = (
-            centre[:, 1] * covariance[rows, rows + 2] - centre[:, 2] * covariance[rows, rows + 1]
+            c.real * covariance[rows, imag] - c.imag * covariance[rows, real]
         ) / self.amplitude
         self.theta = -tangent / (self.amplitude * variance)
         straight = np.eye(len(mean))
-        straight[rows + 1, rows] = -self.theta * centre[:, 2]
-        straight[rows + 2, rows] = self.theta * centre[:, 1]
+        straight[real, rows] = -self.theta * c.imag
+        straight[imag, rows] = self.theta * c.real
         start = mean.copy()
         start[rows] = 0.0
-        self.gaussian = Gaussian(start, straight @ covariance @ straight.T, widen)
+        self.gaussian = Gaussian(start, straight @ covariance @ straight.T, widen, waveform)
 
     def sample(self, n: int, rng: np.random.Generator) -> Array:
-        """Draws, (n, K, 3)."""
+        """Draws, (n, K, Z)."""
         x = self.gaussian.sample(n, rng)
-        amplitude = np.hypot(x[..., 1], x[..., 2])
-        x[..., 0] *= self.amplitude / np.maximum(amplitude, 1e-300)
-        x = self._turn(x, -1.0)
-        x[..., 0] += self.frequency
+        amplitude, f = self.waveform.moduli(x)[..., 0], self.waveform.place_in_z(x)  # f: a view
+        f *= self.amplitude / np.maximum(amplitude, 1e-300)
+        x = self._turned(x, -1.0)
+        self.waveform.place_in_z(x)[:] += self.frequency
         return x
 
     def log_prob(self, z: Array) -> Array:
         """Log density, (n,)."""
-        amplitude = np.hypot(z[..., 1], z[..., 2])
-        x = z.copy()
-        x[..., 0] -= self.frequency
-        x = self._turn(x, 1.0)
-        x[..., 0] *= amplitude / self.amplitude
+        amplitude, x = self.waveform.moduli(z)[..., 0], z.copy()
+        self.waveform.place_in_z(x)[:] -= self.frequency
+        x = self._turned(x, 1.0)
+        self.waveform.place_in_z(x)[:] *= amplitude / self.amplitude
         with np.errstate(divide="ignore"):
             jacobian: Array = np.log(amplitude / self.amplitude).sum(-1)
         return self.gaussian.log_prob(x) + jacobian
 
-    def _turn(self, x: Array, sign: float) -> Array:
-        """Turns c by ±θ (f − f̂), in place; x holds f − f̂ in its first column."""
-        angle = sign * self.theta * x[..., 0]
-        cosine, sine = np.cos(angle), np.sin(angle)
-        re, im = x[..., 1].copy(), x[..., 2]
-        x[..., 1] = re * cosine - im * sine
-        x[..., 2] = re * sine + im * cosine
-        return x
+    def _turned(self, x: Array, sign: float) -> Array:
+        """X with c turned by ±θ (f − f̂); x holds f − f̂ in place of f."""
+        away, c = self.waveform.unpack(x)
+        angle = sign * self.theta[:, None] * away
+        return self.waveform.pack(away, c * (np.cos(angle) + 1j * np.sin(angle)))
 
 
 class Mixture:
@@ -147,7 +162,7 @@ class Mixture:
         self.weights = share / share.sum()
 
     def sample(self, n: int, rng: np.random.Generator) -> Array:
-        """Draws, (n, K, 3), in random order."""
+        """Draws, (n, K, Z), in random order."""
         counts = rng.multinomial(n, self.weights)
         drawn = [part.sample(int(m), rng) for part, m in zip(self.parts, counts, strict=True) if m]
         if len(drawn) == 1:

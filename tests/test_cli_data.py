@@ -546,7 +546,16 @@ def test_more_tones_than_the_model_knows(tmp_path: Path, seed: int) -> None:
     waves = np.cos(2 * np.pi * np.outer(t, 1.5 + bins / duration) + rng.uniform(0, 6, k))
     file = tmp_path / "crowded.csv"
     np.savetxt(file, np.c_[t, waves.sum(1) + 0.5 * rng.standard_normal(3000)], delimiter=",")
-    words = ["infer", str(file), "--band", "1.5:1.9", "--max-seconds", "60"]
+    words = [
+        "infer",
+        str(file),
+        "--band",
+        "1.5:1.9",
+        "--min-separation",
+        "0.01",
+        "--max-seconds",
+        "60",
+    ]
     found = CliRunner().invoke(app, words)
     assert found.exit_code == 0, found.output
     assert "windows is exact" in found.output and "p(K | x)" in found.output

@@ -14,6 +14,9 @@ import sys
 import tempfile
 from pathlib import Path
 
+STATED = "--band 2.5:3 --amplitude 0.5:1.5 --min-separation 0.01 --sigma 0:1.5".split()
+"""The prior that the signals are drawn from; without it, each signal would be answered under a weak one of its own."""
+
 
 def measure(n: int, flags: list[str], folder: Path) -> dict[str, float]:
     """Runs the command on n signals.
@@ -54,7 +57,7 @@ def main() -> None:
     parser.add_argument("--refine", action="store_true", help="with the exact step")
     parser.add_argument("--threads", default="1", help="CPU threads")
     args = parser.parse_args()
-    flags = ["--threads", args.threads] + ([] if args.refine else ["--no-refine"])
+    flags = [*STATED, "--threads", args.threads] + ([] if args.refine else ["--no-refine"])
     with tempfile.TemporaryDirectory() as folder:
         for n in args.n:
             print(json.dumps(measure(n, flags, Path(folder)) | {"refine": args.refine}), flush=True)

@@ -14,7 +14,16 @@ import sys
 import tempfile
 from pathlib import Path
 
-STATED = "--band 2.5:3 --amplitude 0.5:1.5 --min-separation 0.01 --sigma 0:1.5".split()
+STATED = [
+    "--band",
+    "2.5:3",
+    "--amplitude",
+    "0.5:1.5",
+    "--min-separation",
+    "0.01",
+    "--sigma",
+    "0:1.5",
+]
 """The prior that the signals are drawn from; without it, each signal would be answered under a weak one of its own."""
 
 

@@ -27,6 +27,7 @@ from slotflow.core.arrays import Array
 from slotflow.exact.proposals.gaussian import Gaussian
 from slotflow.exact.target import Target
 from slotflow.signal.prior import Prior
+from slotflow.signal.waveforms import TONE
 
 __all__ = ["Amplitudes", "BirthTable", "Births"]
 
@@ -116,9 +117,9 @@ class BirthTable:
         is_open: NDArray[np.bool_] = np.ones(cells, dtype=np.bool_)
         if len(z) and prior.min_separation > 0:
             # Cells that are certainly too close to an anchored tone are shut.
-            spread = 4 * np.sqrt(np.diag(covariance)[::3]) + self.width
+            spread = 4 * np.sqrt(np.diag(covariance)[:: z.shape[1]]) + self.width
             room = np.maximum(prior.min_separation - spread, 0.0)
-            is_open &= ~(np.abs(f[:, None] - z[:, 0]) < room).any(-1)
+            is_open &= ~(np.abs(f[:, None] - TONE.place_in_z(z)) < room).any(-1)
         mass = np.zeros(cells)
         self.log_gain = -math.inf
         """Logarithm of the evidence's gain from one free tone."""
@@ -165,11 +166,12 @@ class BirthTable:
         """Draws of (f, Re c, Im c), (n, 3)."""
         f = self.sample_frequency(n, rng)
         c = self.amplitudes.sample(self.filtered[self.cell(f)], self.left[self.cell(f)], rng)
-        return np.stack([f, c.real, c.imag], -1)
+        return TONE.from_simple(f, c)
 
     def log_prob(self, z: Array) -> Array:
         """Log density of (n, 3) per unit of f and of the plane of c, (n,); finite inside the prior's box only."""
-        cell, c = self.cell(z[:, 0]), z[:, 1] + 1j * z[:, 2]
+        f, c = TONE.simple(z)
+        cell = self.cell(f)
         log_prob: Array = self.log_mass[cell]
         return log_prob + self.amplitudes.log_prob(c, self.filtered[cell], self.left[cell])
 
@@ -209,62 +211,61 @@ class Births:
     ) -> None:
         self.table, self.free = table, free
         self.gaussian = Gaussian(*gaussian, widen)
-        self.anchored = len(gaussian[0]) // 3
+        self.size = TONE.coordinates
+        self.anchored = len(gaussian[0]) // self.size
         self.k = self.anchored + free
         self.subsets = list(itertools.combinations(range(self.k), free))
 
     def sample(self, n: int, rng: np.random.Generator) -> Array:
         """Draws, (n, K, 3), sorted, except where anchored tones changed places: those are left unsorted."""
         f = np.sort(self.table.sample_frequency(n * self.free, rng).reshape(n, self.free), -1)
-        free = np.zeros((n, self.free, 3))
-        free[..., 0] = f
+        c = np.zeros(f.shape, dtype=np.complex128)
         for i in range(self.free):
-            slope, left = self._slope(free, i)
-            c = self.table.amplitudes.sample(slope, left, rng)
-            free[:, i, 1], free[:, i, 2] = c.real, c.imag
+            slope, left = self._slope(f, c, i)
+            c[:, i] = self.table.amplitudes.sample(slope, left, rng)
+        free = TONE.from_simple(f, c)
         anchored = self.gaussian.sample(n, rng) + self._response(free).sum(1)
         z = np.concatenate([anchored, free], 1)
-        sound = (np.diff(anchored[..., 0], axis=-1) > 0).all(-1)
-        order = np.argsort(z[..., 0], -1)
+        sound = (np.diff(TONE.place_in_z(anchored), axis=-1) > 0).all(-1)
+        order = np.argsort(TONE.place_in_z(z), -1)
         order[~sound] = np.arange(self.k)
         return np.take_along_axis(z, order[..., None], 1)
 
     def log_prob(self, z: Array) -> Array:
         """Log density, (n,)."""
-        n = len(z)
-        birth = self.table.log_mass[self.table.cell(z[..., 0])]  # (n, K)
-        response = self._response(z)  # (n, K, D, 3)
+        n, (f, c) = len(z), TONE.simple(z)
+        birth = self.table.log_mass[self.table.cell(f)]  # (n, K)
+        response = self._response(z)  # (n, K, D, Z)
         total = np.full(n, -np.inf)
-        reach = FAR * self.gaussian.scale[::3]
+        reach = FAR * self.gaussian.scale[:: self.size]
         for subset in self.subsets:
             rest = [i for i in range(self.k) if i not in subset]
             anchored = z[:, rest]
-            shift = response[:, list(subset)].sum(1)  # (n, D, 3)
-            off = np.abs(anchored[..., 0] - self.gaussian.mean[::3] - shift[..., 0]) - reach
-            near = np.flatnonzero((off < 0).all(-1))
+            shift = response[:, list(subset)].sum(1)  # (n, D, Z)
+            off = TONE.place_in_z(anchored - shift) - self.gaussian.mean[:: self.size]
+            near = np.flatnonzero((np.abs(off) < reach).all(-1))
             if near.size == 0:
                 continue
             flat = anchored[near].reshape(near.size, -1)
             term = self.gaussian.log_prob_flat(flat, shift[near].reshape(near.size, -1))
             term = term + birth[near][:, list(subset)].sum(-1)
-            free = z[near][:, list(subset)]
+            free_f, free_c = f[near][:, list(subset)], c[near][:, list(subset)]
             for i in range(self.free):
-                c = free[:, i, 1] + 1j * free[:, i, 2]
-                term = term + self.table.amplitudes.log_prob(c, *self._slope(free, i))
+                slope = self._slope(free_f, free_c, i)
+                term = term + self.table.amplitudes.log_prob(free_c[:, i], *slope)
             total[near] = np.logaddexp(total[near], term)
         return total + math.lgamma(self.free + 1)
 
-    def _slope(self, free: Array, i: int) -> tuple[Complex, Array]:
-        """Matched filter at the i-th free tone of (n, m, 3) with those below it subtracted, and ν; (n,) each."""
-        cell = self.table.cell(free[:, i, 0])
+    def _slope(self, f: Array, c: Complex, i: int) -> tuple[Complex, Array]:
+        """Matched filter at the i-th of free tones (n, m) with those below it subtracted, and ν; (n,) each."""
+        cell = self.table.cell(f[:, i])
         slope = self.table.filtered[cell]
         for j in range(i):
-            c = free[:, j, 1] + 1j * free[:, j, 2]
-            slope = slope - self.table.overlap(free[:, i, 0], free[:, j, 0], c)
+            slope = slope - self.table.overlap(f[:, i], f[:, j], c[:, j])
         return slope, self.table.left[cell]
 
     def _response(self, free: Array) -> Array:
         """How the anchored tones move for each free one of (n, m, 3): (n, m, D, 3)."""
-        response = self.table.response[self.table.cell(free[..., 0])]  # (n, m, 2, 3D)
-        moved: Array = np.einsum("nmpd,nmp->nmd", response, free[..., 1:])
-        return moved.reshape(*free.shape[:2], self.anchored, 3)
+        response = self.table.response[self.table.cell(TONE.place_in_z(free))]  # (n, m, 2, D·Z)
+        moved: Array = np.einsum("nmpd,nmp->nmd", response, free[..., len(TONE.shape) :])
+        return moved.reshape(*free.shape[:2], self.anchored, self.size)

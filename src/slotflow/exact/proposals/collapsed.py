@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 from slotflow.core.arrays import Array
 from slotflow.core.numeric import phasor, solve_lower
 from slotflow.exact.target import Target
+from slotflow.signal.waveforms import TONE
 
 __all__ = ["Bent", "bent"]
 
@@ -52,9 +53,10 @@ class Bent:
     """
 
     def __init__(self, target: Target, z: Array, covariance: Array, widen: float = 1.0) -> None:
-        self.k, self.centre = len(z), np.ascontiguousarray(z[:, 0])
+        self.k, self.centre = len(z), np.ascontiguousarray(TONE.place_in_z(z))
         self.pairs = np.tril_indices(self.k)
-        self.root = _cholesky(covariance[0::3, 0::3])  # L
+        every = slice(None, None, z.shape[1])
+        self.root = _cholesky(covariance[every, every])  # L
         nodes = self._nodes()  # (m, K)
         log_density, mean, precision = _conditionals(target, self.centre + nodes @ self.root.T)
         slope, curvature, _ = _differences(log_density[:, None], self.k)
@@ -73,7 +75,7 @@ class Bent:
         bend = np.concatenate([level[None], slope, half])
         self.bend = np.concatenate([bend.real, bend.imag], -1)  # (1 + K + K (K + 1)/2, 2K)
         self.normalizer = (
-            1.5 * self.k * math.log(2 * math.pi)
+            0.5 * TONE.coordinates * self.k * math.log(2 * math.pi)
             + float(np.log(np.diag(self.spread)).sum())
             + float(np.log(np.diag(self.root)).sum())
             - float(np.log(np.diag(self.factor)).sum())
@@ -81,7 +83,7 @@ class Bent:
 
     def sample(self, n: int, rng: np.random.Generator) -> Array:
         """Draws, (n, K, 3)."""
-        return self.from_normal(rng.standard_normal((n, 3 * self.k)))
+        return self.from_normal(rng.standard_normal((n, TONE.coordinates * self.k)))
 
     def from_normal(self, u: Array) -> Array:
         """What standard normal variables, (n, 3K), stand for, (n, K, 3): those of f first."""
@@ -91,7 +93,7 @@ class Bent:
         away = y @ self.root.T
         c = straight[:, : self.k] + 1j * straight[:, self.k :]
         c *= phasor(self.theta / (2 * math.pi) * away)
-        return np.stack([self.centre + away, c.real, c.imag], -1)
+        return TONE.from_simple(self.centre + away, c)
 
     def log_prob(self, z: Array) -> Array:
         """Log density, (n,)."""
@@ -101,10 +103,11 @@ class Bent:
 
     def to_normal(self, z: Array) -> Array:
         """The standard normal variables, (n, 3K), that z, (n, K, 3), stands for."""
-        away = z[..., 0] - self.centre
+        f, c = TONE.simple(z)
+        away = f - self.centre
         y = solve_lower(self.root, away.T).T
         white = solve_lower(self.spread, (y - self.mean).T)
-        c = (z[..., 1] + 1j * z[..., 2]) * phasor(-self.theta / (2 * math.pi) * away)
+        c = c * phasor(-self.theta / (2 * math.pi) * away)
         rest = (np.concatenate([c.real, c.imag], -1) - self._mean(y)) @ self.factor
         return np.concatenate([white.T, rest], 1)
 
@@ -141,7 +144,7 @@ def _conditionals(target: Target, frequency: Array) -> tuple[Array, NDArray[np.c
     gain = (data * best).sum(-1)
     rss = float(target.statistics.energy) - float(gain[0])
     # Draws have 3K degrees of freedom more to err than the maximum.
-    precision = target.noise.precision(rss * (1 + 3 * k / target.statistics.n))
+    precision = target.noise.precision(rss * (1 + TONE.coordinates * k / target.statistics.n))
     power = 2.0 if target.prior.amplitude_law == "loguniform" else 1.0
     square = best[:, :k] ** 2 + best[:, k:] ** 2
     tilt = power * best / np.concatenate([square, square], -1)

@@ -24,6 +24,7 @@ from slotflow.core.numeric import log_sum_exp
 from slotflow.exact.importance import Importance
 from slotflow.exact.proposals.surface import Surface
 from slotflow.exact.target import Target
+from slotflow.signal.waveforms import TONE
 
 __all__ = ["Growth", "carried"]
 
@@ -57,7 +58,8 @@ class Growth:
         """Draws, (n, K, 3), sorted."""
         surface = self.surface
         base = self.z[rng.choice(len(self.z), n, p=np.exp(self.lower.log_weights))]
-        f, c_base = surface.rounded(base[..., 0]), base[..., 1] + 1j * base[..., 2]
+        places, c_base = TONE.simple(base)
+        f = surface.rounded(places)
         fits = surface.fits(f, surface.matched(f), c_base)
         cell = np.zeros(n, dtype=np.int64)
         for i in range(0, n, CHUNK):
@@ -74,35 +76,32 @@ class Growth:
             at = np.flatnonzero(kind == which)
             slope, left, moved = surface.slope(new[at], filtered[at], f[at], fit.take(at))
             c[at] = surface.amplitudes.sample(slope, left, rng)
-            step = moved * c[at, None]
-            base[at, :, 1] += step.real
-            base[at, :, 2] += step.imag
-        z = np.concatenate([base, np.stack([new, c.real, c.imag], -1)[:, None]], 1)
-        order = np.argsort(z[..., 0], -1)
+            c_base[at] += moved * c[at, None]
+        z = np.concatenate([TONE.from_simple(places, c_base), TONE.from_simple(new, c)[:, None]], 1)
+        order = np.argsort(TONE.place_in_z(z), -1)
         return np.take_along_axis(z, order[..., None], 1)
 
     def log_prob(self, z: Array) -> Array:
         """Log density, (n,)."""
         surface, n = self.surface, len(z)
-        f, c = surface.rounded(z[..., 0]), z[..., 1] + 1j * z[..., 2]
-        filtered, exact = surface.matched(f), surface.matched(z[..., 0])
+        places, c = TONE.simple(z)
+        f = surface.rounded(places)
+        filtered, exact = surface.matched(f), surface.matched(places)
         before = np.full((n, self.k), -np.inf)  # all but the density of f_j
         parts = []
         for j in range(self.k):
             rest = [i for i in range(self.k) if i != j]
             fits = surface.fits(f[:, rest], filtered[:, rest], c[:, rest])
             for share, fit in zip(SHARES, fits, strict=True):
-                slope, left, moved = surface.slope(z[:, j, 0], exact[:, j], f[:, rest], fit)
-                base, step = z[:, rest], moved * c[:, j, None]
-                base[..., 1] -= step.real
-                base[..., 2] -= step.imag
+                slope, left, moved = surface.slope(places[:, j], exact[:, j], f[:, rest], fit)
+                base = TONE.from_simple(places[:, rest], c[:, rest] - moved * c[:, j, None])
                 term = self.target.log_prob(base)[0] + math.log(share)
                 term += surface.amplitudes.log_prob(c[:, j], slope, left)
                 before[:, j] = np.logaddexp(before[:, j], term)
             parts.append((rest, fits[0]))
         with np.errstate(invalid="ignore"):
             wanted = before > before.max(-1, keepdims=True) - HOPELESS
-        cell = np.clip((z[..., 0] - surface.low) / surface.width, 0, surface.cells - 1).astype(
+        cell = np.clip((places - surface.low) / surface.width, 0, surface.cells - 1).astype(
             np.int64
         )
         for i in range(0, n, CHUNK):

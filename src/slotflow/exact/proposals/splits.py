@@ -30,6 +30,7 @@ from slotflow.core.numeric import log_sum_exp
 from slotflow.exact.proposals.gaussian import Gaussian
 from slotflow.exact.target import Target
 from slotflow.signal.likelihood import Statistics
+from slotflow.signal.waveforms import TONE
 
 __all__ = ["RESOLVED", "PairTable", "Split", "divided", "merged", "splits"]
 
@@ -59,11 +60,11 @@ class PairTable:
 
     def __init__(self, target: Target, gaussian: tuple[Array, Array], j: int) -> None:
         prior, statistics = target.prior, target.statistics
-        z = gaussian[0].reshape(-1, 3)
+        z = gaussian[0].reshape(-1, TONE.coordinates)
         rest = statistics.less(z)
         rss = float(rest.energy)
         self.precision = target.noise.precision(rss)
-        total = complex(z[j, 1], z[j, 2])
+        total = complex(TONE.simple(z)[1][j])
         snr = abs(total) * math.sqrt(self.precision * statistics.grids[0].n / 2)
         width = min(math.sqrt(0.37 * snr + 1) / (0.9 * snr), 1.0)
         half = width * np.sinh(np.linspace(-1, 1, ANGLES + 1) * math.asinh(0.5 * math.pi / width))
@@ -80,7 +81,8 @@ class PairTable:
         delta, size, psi = (c.ravel() for c in centre)
         first = size * np.exp(1j * psi) * total / abs(total)
         # Cells whose second amplitude the prior excludes, for all that C may be, are left out.
-        spread = 3 * math.sqrt(max(gaussian[1].diagonal()[3 * j + 1 : 3 * j + 3]))
+        own = gaussian[1].diagonal().reshape(z.shape)[j, len(TONE.shape) :]  # of Re c and Im c
+        spread = 3 * math.sqrt(max(own))
         spread += 0.5 * float(np.diff(self.amplitude).max())
         other = np.abs(total - first)
         low, high = prior.amplitude
@@ -127,7 +129,7 @@ class PairTable:
             first: c_1, (n,).
         """
         n = len(delta)
-        middle, total = z[j, 0], complex(z[j, 1], z[j, 2])
+        middle, total = (part[j] for part in TONE.simple(z))
         second = total - first
         f_1 = middle - delta * (second / total).real
         f_2 = middle + delta * (first / total).real
@@ -169,7 +171,7 @@ class PairTable:
 
     def moved(self, cell: NDArray[np.int64]) -> Array:
         """How the tones of the fit move for splits in given cells, (n,) to (n, D, 3)."""
-        return self.shift[cell].reshape(len(cell), self.shift.shape[1] // 3, 3)
+        return self.shift[cell].reshape(len(cell), -1, TONE.coordinates)
 
     def _edges(self) -> tuple[Array, Array, Array]:
         return self.distance, self.amplitude, self.angle
@@ -185,7 +187,7 @@ class Split:
 
     def __init__(self, gaussian: tuple[Array, Array], tables: dict[int, PairTable]) -> None:
         self.gaussian, self.tables = Gaussian(*gaussian, WIDEN), tables
-        self.d = len(gaussian[0]) // 3
+        self.d = len(gaussian[0]) // TONE.coordinates
 
     def sample(self, n: int, rng: np.random.Generator) -> Array:
         """Draws, (n, K, 3)."""
@@ -206,7 +208,7 @@ class Split:
         """Log density, (n,)."""
         columns: list[Array] = []
         n = len(z)
-        log_prob, shift = np.zeros(n), np.zeros((n, 3 * self.d))
+        log_prob, shift = np.zeros(n), np.zeros((n, TONE.coordinates * self.d))
         i = 0
         for j in range(self.d):
             if j not in self.tables:
@@ -220,7 +222,7 @@ class Split:
             log_prob += density - np.log(inner[1])
             shift += self.tables[j].shift[cell]
         near = np.flatnonzero(log_prob > -np.inf)
-        flat = np.stack(columns, 1).reshape(n, 3 * self.d)
+        flat = np.stack(columns, 1).reshape(n, TONE.coordinates * self.d)
         log_prob[near] += self.gaussian.log_prob_flat(flat[near], shift[near])
         return log_prob
 
@@ -232,10 +234,10 @@ def _response(gaussian: tuple[Array, Array], j: int, apart: float) -> Array:
     little, and to first order they would move far.
     """
     mean, covariance = gaussian
-    gap = np.diff(mean.reshape(-1, 3)[:, 0])
+    gap = np.diff(TONE.place_in_z(mean.reshape(-1, TONE.coordinates)))
     moves = np.minimum(np.append(gap, np.inf), np.insert(gap, 0, np.inf)) > apart
     moves[j] = True
-    free = np.flatnonzero(np.repeat(moves, 3))
+    free = np.flatnonzero(np.repeat(moves, TONE.coordinates))
     response: Array = np.zeros_like(covariance)
     response[np.ix_(free, free)] = np.linalg.inv(np.linalg.inv(covariance)[np.ix_(free, free)])
     return response
@@ -243,21 +245,18 @@ def _response(gaussian: tuple[Array, Array], j: int, apart: float) -> Array:
 
 def divided(tone: Array, delta: Array, size: Array, psi: Array) -> Array:
     """The pair, (n, 2, 3), that a tone (n, 3) is split into, for δ, |c_1| and ψ, (n,) each."""
-    total = tone[:, 1] + 1j * tone[:, 2]
+    f, total = TONE.simple(tone)
     first = size * np.exp(1j * psi) * total / np.abs(total)
     second = total - first
-    f_1 = tone[:, 0] - delta * (second / total).real
-    f_2 = tone[:, 0] + delta * (first / total).real
-    lower, upper = (f_1, first.real, first.imag), (f_2, second.real, second.imag)
-    return np.stack([np.stack(lower, -1), np.stack(upper, -1)], 1)
+    f_1, f_2 = f - delta * (second / total).real, f + delta * (first / total).real
+    return TONE.from_simple(np.stack([f_1, f_2], 1), np.stack([first, second], 1))
 
 
 def merged(pair: Array) -> tuple[Array, Array, Array, Array]:
     """The tone, (n, 3), that a pair (n, 2, 3) was, and its δ, |c_1| and ψ, (n,) each."""
-    first, second = (pair[:, m, 1] + 1j * pair[:, m, 2] for m in (0, 1))
-    delta, total = pair[:, 1, 0] - pair[:, 0, 0], first + second
-    middle = pair[:, 0, 0] + delta * (second / total).real
-    tone = np.stack([middle, total.real, total.imag], -1)
+    (f_1, f_2), (first, second) = (part.T for part in TONE.simple(pair))
+    delta, total = f_2 - f_1, first + second
+    tone = TONE.from_simple(f_1 + delta * (second / total).real, total)
     return tone, delta, np.abs(first), np.angle(first / total)
 
 

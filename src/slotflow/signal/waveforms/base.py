@@ -135,6 +135,18 @@ class Waveform(ABC):
         d, m = len(self.shape), self.amplitudes
         return z[..., :d], z[..., d : d + m] + 1j * z[..., d + m :]
 
+    def simple(self, z: AnyArray) -> tuple[AnyArray, AnyArray]:
+        """The one shape parameter and the one complex amplitude, (..., K) each, of coordinates z.
+
+        For what is written for components of one shape parameter and one amplitude, tables over a band above all.
+        """
+        xi, c = self.unpack(z)
+        return xi[..., 0], c[..., 0]
+
+    def from_simple(self, place: AnyArray, c: AnyArray) -> AnyArray:
+        """Coordinates z, (..., K, D + 2M), of one shape parameter and one complex amplitude, (..., K) each."""
+        return self.pack(place[..., None], c[..., None])
+
     def place_in_z(self, z: AnyArray) -> AnyArray:
         """The parameter that orders components, (..., K, D + 2M) to (..., K)."""
         return z[..., self.shape.index(self.place)]

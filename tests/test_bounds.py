@@ -137,3 +137,9 @@ def test_errors() -> None:
         fisher_matrix(theta, sigma, (None,))
     with pytest.raises(ValueError, match=r"\(B, K, 3\)"):
         fisher_matrix(theta[0], sigma, (LONG,))
+
+
+def test_no_tones() -> None:
+    """No column at all: nothing to bound, and no error."""
+    none = torch.zeros(2, 0, 3, dtype=torch.float64)
+    assert crb_std(none, torch.ones(2, dtype=torch.float64), BOTH).shape == (2, 0, 3)

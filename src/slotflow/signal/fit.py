@@ -229,7 +229,7 @@ def _amplitudes(statistics: Statistics, xi: Any, mask: Any) -> Any:
     none = xp.concat([xi[..., :1] * 0j] * waveform.amplitudes, -1)  # (B, K, M)
     equations = statistics.equations(xi, none)
     system = factorize(equations.matrix, free_unknowns(waveform, mask, linear=True))
-    step = system.solve(equations.slope).reshape(*mask.shape, -1)
+    step = system.solve(equations.slope).reshape(*mask.shape, waveform.coordinates)
     theta = waveform.to_theta(
         xp.concat([xi, step[..., len(waveform.shape) :]], -1), statistics.reference
     )

@@ -72,7 +72,7 @@ def free_unknowns(waveform: Waveform, mask: Any, linear: bool = False) -> Any:
         held = len(waveform.shape)
         none = xp.zeros_like(free[..., :held])
         free = xp.concat([none, free[..., held:]], -1)
-    return free.reshape(len(mask), -1)
+    return free.reshape(len(mask), mask.shape[1] * size)
 
 
 def factorize(matrix: Any, free: Any, damping: Any = 0.0) -> System:
@@ -124,9 +124,9 @@ def theta_covariance(waveform: Waveform, inverse: Any, z: Any, sigma: Any, refer
     c = xp.where(xp.abs(c) > 0, c, 1.0)
     block = waveform.jacobian(xi, c, reference) * sigma[:, None, None, None]  # (B, K, P, Z)
     rows = block @ inverse.reshape(batch, k, size, k * size)  # (B, K, P, K·Z)
-    rows = rows.reshape(batch, -1, k, size).swapaxes(1, 2)  # (B, K, K·P, Z)
+    rows = rows.reshape(batch, k * waveform.size, k, size).swapaxes(1, 2)  # (B, K, K·P, Z)
     covariance = (rows @ block.mT).swapaxes(1, 2)  # (B, K·P, K, P)
-    covariance = covariance.reshape(batch, -1, covariance.shape[1])
+    covariance = covariance.reshape(batch, k * waveform.size, k * waveform.size)
     return 0.5 * (covariance + covariance.mT)
 
 

@@ -171,7 +171,8 @@ class PairTable:
 
     def moved(self, cell: NDArray[np.int64]) -> Array:
         """How the tones of the fit move for splits in given cells, (n,) to (n, D, 3)."""
-        return self.shift[cell].reshape(len(cell), -1, TONE.coordinates)
+        size = TONE.coordinates
+        return self.shift[cell].reshape(len(cell), self.shift.shape[1] // size, size)
 
     def _edges(self) -> tuple[Array, Array, Array]:
         return self.distance, self.amplitude, self.angle

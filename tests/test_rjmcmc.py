@@ -12,7 +12,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-import typer
 import xarray as xr
 from statistics_helpers import assert_mean, assert_within
 from tone_helpers import to_theta, to_z
@@ -31,7 +30,7 @@ from slotflow.baselines.ensemble import ChainOptions
 from slotflow.baselines.moves import FisherSteps, StatePrior
 from slotflow.baselines.rjmcmc import near, rjmcmc
 from slotflow.baselines.tabulated import Tabulated
-from slotflow.cli import rjmcmc as command
+from slotflow.cli import app
 from slotflow.core.arrays import Array
 from slotflow.data.observation import Observation
 from slotflow.data.sampling import Grid
@@ -341,25 +340,34 @@ def test_three_tones_equal_the_exact_layer(zoom: SlotFlow, seed: int) -> None:
                 assert_within(draws[:, j, i].std(), width, 1.5 * width / math.sqrt(n))
 
 
+def invoke(command: str, words: list[str], code: int = 0) -> str:
+    """What a command prints on standard output, or on both streams where it is to fail."""
+    result = CliRunner().invoke(app, [command, *words])
+    assert result.exit_code == code, (result.output, result.exception)
+    return result.stdout if code == 0 else result.output
+
+
 @needs_eryn
 def test_command_line(seed: int, tmp_path: Path) -> None:
+    """`slotflow rjmcmc` and `slotflow infer --method rjmcmc` are one command; signals are chosen by their number."""
     sim = simulate(Prior(), 2, *GRIDS, mode="physical", seed=seed, k=1)
     write_simulation(tmp_path / "data.npz", sim)
-    app = typer.Typer()
-    app.command()(command.run)
     flags = ["--k-max=2", "--effective=100", "--walkers=32", "--temperatures=2", "--hottest=2"]
-    words = [str(tmp_path / "data.npz"), *flags, "--signal=1", f"--out={tmp_path / 'out'}"]
-    result = CliRunner().invoke(app, [*words, "--json"], catch_exceptions=False)
-    record = json.loads(result.stdout)
-    assert record["k_map"] == 1 and record["sampling"]["effective"] >= 100
+    words = [str(tmp_path / "data.npz"), *flags, f"--out={tmp_path / 'out'}"]
+    (record,) = json.loads(invoke("rjmcmc", [*words, "--signal=1", "--json"]))["signals"]
+    assert record["k_map"] == 1 and record["signal"] == 1
+    assert record["sampling"]["effective"] >= 100
     truth = sim.components(1)[0]
     found = record["components"][0]
     assert abs(found["frequency_median"] - truth[2]) < 6 * found["frequency_sd"]
     assert (tmp_path / "out" / "summary.csv").exists()
     with xr.open_dataset(tmp_path / "out" / "posterior.nc", engine="h5netcdf") as saved:
         assert saved.attrs["method"] == "rjmcmc"
-    with pytest.raises(ValueError, match="holds 2 signal"):
-        CliRunner().invoke(app, [*words[:-2], "--signal=2"], catch_exceptions=False)
+    by_method = invoke("infer", [*words, "--method=rjmcmc", "--signal=1", "--json"])
+    (same,) = json.loads(by_method)["signals"]
+    assert same["components"] == record["components"] and same["k_probs"] == record["k_probs"]
+    refused = invoke("rjmcmc", [*words, "--signal=2"], code=2)
+    assert "holds 2 signal" in " ".join(refused.split())
 
 
 @needs_eryn

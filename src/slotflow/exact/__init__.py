@@ -1,1 +1,9 @@
-"""From the network's answer to the exact one."""
+"""From the network's answer to the exact posterior p(K, Θ, σ | x).
+
+- `refine`: the way in; `refined`: the result.
+- `target`: the density that sampling aims at, with σ integrated out.
+- `modes`: maxima of the likelihood for each K; `classical`: the pursuit that finds tones without a network.
+- `proposals/`: densities that can be drawn from, one file each, and how they are mixed.
+- `importance`, `tempering`: weighted draws and evidence, or a path of temperatures where weights cannot be trusted.
+- `search`: which K are looked at, and how; `orders`: what is known of each.
+"""

@@ -76,16 +76,17 @@ class PeriodogramBirths:
 
     def _models(self, f: Array, z: Array) -> Complex:
         """What the matched filter sees of each tone z, (J, 3), at f, (G,): (J, G)."""
-        c = (z[:, 1] + 1j * z[:, 2])[:, None]
-        apart = z[:, :1] - f
+        place, c = (part[:, None] for part in TONE.simple(z))
+        apart = place - f
         near = self.table.near(np.abs(apart))
         near = np.where(apart < 0, near.conj(), near)
-        model: Complex = 0.5 * (c * near + c.conj() * self.table.far(z[:, :1] + f).conj())
+        model: Complex = 0.5 * (c * near + c.conj() * self.table.far(place + f).conj())
         return model
 
     def _pursue(self, f: Array, data: Complex, sigma: float) -> Array:
         """Tones at the highest peaks of what the ones before leave, each looked for again after every new one."""
-        tones, models = np.zeros((0, 3)), np.zeros((0, len(f)), dtype=np.complex128)
+        tones = np.zeros((0, TONE.coordinates))
+        models = np.zeros((0, len(f)), dtype=np.complex128)
         clear = CLEAR * self.table.weight * sigma**2
         faint = 0.25 * self.table.weight * self.prior.amplitude[0]  # half the smallest amplitude
         while len(tones) < self.prior.k_max:
@@ -93,13 +94,13 @@ class PeriodogramBirths:
             at = int(np.abs(rest).argmax())
             if np.abs(rest[at]) ** 2 < clear or np.abs(rest[at]) < faint:
                 break
-            tones = np.append(tones, np.zeros((1, 3)), 0)
+            tones = np.append(tones, np.zeros((1, TONE.coordinates)), 0)
             models = np.append(models, np.zeros_like(data)[None], 0)
             for j in [len(tones) - 1, *range(len(tones))]:
                 rest = data - models.sum(0) + models[j]
                 at = int(np.abs(rest).argmax())
                 c = 2 / self.table.weight * rest[at]
-                tones[j] = f[at], c.real, c.imag
+                tones[j] = TONE.from_simple(f[at : at + 1], c[None])[0]
                 models[j] = self._models(f, tones[j : j + 1])[0]
         return tones
 
@@ -118,12 +119,12 @@ class PeriodogramBirths:
         a_low, a_high = self.prior.amplitude
         anywhere = (a_low + (a_high - a_low) * rng.random(n)) * np.exp(2j * math.pi * rng.random(n))
         c = np.where(kind < 1 - FLAT, near, anywhere)
-        return np.stack([self.low + self.width * (cell + rng.random(n)), c.real, c.imag], -1)
+        return TONE.from_simple(self.low + self.width * (cell + rng.random(n)), c)
 
     def log_prob(self, z: Array) -> Array:
         """Log density of z, (n, 3) to (n,)."""
-        c = z[:, 1] + 1j * z[:, 2]
-        cell = np.clip((z[:, 0] - self.low) / self.width, 0, self.cells - 1).astype(np.int64)
+        f, c = TONE.simple(z)
+        cell = np.clip((f - self.low) / self.width, 0, self.cells - 1).astype(np.int64)
         off = np.abs(c - 2 / self.table.weight * self.filters[:, cell]) ** 2  # (J + 1, n)
         (a_low, a_high), amplitude = self.prior.amplitude, np.maximum(np.abs(c), 1e-300)
         inside = (amplitude >= a_low) & (amplitude <= a_high)
@@ -153,5 +154,7 @@ class BirthsOfTheta:
     def log_prob(self, z: Array) -> Array:
         """Log density of z, (n, 3) to (n,)."""
         theta = TONE.to_theta(z, self.reference)
-        result: Array = self.proposal.logpdf(theta) - np.log(np.maximum(theta[:, 0], 1e-300))
+        result: Array = self.proposal.logpdf(theta) - np.log(
+            np.maximum(TONE.of(theta, "amplitude"), 1e-300)
+        )
         return result

@@ -58,14 +58,15 @@ class StatePrior:
     def __call__(self, z: Array, places: Mask) -> Array:
         """Log prior, (…,), of z, (…, L, 3), at places, (…, L)."""
         (a_low, a_high), (f_low, f_high) = self.prior.amplitude, self.prior.frequency
-        amplitude = np.where(places, np.hypot(z[..., 1], z[..., 2]), 1.0)
-        f = np.where(places, z[..., 0], f_low)
+        place = TONE.place_in_z(z)
+        amplitude = np.where(places, TONE.moduli(z)[..., 0], 1.0)
+        f = np.where(places, place, f_low)
         inside = (amplitude >= a_low) & (amplitude <= a_high) & (f >= f_low) & (f <= f_high)
         good = (inside | ~places).all(-1)
         if self.prior.min_separation > 0 and places.shape[-1] > 1:
             # Empty places go above the band, as far from each other as need be.
             beyond = f_high + (1 + np.arange(places.shape[-1])) * 2 * self.prior.min_separation
-            f = np.sort(np.where(places, z[..., 0], beyond), -1)
+            f = np.sort(np.where(places, place, beyond), -1)
             good &= (np.diff(f, axis=-1) >= self.prior.min_separation).all(-1)
         power = 2.0 if self.log_law else 1.0
         log_prior = self.constant[places.sum(-1)] - power * np.log(
@@ -123,18 +124,21 @@ class FisherSteps:
         """
         moved = places if self.every else _choose(places, rng)
         unit = np.minimum(self.unit_c / np.sqrt(np.maximum(betas, 1e-12)), self.most_c)
-        size = (unit * self.scale)[:, None] * 2.38 / np.sqrt(3 * np.maximum(moved.sum(-1), 1))
+        size = (
+            (unit * self.scale)[:, None]
+            * 2.38
+            / np.sqrt(z.shape[-1] * np.maximum(moved.sum(-1), 1))
+        )
         size = np.where(rng.random(size.shape) < 0.2, 0.3, 1.0) * size  # (T, W)
         at = np.nonzero(moved)  # m tones in all
-        size, old = size[at[:2]], z[at]  # (m,), (m, 3)
+        size, (f, c) = size[at[:2]], TONE.simple(z[at])  # (m,) each
         normal = rng.standard_normal((3, len(size)))
-        c = old[:, 1] + 1j * old[:, 2]
         amplitude = np.maximum(np.abs(c), 1e-12)
         step = size * self.per_f / amplitude * normal[0]
         turned = c * np.exp(1j * self.turn * step) + size * (normal[1] + 1j * normal[2])
         ratio = np.maximum(np.abs(turned), 1e-12) / amplitude
         new = z.copy()
-        new[at] = np.stack([old[:, 0] + step, turned.real, turned.imag], -1)
+        new[at] = TONE.from_simple(f + step, turned)
         hastings = np.zeros(places.shape)
         hastings[at] = np.log(ratio) - 0.5 * normal[0] ** 2 * (ratio**2 - 1)
         result: Array = hastings.sum(-1)

@@ -43,6 +43,7 @@ from slotflow.baselines.tabulated import Tabulated
 from slotflow.core.arrays import Array
 from slotflow.exact.importance import resample
 from slotflow.signal.prior import Prior
+from slotflow.signal.waveforms import TONE
 
 __all__ = ["ParticleOptions", "Tempered", "tempered"]
 
@@ -167,7 +168,9 @@ def tempered(
     if k == 0:
         rss = np.full(n, table.energy)
         log_l = table.log_likelihood(rss)
-        return Tempered(np.zeros((n, 0, 3)), rss, log_l, log_l[: options.islands], evaluations=1)
+        return Tempered(
+            np.zeros((n, 0, TONE.coordinates)), rss, log_l, log_l[: options.islands], evaluations=1
+        )
     rng = np.random.default_rng([seed, k])
     cloud = _Cloud(table, prior, k, redraw, (options.islands, size), rng)
     path = Annealing(table)
@@ -254,7 +257,7 @@ class _Cloud:
             for moved, others in (self.halves, self.halves[::-1]):
                 rows = moved.ravel()
                 new = self.z[rows] + self._difference(name, moved.shape, self.z[others])
-                sorted_still = (np.diff(new[..., 0], axis=-1) > 0).all(-1)
+                sorted_still = (np.diff(TONE.place_in_z(new), axis=-1) > 0).all(-1)
                 rate = self._accept(name, rows, new, np.where(sorted_still, 0.0, -np.inf))
                 self.scale[name] = min(max(self.scale[name] * math.exp(rate - RATE), 0.02), 2.0)
 
@@ -264,7 +267,7 @@ class _Cloud:
         a = self.rng.integers(half, size=shape)
         b = (a + self.rng.integers(1, half, size=shape)) % half
         island = np.arange(islands)[:, None]
-        step = (others[island, a] - others[island, b]).reshape(-1, self.k, 3)
+        step = (others[island, a] - others[island, b]).reshape(-1, self.k, TONE.coordinates)
         count = 2 if name == "two" else self.k
         first = self.rng.integers(self.k - count + 1, size=(len(step), 1))
         index = np.arange(self.k)
@@ -274,7 +277,7 @@ class _Cloud:
 
     def _accept(self, name: str, rows: NDArray[np.int64], new: Array, hastings: Array) -> float:
         """Metropolis–Hastings step of some particles; the share that was accepted."""
-        new = np.take_along_axis(new, np.argsort(new[..., 0], -1)[..., None], 1)
+        new = np.take_along_axis(new, np.argsort(TONE.place_in_z(new), -1)[..., None], 1)
         log_prior = self.states(new, self.places[rows])
         good = np.flatnonzero(np.isfinite(log_prior) & np.isfinite(hastings))
         rss = self.table.rss(new[good])

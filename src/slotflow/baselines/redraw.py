@@ -19,6 +19,7 @@ from slotflow.baselines.births import FLAT, PeriodogramBirths
 from slotflow.baselines.tabulated import Tabulated
 from slotflow.core.arrays import Array
 from slotflow.signal.prior import Prior
+from slotflow.signal.waveforms import TONE
 
 __all__ = ["Redraw"]
 
@@ -56,22 +57,25 @@ class Redraw:
         births, mass, cumulative = self._at(level)
         n, k = z.shape[:2]
         rows, j = np.arange(n), rng.integers(k, size=n)
-        old, others = z[rows, j], z.copy()
-        others[rows, j, 1:] = 0.0
+        places, c_all = TONE.simple(z)
+        old_f, old_c = places[rows, j], c_all[rows, j]
+        others = c_all.copy()
+        others[rows, j] = 0.0
         cell = np.searchsorted(cumulative, rng.random(n) * cumulative[-1])
         cell = np.minimum(cell, births.cells - 1)
         f = births.low + births.width * (cell + rng.random(n))
         spread = self._spread(level)
-        mean = self._mean(f, others)
+        mean = self._mean(f, places, others)
         c = mean + spread * (rng.standard_normal(n) + 1j * rng.standard_normal(n))
         a_low, a_high = self.prior.amplitude
         anywhere = (a_low + (a_high - a_low) * rng.random(n)) * np.exp(2j * math.pi * rng.random(n))
         c = np.where(rng.random(n) < FLAT, anywhere, c)
-        old_c, old_mean = old[:, 1] + 1j * old[:, 2], self._mean(old[:, 0], others)
-        back = np.log(mass[self._cell(births, old[:, 0])]) + self._log_prob(old_c, old_mean, spread)
+        old_mean = self._mean(old_f, places, others)
+        back = np.log(mass[self._cell(births, old_f)]) + self._log_prob(old_c, old_mean, spread)
         forth = np.log(mass[cell]) + self._log_prob(c, mean, spread)
-        others[rows, j] = np.stack([f, c.real, c.imag], -1)
-        return others, back - forth
+        places = places.copy()
+        places[rows, j], others[rows, j] = f, c
+        return TONE.from_simple(places, others), back - forth
 
     def _at(self, level: float) -> tuple[PeriodogramBirths, Array, Array]:
         """Births of the noise level nearest to a given one, the mass of their cells, and its sums, (cells,) each."""
@@ -92,13 +96,12 @@ class Redraw:
         most = 0.5 * self.prior.amplitude[1]
         return min(WIDER * level * math.sqrt(2 / self.table.weight), most)
 
-    def _mean(self, f: Array, others: Array) -> Complex:
-        """Mean of c at f, (n,), given the other tones, (n, K, 3), of which one has the amplitude 0."""
-        c = others[..., 1] + 1j * others[..., 2]
-        apart = others[..., 0] - f[:, None]
+    def _mean(self, f: Array, places: Array, c: Complex) -> Complex:
+        """Mean of c at f, (n,), given the places and amplitudes of the tones, (n, K) each, of which one is 0."""
+        apart = places - f[:, None]
         near = self.table.near(np.abs(apart))
         near = np.where(apart < 0, near.conj(), near)
-        seen = c * near + (c * self.table.far(others[..., 0] + f[:, None])).conj()
+        seen = c * near + (c * self.table.far(places + f[:, None])).conj()
         mean: Complex = 2 / self.table.weight * (self.table.filter(f) - 0.5 * seen.sum(-1))
         return mean
 

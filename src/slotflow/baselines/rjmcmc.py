@@ -38,6 +38,7 @@ from slotflow.data.observation import Observation
 from slotflow.posterior.sampled import Draws, SampledPosterior, SamplerRun
 from slotflow.signal.likelihood import Statistics
 from slotflow.signal.prior import Prior
+from slotflow.signal.waveforms import TONE
 
 __all__ = ["ChainOptions", "rjmcmc", "rough_noise"]
 
@@ -168,11 +169,16 @@ def near(
         z, (n, L, 3), and which places are taken, (n, L).
     """
     k = len(tones)
-    if tones.ndim != 2 or tones.shape[1] != 3 or not prior.k_min <= k <= prior.k_max:
+    if (
+        tones.ndim != 2
+        or tones.shape[1] != statistics.waveform.size
+        or not prior.k_min <= k <= prior.k_max
+    ):
         raise ValueError(
             f"expected start as (A, φ, f) of {prior.k_min} to {prior.k_max} tones, (K, 3), received {tones.shape}."
         )
-    z, rng = np.zeros((n, prior.k_max, 3)), np.random.default_rng(seed)
+    z = np.zeros((n, prior.k_max, statistics.waveform.coordinates))
+    rng = np.random.default_rng(seed)
     places = np.broadcast_to(np.arange(prior.k_max) < k, (n, prior.k_max)).copy()
     if k == 0:
         return z, places
@@ -185,8 +191,8 @@ def near(
     left = np.arange(n)
     for attempt in range(200):
         # Tones on an edge of the prior are scattered less and less, until they stay inside.
-        step = rng.standard_normal((left.size, 3 * k)) @ factor.T * 0.5 ** (attempt // 20)
-        z[left, :k] = centre + step.reshape(-1, k, 3)
+        step = rng.standard_normal((left.size, centre.size)) @ factor.T * 0.5 ** (attempt // 20)
+        z[left, :k] = centre + step.reshape(-1, *centre.shape)
         left = left[np.isinf(prior(z[left], places[left]))]
         if left.size == 0:
             return z, places
@@ -201,7 +207,7 @@ def _kept(ensemble: Ensemble) -> tuple[Array, Mask, Array, int]:
     z, places, log_likelihood = ensemble.chain()
     begin = min(max(warm_up(log_likelihood), ensemble.tuned), len(z) - 4)
     z, places = z[begin:], places[begin:]
-    order = np.argsort(np.where(places, z[..., 0], np.inf), -1)
+    order = np.argsort(np.where(places, TONE.place_in_z(z), np.inf), -1)
     z = np.take_along_axis(z, order[..., None], -2)
     return z, np.take_along_axis(places, order, -1), log_likelihood[begin:], begin
 

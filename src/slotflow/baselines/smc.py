@@ -183,7 +183,7 @@ def effective_draws(result: Tempered) -> Array:
     if k == 0:
         return np.array([float(n)])
     islands = len(result.log_z)
-    values = result.z.reshape(islands, -1, 3 * k)
+    values = result.z.reshape(islands, -1, result.z.shape[-1] * k)
     weights = result.weights[:, None]
     means = values.mean(1)  # (islands, 3K)
     mean = (weights * means).sum(0)

@@ -24,6 +24,7 @@ from slotflow.core.arrays import Array
 from slotflow.exact.target import Target
 from slotflow.signal.likelihood import Statistics
 from slotflow.signal.prior import Prior
+from slotflow.signal.waveforms import TONE
 
 __all__ = ["Curve", "Tabulated"]
 
@@ -87,7 +88,7 @@ class Tabulated:
 
     def rss(self, z: Array) -> Array:
         """Residual sum of squares, (n,), of z, (n, K, 3), in any order."""
-        f, c = z[..., 0], z[..., 1] + 1j * z[..., 2]
+        f, c = TONE.simple(z)
         square = c.real**2 + c.imag**2
         gain = 0.5 * self.weight * square - 2 * (c.conj() * self.filter(f)).real
         gain += 0.5 * (c * c * self.far(2 * f)).real

@@ -6,7 +6,7 @@ the long stream that is next to nothing. On a short stream, in which tones of di
 not.
 
 **Joint fit.** Gauss–Newton on all streams carries the tones of all windows to their joint maximum z*, z = (f, Re c,
-Im c) of each tone (`exact/laplace.py`). With the others held there, z* is each window's own maximum too.
+Im c) of each tone (`signal/fit.py`). With the others held there, z* is each window's own maximum too.
 
 **Map.** Around z* the joint posterior has the covariance Σ = (JᵀJ)⁻¹ (times σ², which drops out), and window w alone
 that of its own tones, D_w, a block of the inverse of JᵀJ restricted to the tones that are free in w, its guard's

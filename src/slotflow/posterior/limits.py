@@ -4,7 +4,7 @@ With one tone A cos(2πft + φ) of known f in white noise, the data enter throug
 
 .. math:: \hat c = \frac{2}{N} \sum_s r_s^{-2} \sum_t x_s(t) e^{-2πif(t - τ)} , \quad N = \sum_s n_s / r_s^2 ,
 
-alone (`exact/likelihood.py` has the symbols), because Σ cos² = Σ sin² = N/2 up to terms of the relative size
+alone (`signal/likelihood/` has the symbols), because Σ cos² = Σ sin² = N/2 up to terms of the relative size
 1/(2πfT). It is the tone's complex amplitude plus complex Gaussian noise of the variance s² = 2σ²/N in each part, so
 that R = |ĉ| follows Rice's law and, φ being uniform, the likelihood of A is e^{−A²/2s²} I₀(AR/s²). With a = A/s, r =
 R/s and a prior of A that is uniform on [0, A_max], b = A_max/s,

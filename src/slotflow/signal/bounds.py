@@ -68,8 +68,12 @@ def fisher_matrix(
     matrix = statistics.products(xi).equations(c).matrix
     change = waveform.inverse_jacobian(theta, statistics.reference)  # (B, K, Z, P)
     change = change * (exists / sigma.double()[:, None])[..., None, None]
-    rows = change.mT @ matrix.reshape(batch, k, waveform.coordinates, matrix.shape[-1])  # (B, K, P, K·Z)
-    rows = rows.reshape(batch, k * waveform.size, k, waveform.coordinates).transpose(1, 2)  # (B, K, K·P, Z)
+    rows = change.mT @ matrix.reshape(
+        batch, k, waveform.coordinates, matrix.shape[-1]
+    )  # (B, K, P, K·Z)
+    rows = rows.reshape(batch, k * waveform.size, k, waveform.coordinates).transpose(
+        1, 2
+    )  # (B, K, K·P, Z)
     fisher: Tensor = (rows @ change).transpose(1, 2)
     return fisher.reshape(batch, k * waveform.size, k * waveform.size)
 

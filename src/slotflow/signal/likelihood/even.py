@@ -314,7 +314,11 @@ def _energy(f: Any, c: Any, channel: Placed) -> Any:
     Returns:
         (…).
     """
-    xp, (a, b) = namespace(f), np.triu_indices(len(f), 1)
+    xp, k = namespace(f), len(f)
+    if isinstance(f, Tensor):  # indices that are on the device already
+        a, b = torch.triu_indices(k, k, 1, device=f.device)
+    else:
+        a, b = np.triu_indices(k, 1)
     f_a, f_b, c_a, c_b = f[a], f[b], c[a], c[b]
     same, cross = c_a.real * c_b.real, c_a.imag * c_b.imag
     real, imaginary = c.real**2, c.imag**2

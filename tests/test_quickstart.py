@@ -59,13 +59,15 @@ def test_the_walk_word_for_word(tmp_path: Path) -> None:
     assert len(printed) == len(code) == 8
     _, made, look, found, written, loaded, again, drift = printed
     assert made.splitlines()[0] == "time [ms],voltage [mV]"
-    for words in ("6,000 samples × 0.001 s", "an offset of 250", "proposed: --band", "misfit"):
+    shown = ("6,000 samples × 0.001 s", "proposed: --band", "from the data", "no minimum separation")
+    for words in (*shown, "offset 250.002 subtracted", "Verdict: exact", "given K = 3"):
         assert words in look, words
     assert "Verdict: exact" in found and "given K = 3" in found
     assert {"summary.csv", "posterior.nc", "posterior.png", "report.html"} <= set(written.split())
     assert "frequency_median" in written and len(written.strip().splitlines()) >= 6
     assert loaded.startswith("exact") and "the beat: 0.2" in loaded
     assert again.startswith("exact") and "frequency_sd" in again
+    assert "band   40–60 Hz" in again and "from the data" in again  # what was assumed
     assert "misfit" in drift
 
 

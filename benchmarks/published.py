@@ -1,4 +1,4 @@
-"""Time beside the rivals: a network of the published size, the classical estimator, and throughput on a GPU.
+"""Time beside the rivals: a network of the authors' size, the classical estimator, and throughput on a GPU.
 
     pip install -e ".[bench]"
     python benchmarks/published.py
@@ -37,12 +37,12 @@ from slotflow.network.paper.onehot import slot_contexts, slot_index
 
 PARTS = ("published", "classical", "throughput")
 CONTEXT = 512
-"""Width of the published context vector: the paper's 256, doubled in the authors' code."""
+"""Width of the context vector of the public weights: the paper's 256, doubled in the authors' code."""
 TARGETS = {"published": 500.0, "classical": 2.0, "throughput": 10_000.0}
 
 
 class Published(nn.Module):
-    """A network of the published size with random weights.
+    """A network of the size of the authors' public weights, with random weights.
 
     Args:
         config: The paper's; gives the largest K.
@@ -141,7 +141,7 @@ def row(part: str, measure: str, value: float, note: str) -> dict[str, Any]:
 
 
 def against_published(model: SlotFlow, args: argparse.Namespace) -> dict[str, Any] | str:
-    """Times the published size and ours, one observation."""
+    """Times the authors' size and ours, one observation."""
     if importlib.util.find_spec("nflows") is None:
         return 'nflows is not installed; pip install "slotflow[bench]"'
     paper = Config.from_preset("paper").model
@@ -166,7 +166,7 @@ def against_published(model: SlotFlow, args: argparse.Namespace) -> dict[str, An
     slow, fast = statistics.median(forward) + statistics.median(draws), statistics.median(own)
     return row(
         "published",
-        f"published size, K = {k_rival}, over {model.config.name}, K = {k}: time",
+        f"authors' size, K = {k_rival}, over {model.config.name}, K = {k}: time",
         slow / fast,
         f"{count:,} parameters: {1e3 * statistics.median(forward):.0f} ms + {statistics.median(draws):.1f} s for "
         f"{args.draws} draws per slot; {model.config.name}, {model.n_parameters:,}: {1e3 * fast:.1f} ms",
@@ -253,7 +253,7 @@ def main() -> None:
     parser.add_argument("--device", default="cpu", help="of the throughput; the rest is CPU")
     parser.add_argument("--draws", type=int, default=1000, help="draws per slot on the CPU")
     parser.add_argument("--repeats", type=int, default=15, help="timed calls; the median counts")
-    parser.add_argument("--rival-repeats", type=int, default=1, help="of the published size")
+    parser.add_argument("--rival-repeats", type=int, default=1, help="of the authors' size")
     parser.add_argument("--signals", type=int, default=15, help="beside the classical estimator")
     parser.add_argument("--batch", type=int, nargs="+", default=[512, 2048], help="on the GPU")
     parser.add_argument("--seed", type=int, default=1)

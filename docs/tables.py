@@ -63,6 +63,7 @@ def render_tables(card: Card) -> Iterator[tuple[str, str]]:
     ]
     yield "widths", table(("mean posterior sd, nominal", "zoom", "beside it"), lines)
     yield "training", table(("", ""), _training(card))
+    yield "speed", table(("call", "signals per second, in two runs"), _speed())
     yield "ablations", table(("variant", *ABLATED.values()), _ablations())
     yield (
         "reproduced",
@@ -72,12 +73,17 @@ def render_tables(card: Card) -> Iterator[tuple[str, str]]:
                 "paper",
                 "`zoom`",
                 "`zoom` and the exact step",
-                "preset `paper`, trained for minutes",
+                "preset `paper` (the paper's text), trained for minutes",
             ),
             _reproduced(RESULTS_FOLDER),
         ),
     )
-    yield "exact", table(full, map(_cells, _read("exact")["rows"]))
+    exact = _read("exact")
+    yield "exact", table(full, map(_cells, exact["rows"]))
+    yield "exact_run", _exact_run(exact["facts"])
+    weak = _read("weak")
+    header = ("prior", "signals", "right counts", "exact", "approximate", "misfit")
+    yield "weak", table(header, _weak(weak["results"]))
 
 
 def _read(name: str) -> Any:
@@ -89,7 +95,7 @@ def _read(name: str) -> Any:
 
 
 def _comparison(rows: Rows, parameters: int) -> list[tuple[str, ...]]:
-    """The published network, the classical estimator and ours."""
+    """The authors' public weights, the classical estimator and ours."""
     published, sets = _read("published"), _read("classical")["sets"]
     size, times = _published_size(rows), _times(rows)
     widths = published["mean_sd_of_f_mhz"]
@@ -101,7 +107,7 @@ def _comparison(rows: Rows, parameters: int) -> list[tuple[str, ...]]:
         (
             f"{published['name']}, {size[0] / 1e6:.1f} M parameters",
             _count(published["nominal"]), _count(published["stress"]), "–",
-            f"{' and '.join(f'{width:g}' for width in widths.values())} mHz", size[1],
+            f"{' and '.join(f'{width:g}' for width in widths.values())} mHz (the paper's)", size[1],
         ),
         (
             "classical estimator", *(
@@ -127,8 +133,8 @@ def _count(found: Mapping[str, Any]) -> str:
 
 
 def _published_size(rows: Rows) -> tuple[int, str]:
-    """Parameters and time of a network of the published size, from the note in the card."""
-    note = rows["published size, K = 10, over zoom, K = 10: time"]["note"]
+    """Parameters and time of a network of the size of the authors' public weights, from the note in the card."""
+    note = rows["authors' size, K = 10, over zoom, K = 10: time"]["note"]
     found = re.match(r"([\d,]+) parameters: (.+?) \+ (.+?) for 1000 draws", note)
     if found is None:
         raise ValueError(f"expected parameters and times in the card's note, received {note!r}.")
@@ -156,6 +162,42 @@ def _training(card: Card) -> list[tuple[str, str]]:
         ("share of right counts, validation mixture", f"{accuracy:.4f}"),
         ("content hash", f"`{card.hash[:23]}…`"),
         ("date of the card", card.date),
+    ]
+
+
+def _exact_run(facts: Mapping[str, Any]) -> str:
+    """How the table of the exact step was made, in words."""
+    total, analysed = sum(facts["signals"].values()), facts["analysed"]
+    minutes = f"{facts['seconds'] / 60:,.0f} minutes"
+    made = f"It is one run from the beginning, {total:,} tasks in {minutes}"
+    if analysed < total:
+        made = (
+            f"It went on from records of an earlier run: {analysed:,} of {total:,} tasks were new"
+        )
+    return f"The table was made at seed {facts['seed']}. {made}, with {facts['jobs']} processes of one thread each."
+
+
+def _weak(results: Mapping[str, Any]) -> Iterator[tuple[object, ...]]:
+    """Counts and verdicts under each prior."""
+    for name, found in results.items():
+        verdicts = (found["verdicts"].get(word, 0) for word in ("exact", "approximate", "misfit"))
+        yield name, found["signals"], found["right_counts"], *verdicts
+
+
+def _speed() -> list[tuple[str, str]]:
+    """Which call has which speed on a GPU."""
+    speed = _read("speed")
+    calls = {
+        "batch": "inside the benchmark: a batch of {signals:,} on the GPU, {draws} draws per slot",
+        "infer": '`model.infer([...], method="network")`, {signals:,} observations, no draws',
+        "infer_and_sample": "the same, then `post.sample({draws})` of each result",
+    }
+    return [
+        (
+            call.format_map(speed[name]),
+            " and ".join(f"{rate:,}" for rate in speed[name]["signals_per_second"]),
+        )
+        for name, call in calls.items()
     ]
 
 

@@ -82,7 +82,9 @@ def draw_pair(
         ax.plot(x, y, ".", ms=2, alpha=0.35, color=colour)
         if post is methods["network"]:
             ax.set(xlim=np.percentile(x, (0.5, 99.5)), ylim=np.percentile(y, (0.5, 99.5)))
-        print(f"  {name}: correlation {np.corrcoef(x, y)[0, 1]:+.2f} ({method})")
+        below = (TONE.of(draws, name) < TONE.of(truth, name)).mean(0)
+        correlation = np.corrcoef(x, y)[0, 1]
+        print(f"  {name}, {method}: correlation {correlation:+.2f}, truth at the quantiles {below}")
     ax.plot(*(scale * (TONE.of(truth, name) - middle)), "x", color=INK, ms=8, mew=2)
     label = "f − truth [mHz]" if offset else "A"
     ax.set(xlabel=f"tone {j + 1}: {label}", ylabel=f"tone {j + 2}: {label}")

@@ -30,15 +30,15 @@ __all__ = ["ChainOptions", "Ensemble"]
 BRANCH = "all_models_together"
 """Eryn's key for a prior of all tones together; its one branch has that name too, so that its files can be read."""
 BLOCK = 20
-"""Steps at a time."""
-WANTED = 0.3
-"""Rate of acceptance that steps are tuned to."""
-FEWEST = 20
-"""Proposals without which a rate says nothing."""
+"""Number of steps that Eryn makes at a time."""
+TARGET_ACCEPTANCE = 0.3
+"""Share of accepted proposals that the sizes of the steps are tuned to."""
+FEWEST_PROPOSALS = 20
+"""Number of proposals below which their share of accepted ones is ignored."""
 WEIGHTS = {"one": 0.45, "all": 0.45, "anew": 0.1}
-"""How often each move within the model is made,"""
-WARM_WEIGHTS = {"one": 0.3, "all": 0.3, "anew": 0.4}
-"""and while the step sizes are tuned."""
+"""Probability of each move within the model after the tuning."""
+TUNING_WEIGHTS = {"one": 0.3, "all": 0.3, "anew": 0.4}
+"""Probability of each move within the model during the tuning."""
 
 
 @dataclass(frozen=True)
@@ -123,7 +123,7 @@ class Ensemble:
         return int(self.sampler.backend.iteration)
 
     def state(self, z: Array, places: Mask) -> Any:
-        """Eryn's state of tones z, (T, W, L, 3), at places, (T, W, L)."""
+        """Eryn's state of tones z, (T, W, L, Z), at places, (T, W, L)."""
         return load_eryn().State({BRANCH: z}, inds={BRANCH: places})
 
     def last(self) -> Any:
@@ -142,7 +142,7 @@ class Ensemble:
         return state
 
     def chain(self) -> tuple[Array, Mask, Array]:
-        """The cold walkers' tones, (n, W, L, 3), places, (n, W, L), and log-likelihood, (n, W)."""
+        """The cold walkers' tones, (n, W, L, Z), places, (n, W, L), and log-likelihood, (n, W)."""
         z: Array = self.sampler.get_chain(temp_index=0)[BRANCH]
         places: Mask = self.sampler.get_inds(temp_index=0)[BRANCH]
         log_likelihood: Array = self.sampler.get_log_like(temp_index=0)
@@ -184,7 +184,7 @@ class Ensemble:
         many = o.temperatures > 1
         sampler = eryn.EnsembleSampler(
             o.walkers,
-            {BRANCH: 3},
+            {BRANCH: self.table.waveform.coordinates},
             self.table,
             {BRANCH: SimpleNamespace(logpdf=self._logpdf, key_order="z")},
             provide_groups=True,
@@ -192,7 +192,7 @@ class Ensemble:
             branch_names=[BRANCH],
             nleaves_max={BRANCH: k_max},
             nleaves_min={BRANCH: k_min},
-            moves=[(moves[name], weight) for name, weight in WARM_WEIGHTS.items()],
+            moves=[(moves[name], weight) for name, weight in TUNING_WEIGHTS.items()],
             rj_moves=moves.get("jump"),
             tempering_kwargs={
                 "betas": np.geomspace(1, 1 / o.hottest, o.temperatures) if many else np.ones(1),
@@ -255,9 +255,11 @@ class Ensemble:
         sound = True
         for name in ("one", "all"):
             steps, (rate, made) = self.steps_of[name], self._rate(name)
-            rate = np.where(made < FEWEST, WANTED, rate)
-            sound &= bool(0.5 * WANTED < rate[0] < 2 * WANTED)
-            steps.scale = np.clip(steps.scale * np.exp(2.5 * (rate - WANTED)), 1e-3, 30.0)
+            rate = np.where(made < FEWEST_PROPOSALS, TARGET_ACCEPTANCE, rate)
+            sound &= bool(0.5 * TARGET_ACCEPTANCE < rate[0] < 2 * TARGET_ACCEPTANCE)
+            steps.scale = np.clip(
+                steps.scale * np.exp(2.5 * (rate - TARGET_ACCEPTANCE)), 1e-3, 30.0
+            )
         if self.steps < self.options.tune or self.steps % (BLOCK // 2):
             return
         ready = sound and settled(self.chain()[2])

@@ -1,13 +1,15 @@
-r"""Prior and moves of a reversible-jump sampler, in the coordinates z = (f, Re c, Im c).
+r"""Prior and moves of a reversible-jump sampler, in the coordinates z of the waveform.
 
-A state is a row of L places, some of which hold a tone. `places` (…, L) says which, and z, (…, L, 3), holds the tones,
-with c referred to the long stream's mid-time τ as in `exact/target.py`: nothing in z is periodic, and given the
-frequencies the likelihood is a Gaussian of the c. All axes before L are temperatures and walkers.
+A state is a row of L places, some of which hold a tone. `places`, (…, L), says which, and z, (…, L, Z), holds the
+tones: the frequency f and the complex amplitude c at the reference time τ, as in `exact/target.py`. Nothing in z is
+periodic, and given the frequencies the likelihood is a Gaussian of the amplitudes. All axes before L are temperatures
+and walkers.
 
-**Within the model**, with t̄ the mean and s² the variance of all sampling times, a tone's c referred to t̄ is known to
-σ√(2/n') in either part and independently of that f to σ√2/(2π A s √n'). So one step changes both by multiples of these
-over √β, β being the inverse temperature: f' = f + δ, c' = c e^{2πiδ(τ−t̄)} + ξ. The inverse step has −δ and a ξ of the
-same size; since the scale of δ goes as 1/A it is not quite symmetric, and the Hastings ratio says so.
+**Within the model.** Let t̄ be the mean and s² the variance of all sampling times. The data determine the complex
+amplitude at t̄ to σ√(2/n') in either part, and independently of it f to σ√2/(2π A s √n'). So one step changes both by
+multiples of these scales over √β, where β is the inverse temperature: f' = f + δ, c' = c e^{2πiδ(τ−t̄)} + ε. The inverse
+step has −δ and an ε of the same size. The scale of δ is proportional to 1/A, which the step changes, so the step is not
+quite symmetric; the Hastings ratio accounts for that.
 """
 
 from __future__ import annotations
@@ -24,16 +26,22 @@ from slotflow.core.arrays import Array
 from slotflow.signal.prior import Prior
 from slotflow.signal.waveforms import TONE
 
-__all__ = ["Anew", "FisherSteps", "Jump", "Mask", "StatePrior"]
+__all__ = ["RANDOM_WALK_SCALE", "Anew", "FisherSteps", "Jump", "Mask", "StatePrior"]
 
 Mask = NDArray[np.bool_]
+RANDOM_WALK_SCALE = 2.38
+"""Best size of a random step in d dimensions, in standard deviations of a Gaussian target, times √d."""
+SMALL_STEPS, SMALL_STEP = 0.2, 0.3
+"""Share of the steps that are smaller than the best size, and their size in units of it."""
+LARGEST_STEP = 0.3
+"""Largest scale of a step of c, in units of the prior's largest amplitude."""
 
 
 class StatePrior:
-    """Log prior of states, p(K) p(Θ | K) Π 1/A of labelled tones.
+    """Log prior of states, p(K) p(Θ | K) Π 1/A of labelled tones; 1/A is the Jacobian |∂θ/∂z| of a tone.
 
     Args:
-        prior: The prior. Each K between the first and the last possible one must be possible.
+        prior: The prior. Every K between the smallest and the largest possible one must be possible.
     """
 
     def __init__(self, prior: Prior) -> None:
@@ -52,21 +60,21 @@ class StatePrior:
         with np.errstate(divide="ignore"):
             log_k = np.log(prior.k_probs_full[: self.k_max + 1])
         self.constant = log_k - k * (np.log(room) + math.log(2 * math.pi) + math.log(spread))
-        # Eryn takes the log prior of an empty state for 0.
+        # Eryn assumes that the log prior of an empty state is 0.
         self.constant -= self.constant[0] if self.k_min == 0 else 0.0
 
     def __call__(self, z: Array, places: Mask) -> Array:
-        """Log prior, (…,), of z, (…, L, 3), at places, (…, L)."""
+        """Log prior, (…,), of tones z, (…, L, Z), at places, (…, L)."""
         (a_low, a_high), (f_low, f_high) = self.prior.amplitude, self.prior.frequency
-        place = TONE.place_in_z(z)
-        amplitude = np.where(places, TONE.moduli(z)[..., 0], 1.0)
-        f = np.where(places, place, f_low)
+        frequency = TONE.place_in_z(z)
+        amplitude = np.where(places, TONE.moduli(z).squeeze(-1), 1.0)
+        f = np.where(places, frequency, f_low)
         inside = (amplitude >= a_low) & (amplitude <= a_high) & (f >= f_low) & (f <= f_high)
         good = (inside | ~places).all(-1)
         if self.prior.min_separation > 0 and places.shape[-1] > 1:
-            # Empty places go above the band, as far from each other as need be.
+            # Empty places are put above the band, so far apart that they break no rule.
             beyond = f_high + (1 + np.arange(places.shape[-1])) * 2 * self.prior.min_separation
-            f = np.sort(np.where(places, place, beyond), -1)
+            f = np.sort(np.where(places, frequency, beyond), -1)
             good &= (np.diff(f, axis=-1) >= self.prior.min_separation).all(-1)
         power = 2.0 if self.log_law else 1.0
         log_prior = self.constant[places.sum(-1)] - power * np.log(
@@ -76,7 +84,7 @@ class StatePrior:
         return result
 
     def sample(self, n: int, seed: int, reference: float) -> tuple[Array, Mask]:
-        """States of n walkers, z (n, L, 3) and places (n, L)."""
+        """Draws of n states: z, (n, L, Z), and places, (n, L)."""
         import torch
 
         from slotflow.core.seeds import spread_seed
@@ -85,22 +93,22 @@ class StatePrior:
         k = self.prior.sample_k(n, generator)
         theta = self.prior.sample_theta(k, generator).numpy()[:, : self.k_max]
         places = np.arange(self.k_max) < k.numpy()[:, None]
-        theta[~places, 2] = 2 * self.prior.frequency[1]  # sorted behind the tones
+        theta[~places, TONE.column(TONE.place)] = 2 * self.prior.frequency[1]  # behind the tones
         return TONE.to_z(TONE.sorted(theta), reference), places
 
 
 class FisherSteps:
-    """Random steps of one tone or of all, at the scale of the Fisher information.
+    """Random steps of one tone or of all tones, at the scale of the Fisher information.
 
     Args:
-        table: Of the likelihood.
-        prior: Bounds, for the largest steps.
-        sigma: Rough noise level; `scale` takes care of the rest.
+        table: The likelihood.
+        prior: Gives the bounds of A, which limit the steps.
+        sigma: Rough noise level; tuning `scale` corrects for its error.
         every: Whether all tones move at once.
     """
 
     def __init__(self, table: Tabulated, prior: Prior, sigma: float, every: bool) -> None:
-        self.every = every
+        self.every, self.waveform = every, table.waveform
         # Mean and variance of all sampling times, counted from the reference time.
         total, first, second = table.statistics.window(np.zeros(()), powers=3).real
         middle = float(first / total)
@@ -109,7 +117,7 @@ class FisherSteps:
         self.unit_c = sigma * math.sqrt(2 / table.weight)
         self.per_f = 1 / (2 * math.pi * math.sqrt(variance))
         """Scale of f in units of unit_c/A."""
-        self.most_c = 0.3 * prior.amplitude[1]
+        self.most_c = LARGEST_STEP * prior.amplitude[1]
         self.scale = np.ones(1)
         """Factor on the steps at each temperature, (temperatures,); a sampler tunes it while it warms up."""
 
@@ -117,28 +125,25 @@ class FisherSteps:
         """New z and the log of the Hastings ratio, (T, W).
 
         Args:
-            z: (T, W, L, 3).
-            places: (T, W, L).
+            z: Tones, (T, W, L, Z).
+            places: Which places hold a tone, (T, W, L).
             betas: Inverse temperatures, (T,).
             rng: Source of randomness.
         """
         moved = places if self.every else _choose(places, rng)
         unit = np.minimum(self.unit_c / np.sqrt(np.maximum(betas, 1e-12)), self.most_c)
-        size = (
-            (unit * self.scale)[:, None]
-            * 2.38
-            / np.sqrt(z.shape[-1] * np.maximum(moved.sum(-1), 1))
-        )
-        size = np.where(rng.random(size.shape) < 0.2, 0.3, 1.0) * size  # (T, W)
+        dimension = z.shape[-1] * np.maximum(moved.sum(-1), 1)
+        size = (unit * self.scale)[:, None] * RANDOM_WALK_SCALE / np.sqrt(dimension)
+        size = np.where(rng.random(size.shape) < SMALL_STEPS, SMALL_STEP, 1.0) * size  # (T, W)
         at = np.nonzero(moved)  # m tones in all
-        size, (f, c) = size[at[:2]], TONE.simple(z[at])  # (m,) each
-        normal = rng.standard_normal((3, len(size)))
+        size, (f, c) = size[at[:2]], self.waveform.simple(z[at])  # (m,) each
+        normal = rng.standard_normal((z.shape[-1], len(size)))
         amplitude = np.maximum(np.abs(c), 1e-12)
         step = size * self.per_f / amplitude * normal[0]
         turned = c * np.exp(1j * self.turn * step) + size * (normal[1] + 1j * normal[2])
         ratio = np.maximum(np.abs(turned), 1e-12) / amplitude
         new = z.copy()
-        new[at] = TONE.from_simple(f + step, turned)
+        new[at] = self.waveform.from_simple(f + step, turned)
         hastings = np.zeros(places.shape)
         hastings[at] = np.log(ratio) - 0.5 * normal[0] ** 2 * (ratio**2 - 1)
         result: Array = hastings.sum(-1)
@@ -146,17 +151,17 @@ class FisherSteps:
 
 
 class Anew:
-    """One tone is drawn anew from the births: it may go anywhere.
+    """Draws one tone anew from the births, so that it may go anywhere.
 
     Args:
-        births: Density of a tone.
+        births: Density of the new tone.
     """
 
     def __init__(self, births: Births) -> None:
         self.births, self.scale = births, np.ones(1)
 
     def __call__(self, z: Array, places: Mask, betas: Array, rng: Any) -> tuple[Array, Array]:
-        """New z and the log of the Hastings ratio, (T, W); arguments as of `FisherSteps`."""
+        """New z and the log of the Hastings ratio, (T, W); the arguments are those of `FisherSteps`."""
         moved = _choose(places, rng)
         new, old = z.copy(), z[moved]
         drawn = self.births.sample(len(old), rng)
@@ -172,17 +177,17 @@ class Jump:
     Args:
         births: Density of the tones that are born.
         k_min: Smallest number of tones.
-        k_max: Largest.
+        k_max: Largest number of tones.
     """
 
     def __init__(self, births: Births, k_min: int, k_max: int) -> None:
         self.births, self.k_min, self.k_max = births, k_min, k_max
 
     def __call__(self, z: Array, places: Mask, rng: Any) -> tuple[Array, Mask, Array]:
-        """New z, (T, W, L, 3), new places, (T, W, L), and the births' density in the Hastings ratio, (T, W).
+        """New z, (T, W, L, Z), new places, (T, W, L), and what the births contribute to the log Hastings ratio, (T, W).
 
-        The place of a birth and the tone that dies are equally probable among those there are; Eryn itself corrects
-        for the ends, from which there is one way only.
+        A birth takes any of the empty places, and any of the tones dies, with equal probability. Eryn itself corrects
+        for the smallest and the largest K, from which only one kind of jump is possible.
         """
         count = places.sum(-1)
         born = rng.random(count.shape) < 0.5
@@ -200,7 +205,7 @@ class Jump:
 
 
 def _choose(places: Mask, rng: Any) -> Mask:
-    """One of the places that are taken, at random, (…, L); none where there is none."""
+    """One of the taken places of each state at random, (…, L); no place where none is taken."""
     score = np.where(places, rng.random(places.shape), -1.0)
     chosen: Mask = (np.arange(places.shape[-1]) == score.argmax(-1)[..., None]) & places
     return chosen

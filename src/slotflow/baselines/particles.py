@@ -1,27 +1,27 @@
 r"""Tempered sequential Monte Carlo for one K, from the prior to the posterior.
 
-Particles start as draws of the prior p(Θ | K) and follow p_τ ∝ p(Θ | K) exp g_τ(RSS)
-to the posterior, g_τ being ln L with a limited slope (`annealing.py`). At each step
+Particles start as draws of the prior p(Θ | K) and follow p_τ ∝ p(Θ | K) exp g_τ(RSS) to the posterior, where g_τ is
+ln L with a limited slope (`annealing.py`). At each step
 
 1. the next τ is the largest whose weights exp(g_τ' − g_τ) keep a given share of the particles effective;
 2. the mean weight is a factor of the evidence, since the prior is normalized;
-3. the particles are resampled by their weights and moved by Markov chains that leave p_τ as it is.
+3. the particles are resampled by their weights and moved by Markov chains that leave p_τ invariant.
 
-**Islands.** Particles live in groups of equal size that resample within themselves and share the path and the
-sizes of the steps only. Each gives an estimate Z_i of its own: ln Z is the logarithm of their mean, and their scatter
-gives its standard error. Draws of an island count with the weight Z_i.
+**Islands.** Particles live in groups of equal size that resample within themselves; all islands share the path and the
+sizes of the steps. Each island gives its own estimate Z_i: ln Z is the logarithm of their mean, and their scatter gives
+its standard error. Draws of an island count with the weight Z_i.
 
-**Moves**, for all particles at once, in the coordinates z = (f, Re c, Im c) of `exact/target.py`:
+**Moves**, for all particles at once, in the coordinates z of the waveform, (…, Z):
 
-- steps of one tone and of all at the scale of the Fisher information at this τ (`moves.py`), whose size adapts to the
-  share of them that is accepted;
-- differences of two particles of the same island's other half, for two neighbouring tones or all: these have the shape
-  of the population, such as the ridge of an unresolved pair;
-- one tone anew at the periodogram's peaks, given the others (`redraw.py`): it may go anywhere, so that a particle on
-  a wrong peak leaves it.
+- steps of one tone or of all tones at the scale of the Fisher information at this τ (`moves.py`), whose size adapts to
+  the share of the steps that is accepted;
+- differences of two particles from the other half of the same island, for two neighbouring tones or for all: they have
+  the shape of the population, such as the ridge of an unresolved pair;
+- one tone drawn anew at the peaks of the periodogram, given the others (`redraw.py`): it may go anywhere, so that a
+  particle on a wrong peak can leave it.
 
-Tones are kept in the order of their frequencies; steps and births treat all alike, so that they may be sorted after
-every move, and a difference that would change their order is refused.
+Tones are kept in the order of their places. Steps and births treat all tones alike, so the tones may be sorted after
+every such move; a difference that would change their order is rejected.
 """
 
 from __future__ import annotations
@@ -37,36 +37,35 @@ from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 from slotflow.baselines.annealing import Annealing
-from slotflow.baselines.moves import FisherSteps, StatePrior
+from slotflow.baselines.moves import RANDOM_WALK_SCALE, FisherSteps, StatePrior
 from slotflow.baselines.redraw import Redraw
 from slotflow.baselines.tabulated import Tabulated
 from slotflow.core.arrays import Array
 from slotflow.exact.importance import resample
 from slotflow.signal.prior import Prior
-from slotflow.signal.waveforms import TONE
 
 __all__ = ["ParticleOptions", "Tempered", "tempered"]
 
-FINAL = 3
-"""Times as many sweeps at the end of the path as at any other point."""
-RATE = 0.25
-"""Share of the steps to be accepted, which their size adapts to."""
-FEWEST = 8
+FINAL_SWEEPS = 3
+"""Number of sweeps at the end of the path, in units of the number at any other point."""
+TARGET_ACCEPTANCE = 0.25
+"""Share of accepted proposals that the sizes of the steps adapt to."""
+SMALLEST_ISLAND = 8
 """Particles that an island needs: four in each half."""
-LARGEST = 700.0
-"""Variance of ln Z beyond which its exponential overflows; such a Z says nothing."""
+LARGEST_VARIANCE = 700.0
+"""Variance of ln Z beyond which its exponential overflows; such a Z is worthless in any case."""
 
 
 @dataclass(frozen=True)
 class ParticleOptions:
-    """How tempered sampling is run."""
+    """Sizes of a tempered sampler, and when it stops."""
 
     particles: int = 1000
-    """Particles of each K."""
+    """Number of particles for each K."""
     islands: int = 8
-    """Groups of particles, whose scatter is the standard error."""
+    """Number of groups of particles, whose scatter gives the standard error."""
     sweeps: int = 3
-    """Rounds of all moves at each point of the path."""
+    """Number of rounds of all moves at each point of the path."""
     keep: float = 0.8
     """Share of the particles that stay effective from one point of the path to the next."""
     negligible: float = 1e-6
@@ -74,13 +73,13 @@ class ParticleOptions:
     patience: int = 1
     """Number of negligible orders in succession, beyond the most probable one, after which no larger K is tried."""
     max_seconds: float = math.inf
-    """Time after which the K that is under way is given up, and no other is begun."""
+    """Time in seconds after which the current K is given up and no other is begun."""
 
     def __post_init__(self) -> None:
-        if self.islands < 2 or self.particles < FEWEST * self.islands:
+        if self.islands < 2 or self.particles < SMALLEST_ISLAND * self.islands:
             raise ValueError(
-                f"ParticleOptions expects at least two islands of {FEWEST} particles, received {self.particles} "
-                f"particles on {self.islands} island(s); ask for more particles or fewer islands."
+                f"ParticleOptions expects at least two islands of {SMALLEST_ISLAND} particles, received "
+                f"{self.particles} particles on {self.islands} island(s); ask for more particles or fewer islands."
             )
         if self.sweeps < 1 or self.patience < 1:
             raise ValueError(
@@ -98,7 +97,7 @@ class Tempered:
     """Particles at the end of the path and what they say about the evidence."""
 
     z: Array
-    """(f, Re c, Im c), (N, K, 3), sorted by frequency, island after island."""
+    """Coordinates of the tones, (N, K, Z), in the order of their places, island after island."""
     rss: Array
     """Residual sum of squares, (N,)."""
     log_likelihood: Array
@@ -106,20 +105,20 @@ class Tempered:
     log_z: Array
     """ln Z of each island, (islands,)."""
     temperatures: int = 0
-    """Points of the path after the prior."""
+    """Number of points of the path after the prior."""
     evaluations: int = 0
-    """Likelihoods that were computed."""
+    """Number of likelihoods that were computed."""
     acceptance: dict[str, float] = field(default_factory=dict)
     """Share of each move's proposals that were accepted at the end."""
 
     @property
     def log_evidence(self) -> float:
-        """Ln Z, of the islands' mean."""
+        """Ln Z, the logarithm of the mean over the islands."""
         return float(logsumexp(self.log_z)) - math.log(len(self.log_z))
 
     @property
     def weights(self) -> Array:
-        """Weight of each island, (islands,), which sum to one."""
+        """Weights of the islands, (islands,), which sum to one."""
         weights: Array = np.exp(self.log_z - logsumexp(self.log_z))
         return weights
 
@@ -127,13 +126,14 @@ class Tempered:
     def error(self) -> float:
         """Standard error of ln Z from the islands' scatter, the larger of two.
 
-        One is the standard error of Z over Z. The law of Z_i is skew, though: few islands seldom show its upper tail,
-        and that error is then too small. The other takes ln Z_i for Gaussian of the variance v that is seen: the mean
-        of n such Z_i has the relative variance (e^v − 1)/n, and its logarithm about ln(1 + (e^v − 1)/n).
+        One is the standard error of Z over Z. The distribution of Z_i is skew, though: a few islands seldom show its
+        upper tail, and that error is then too small. The other assumes that ln Z_i is Gaussian with the observed
+        variance v: the mean of n such Z_i has the relative variance (e^v − 1)/n, and the variance of its logarithm is
+        about ln(1 + (e^v − 1)/n).
         """
         islands = len(self.log_z)
         scatter = max(islands * float((self.weights**2).sum()) - 1, 0.0) / (islands - 1)
-        variance = min(float(self.log_z.var(ddof=1)), LARGEST)
+        variance = min(float(self.log_z.var(ddof=1)), LARGEST_VARIANCE)
         return math.sqrt(max(scatter, math.log1p(math.expm1(variance) / islands)))
 
 
@@ -155,10 +155,10 @@ def tempered(
         prior: The prior.
         k: Number of tones.
         redraw: Proposals of single tones.
-        options: Sizes.
-        seed: Of everything random.
+        options: Sizes of the sampler.
+        seed: Seed of all random numbers.
         deadline: Value of `time.perf_counter` at which to give up.
-        report: Told the noise level at each point of the path.
+        report: Called with the noise level at each point of the path.
 
     Returns:
         The result; None if the time ran out.
@@ -168,9 +168,8 @@ def tempered(
     if k == 0:
         rss = np.full(n, table.energy)
         log_l = table.log_likelihood(rss)
-        return Tempered(
-            np.zeros((n, 0, TONE.coordinates)), rss, log_l, log_l[: options.islands], evaluations=1
-        )
+        z = np.zeros((n, 0, table.waveform.coordinates))
+        return Tempered(z, rss, log_l, log_l[: options.islands], evaluations=1)
     rng = np.random.default_rng([seed, k])
     cloud = _Cloud(table, prior, k, redraw, (options.islands, size), rng)
     path = Annealing(table)
@@ -185,7 +184,7 @@ def tempered(
         chosen = [resample(np.exp(w - t), size, rng) for w, t in zip(log_w, total, strict=True)]
         cloud.take(np.concatenate([size * i + rows for i, rows in enumerate(chosen)]))
         temperatures += 1
-        for _ in range(options.sweeps * (1 if tau < math.inf else FINAL)):
+        for _ in range(options.sweeps * (1 if tau < math.inf else FINAL_SWEEPS)):
             if time.perf_counter() > deadline:
                 return None
             level = path.level(tau, cloud.rss)
@@ -209,7 +208,8 @@ class _Cloud:
         shape: tuple[int, int],
         rng: np.random.Generator,
     ) -> None:
-        self.table, self.k, self.shape, self.rng = table, k, shape, rng
+        self.table, self.k, self.rng = table, k, rng
+        self.waveform = table.waveform
         self.states = StatePrior(replace(prior, k_min=k, k_max=k, k_probs=None))
         n = math.prod(shape)
         self.z, self.places = self.states.sample(
@@ -229,7 +229,7 @@ class _Cloud:
         self.halves = side[:, ::2], side[:, 1::2]  # (islands, half) each
 
     def take(self, index: NDArray[np.int64]) -> None:
-        """Keeps some particles."""
+        """Keeps the particles with some indices, (n,), which may repeat."""
         self.z, self.rss = self.z[index], self.rss[index]
         self.log_prior, self.tally = self.log_prior[index], {}
 
@@ -241,8 +241,8 @@ class _Cloud:
         """One round of all moves at a point of the path.
 
         Args:
-            g: Log density as a function of RSS, beside the prior.
-            level: Noise level that it amounts to.
+            g: Log density as a function of RSS, without the prior.
+            level: Noise level that the density amounts to.
         """
         self.g = g
         every, beta = np.arange(len(self.z)), np.array([(self.redraw.sigma / level) ** 2])
@@ -250,34 +250,40 @@ class _Cloud:
             move = self.steps[name]
             new, hastings = move(self.z[None], self.places[None], beta, self.rng)
             rate = self._accept(name, every, new[0], hastings[0])
-            move.scale = np.clip(move.scale * math.exp(rate - RATE), 1e-3, 10.0)
+            move.scale = np.clip(move.scale * math.exp(rate - TARGET_ACCEPTANCE), 1e-3, 10.0)
         for _ in range(self.k):
             self._accept("anew", every, *self.redraw(self.z, level, self.rng))
         for name in ("two", "together") if self.k > 2 else ("together",):
             for moved, others in (self.halves, self.halves[::-1]):
                 rows = moved.ravel()
                 new = self.z[rows] + self._difference(name, moved.shape, self.z[others])
-                sorted_still = (np.diff(TONE.place_in_z(new), axis=-1) > 0).all(-1)
+                sorted_still = (np.diff(self.waveform.place_in_z(new), axis=-1) > 0).all(-1)
                 rate = self._accept(name, rows, new, np.where(sorted_still, 0.0, -np.inf))
-                self.scale[name] = min(max(self.scale[name] * math.exp(rate - RATE), 0.02), 2.0)
+                self.scale[name] = min(
+                    max(self.scale[name] * math.exp(rate - TARGET_ACCEPTANCE), 0.02), 2.0
+                )
 
     def _difference(self, name: str, shape: tuple[int, ...], others: Array) -> Array:
-        """Steps of the particles of one half, (n, K, 3), from the other one, (islands, half, K, 3)."""
+        """Steps of the particles of one half, (n, K, Z), from those of the other, (islands, half, K, Z)."""
         islands, half = others.shape[:2]
         a = self.rng.integers(half, size=shape)
         b = (a + self.rng.integers(1, half, size=shape)) % half
         island = np.arange(islands)[:, None]
-        step = (others[island, a] - others[island, b]).reshape(-1, self.k, TONE.coordinates)
+        step = (others[island, a] - others[island, b]).reshape(-1, *others.shape[2:])
         count = 2 if name == "two" else self.k
         first = self.rng.integers(self.k - count + 1, size=(len(step), 1))
         index = np.arange(self.k)
         step *= ((index >= first) & (index < first + count))[..., None]
-        steps: Array = self.scale[name] * 2.38 / math.sqrt(6 * count) * step
+        dimension = self.waveform.coordinates * count
+        # A difference of two particles has twice the variance of one.
+        size = self.scale[name] * RANDOM_WALK_SCALE / math.sqrt(2 * dimension)
+        steps: Array = size * step
         return steps
 
     def _accept(self, name: str, rows: NDArray[np.int64], new: Array, hastings: Array) -> float:
-        """Metropolis–Hastings step of some particles; the share that was accepted."""
-        new = np.take_along_axis(new, np.argsort(TONE.place_in_z(new), -1)[..., None], 1)
+        """Makes a Metropolis–Hastings step of some particles; returns the share of proposals that were accepted."""
+        order = np.argsort(self.waveform.place_in_z(new), -1)
+        new = np.take_along_axis(new, order[..., None], 1)
         log_prior = self.states(new, self.places[rows])
         good = np.flatnonzero(np.isfinite(log_prior) & np.isfinite(hastings))
         rss = self.table.rss(new[good])

@@ -1,18 +1,18 @@
 r"""Parallel-tempered reversible-jump MCMC over the number of tones, by Eryn (extra ``baselines``).
 
-What makes it fast is a likelihood of about a microsecond (`tabulated.py`), births from the periodogram and steps at the
-scale of the Fisher information at each temperature (`moves.py`). σ is integrated out, and drawn afterwards; the minimum
-separation is part of the prior. One step of the chain is `repeats` moves within the model and one birth or death of
-every walker (`ensemble.py`).
+It is fast because the likelihood takes about a microsecond (`tabulated.py`), births come from the periodogram
+(`births.py`) and steps have the scale of the Fisher information at each temperature (`moves.py`). σ is integrated out,
+and drawn afterwards; the minimum separation is part of the prior. One step of the chain consists of `repeats` moves
+within the model and one birth or death for every walker (`ensemble.py`).
 
-**Starts.** Cold, as a user must: every walker has a K from the prior and its tones from the births, which know nothing
-but the data. Or near given tones, scattered by the inverse of their Fisher matrix, as the paper starts its chains near
-the truth.
+**Starts.** A cold start is what a user has: every walker takes its K from the prior and its tones from the births,
+which know nothing but the data. The other start is near given tones, scattered by the inverse of their Fisher matrix;
+the paper starts its chains in this way near the truth.
 
-**Warm-up.** The temperatures and the sizes of the steps adapt until the log-likelihood has settled; from then on all is
-fixed and detailed balance holds. What is kept begins there, or later if the likelihood settled later than it seemed.
-The run ends with a given number of effective draws (`chains.py`): of the parameters of the most probable K, or of
-"K = 0 or not" where that is noise alone.
+**Warm-up.** The temperatures and the sizes of the steps adapt until the log-likelihood has settled. From then on they
+are fixed, and detailed balance holds. The kept part of the chain begins there, or later if a second look shows that the
+likelihood settled later. The run ends when there are enough effective draws (`chains.py`) of the parameters of the most
+probable K, or of the statement K = 0 where noise alone is most probable.
 """
 
 from __future__ import annotations
@@ -38,18 +38,19 @@ from slotflow.data.observation import Observation
 from slotflow.posterior.sampled import Draws, SampledPosterior, SamplerRun
 from slotflow.signal.likelihood import Statistics
 from slotflow.signal.prior import Prior
-from slotflow.signal.waveforms import TONE
 
 __all__ = ["ChainOptions", "rjmcmc", "rough_noise"]
 
-ENOUGH = 20
-"""The chain must be so many autocorrelation times long before its effective draws are believed,"""
-TRIES = 10
-"""Births that are tried for a tone of a cold start."""
-FEWEST = 100
-"""so many steps,"""
-AGREED = 1.1
-"""and the walkers must agree to such an R-hat."""
+FEWEST_AUTOCORRELATION_TIMES = 20
+"""Length that a chain needs before its number of effective draws is trusted, in autocorrelation times."""
+FEWEST_STEPS = 100
+"""Length that a chain needs in any case, in steps."""
+LARGEST_R_HAT = 1.1
+"""R-hat below which the walkers count as being in agreement."""
+BIRTHS_TRIED = 10
+"""Number of births that are tried for each tone of a cold start."""
+SCATTERS_TRIED, SCATTERS_PER_HALVING = 200, 20
+"""Number of times that a start near given tones is scattered, and after how many of them the scatter is halved."""
 
 
 def rjmcmc(
@@ -68,16 +69,16 @@ def rjmcmc(
     Args:
         observation: The data.
         prior: The prior.
-        options: Sizes, and when to stop.
-        start: Tones (A, φ, f), (K, 3), that all walkers start near; None: a cold start from the prior.
-        births: Object with `rvs` and `logpdf` of single tones (A, φ, f), such as `Posterior.as_eryn_proposal()`; None:
-            from the periodogram.
-        file: HDF file of the chain, which Eryn writes at every step and takes longer for than the step; a run goes on
-            where an earlier one ended. None: the chain is kept in memory.
-        seed: Of everything random.
+        options: Sizes of the sampler, and when it stops.
+        start: Tones θ, (K, P), near which all walkers start; None: a cold start from the prior.
+        births: Object with `rvs` and `logpdf` of single tones θ, such as `Posterior.as_eryn_proposal()`; None: births
+            come from the periodogram.
+        file: HDF file of the chain. A run continues where an earlier one with the same file ended. Eryn writes the file
+            at every step, which takes longer than the step itself. None: the chain is kept in memory.
+        seed: Seed of all random numbers.
         progress: Whether to show a bar on standard error.
     """
-    load_eryn()  # an import takes its time once
+    load_eryn()  # the time of the import does not count
     began = time.perf_counter()
     options = ChainOptions() if options is None else options
     statistics = Statistics.from_observation(observation)
@@ -89,7 +90,7 @@ def rjmcmc(
     )
     path = None if file is None else Path(file)
     with seeded(seed), warnings.catch_warnings():
-        # Proposals of a few walkers may all lie outside the prior, of which Eryn warns.
+        # Eryn warns if the proposals of all walkers lie outside the prior, which may happen with a few walkers.
         warnings.filterwarnings("ignore", message="All points input", category=UserWarning)
         ensemble = Ensemble(table, prior, source, sigma, options, path)
         state = ensemble.last() if ensemble.steps else _start(ensemble, start, seed)
@@ -98,13 +99,16 @@ def rjmcmc(
             while True:
                 done, seconds = ensemble.steps, time.perf_counter() - began
                 last = done >= options.max_steps or (done > 8 and seconds > options.max_seconds)
-                if last or (ensemble.tuned > 0 and done >= max(look, ensemble.tuned + FEWEST)):
+                if last or (
+                    ensemble.tuned > 0 and done >= max(look, ensemble.tuned + FEWEST_STEPS)
+                ):
                     found = _sampling(ensemble, seconds)
                     bar.update(
                         min(found.effective, options.effective), steps=done, r_hat=found.r_hat
                     )
-                    sure = found.steps >= max(ENOUGH * found.autocorrelation, FEWEST)
-                    sure &= found.r_hat < AGREED
+                    needed = FEWEST_AUTOCORRELATION_TIMES * found.autocorrelation
+                    sure = found.steps >= max(needed, FEWEST_STEPS)
+                    sure &= found.r_hat < LARGEST_R_HAT
                     if last or (found.effective >= options.effective and sure):
                         break
                     look = done + max(BLOCK, done // 10)  # looks become rarer as the chain grows
@@ -116,7 +120,7 @@ def rjmcmc(
 
 
 def rough_noise(observation: Observation, prior: Prior) -> float:
-    """Noise level from outside the band, or the prior's middle where the data do not say."""
+    """Noise level from outside the band, or the middle of the prior where the data do not give it."""
     sigma = observation.noise_level(prior.frequency)[0]
     low, high = prior.sigma
     return float(
@@ -125,7 +129,7 @@ def rough_noise(observation: Observation, prior: Prior) -> float:
 
 
 def _start(ensemble: Ensemble, start: ArrayLike | None, seed: int) -> Any:
-    """Eryn's first state: from the prior, or near given tones."""
+    """Eryn's first state, cold or near given tones."""
     shape = ensemble.options.temperatures, ensemble.options.walkers
     if start is None:
         z, places = _cold(ensemble, math.prod(shape), seed)
@@ -138,13 +142,13 @@ def _start(ensemble: Ensemble, start: ArrayLike | None, seed: int) -> Any:
 
 
 def _cold(ensemble: Ensemble, n: int, seed: int) -> tuple[Array, Mask]:
-    """States of the prior in which tones are replaced by births, one by one, where the prior allows it."""
+    """Draws of the prior, z, (n, L, Z), and places, (n, L), with tones replaced by births where the prior allows it."""
     prior, births = ensemble.log_prior, ensemble.jump.births
     rng = np.random.default_rng(seed)
     z, places = prior.sample(n, seed, ensemble.table.statistics.reference)
     for j in range(prior.k_max):
         left = np.flatnonzero(places[:, j])
-        for _ in range(TRIES):
+        for _ in range(BIRTHS_TRIED):
             trial = z[left].copy()
             trial[:, j] = births.sample(len(left), rng)
             good = np.isfinite(prior(trial, places[left]))
@@ -159,74 +163,74 @@ def near(
     """States around given tones by the inverse of their Fisher matrix, inside the prior.
 
     Args:
-        tones: (A, φ, f), (K, 3).
-        statistics: Of the data.
-        prior: Of states.
+        tones: Tones θ, (K, P).
+        statistics: Sufficient statistics of the data.
+        prior: Log prior of states.
         n: Number of states.
-        seed: Of the scatter.
+        seed: Seed of the scatter.
 
     Returns:
-        z, (n, L, 3), and which places are taken, (n, L).
+        z, (n, L, Z), and which places are taken, (n, L).
     """
-    k = len(tones)
-    if (
-        tones.ndim != 2
-        or tones.shape[1] != statistics.waveform.size
-        or not prior.k_min <= k <= prior.k_max
-    ):
+    k, waveform = len(tones), statistics.waveform
+    if tones.ndim != 2 or tones.shape[1] != waveform.size or not prior.k_min <= k <= prior.k_max:
         raise ValueError(
-            f"expected start as (A, φ, f) of {prior.k_min} to {prior.k_max} tones, (K, 3), received {tones.shape}."
+            f"expected start as ({', '.join(waveform.names)}) of {prior.k_min} to {prior.k_max} tones, "
+            f"(K, {waveform.size}), received an array of shape {tones.shape}."
         )
-    z = np.zeros((n, prior.k_max, statistics.waveform.coordinates))
-    rng = np.random.default_rng(seed)
+    z, rng = np.zeros((n, prior.k_max, waveform.coordinates)), np.random.default_rng(seed)
     places = np.broadcast_to(np.arange(prior.k_max) < k, (n, prior.k_max)).copy()
     if k == 0:
         return z, places
     centre = statistics.to_z(tones)
-    gain, _, matrix = statistics.equations(*statistics.waveform.unpack(centre[None]))
+    gain, _, matrix = statistics.equations(*waveform.unpack(centre[None]))
     rss = float(statistics.energy) + float(gain[0])
     covariance = np.linalg.inv(matrix[0]) * rss / statistics.n
     scale = np.sqrt(np.diag(covariance))
     factor = scale[:, None] * np.linalg.cholesky(covariance / np.outer(scale, scale))
     left = np.arange(n)
-    for attempt in range(200):
+    for attempt in range(SCATTERS_TRIED):
         # Tones on an edge of the prior are scattered less and less, until they stay inside.
-        step = rng.standard_normal((left.size, centre.size)) @ factor.T * 0.5 ** (attempt // 20)
+        step = rng.standard_normal((left.size, centre.size)) @ factor.T
+        step *= 0.5 ** (attempt // SCATTERS_PER_HALVING)
         z[left, :k] = centre + step.reshape(-1, *centre.shape)
         left = left[np.isinf(prior(z[left], places[left]))]
         if left.size == 0:
             return z, places
-    raise ValueError("expected start inside the prior's bounds, received tones outside of them.")
+    raise ValueError(
+        "expected start inside the prior's bounds, received tones outside of them; widen the prior or move the tones."
+    )
 
 
 # ---------------------------------------------------------------------- from the chain to a posterior
 
 
 def _kept(ensemble: Ensemble) -> tuple[Array, Mask, Array, int]:
-    """Sorted tones, (n, W, L, 3), places and log-likelihood after the warm-up, and its length."""
+    """Sorted tones, (n, W, L, Z), places, (n, W, L), and log-likelihood, (n, W), after the warm-up; its length."""
     z, places, log_likelihood = ensemble.chain()
     begin = min(max(warm_up(log_likelihood), ensemble.tuned), len(z) - 4)
     z, places = z[begin:], places[begin:]
-    order = np.argsort(np.where(places, TONE.place_in_z(z), np.inf), -1)
+    at = ensemble.table.waveform.place_in_z(z)
+    order = np.argsort(np.where(places, at, np.inf), -1)
     z = np.take_along_axis(z, order[..., None], -2)
     return z, np.take_along_axis(places, order, -1), log_likelihood[begin:], begin
 
 
 def _sampling(ensemble: Ensemble, seconds: float) -> SamplerRun:
-    """How the run stands."""
+    """Diagnostics of the run so far."""
     z, places, log_likelihood, begin = _kept(ensemble)
     counts = places.sum(-1)
     k = int(np.bincount(counts.ravel()).argmax())
     chosen = counts == k
     draws, time_of_k = effective_draws(chosen.astype(float), np.ones_like(chosen))
-    found = [effective_draws(z[..., j, i], chosen) for j in range(k) for i in range(3)]
+    found = [effective_draws(z[..., j, i], chosen) for j in range(k) for i in range(z.shape[-1])]
     if not found:
-        # Noise alone has no parameter to look at, and its draws are worth what those of K are. Where every state is
-        # noise alone, nothing tells one from another: each counts.
+        # Noise alone has no parameters, so its effective draws are those of K. Where every state is noise alone, all
+        # states are alike, and each one counts.
         known = math.isfinite(draws)
         found = [(draws, time_of_k) if known else (float(chosen.size), 1.0)]
     effective, times = np.array(found).T
-    # K is known no better than from so many independent walkers as changed it: some may be stuck.
+    # K is known no better than from as many independent draws as there were jumps: walkers may be stuck.
     draws = min(draws if math.isfinite(draws) else math.inf, max(ensemble.jumps(), 1))
     share = float(chosen.mean())
     return SamplerRun(
@@ -247,7 +251,7 @@ def _sampling(ensemble: Ensemble, seconds: float) -> SamplerRun:
 def _posterior(
     ensemble: Ensemble, found: SamplerRun, observation: Observation, prior: Prior, seed: int
 ) -> SampledPosterior:
-    """The draws of all cold walkers after the warm-up, σ given each one's RSS."""
+    """The draws of all cold walkers after the warm-up, and σ drawn given the RSS of each draw."""
     z, places, _, _ = _kept(ensemble)
     counts, table, rng = places.sum(-1), ensemble.table, np.random.default_rng(seed)
     k_probs = np.bincount(counts.ravel(), minlength=prior.k_max + 1) / counts.size

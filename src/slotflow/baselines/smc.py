@@ -4,13 +4,13 @@ For each K from the prior's smallest upwards, particles go from the prior p(Θ |
 evidence Z_K on the way (`particles.py`); p(K | x) ∝ p(K) Z_K. Nothing but the prior and the data is used, in contrast
 to `exact/tempering.py`, which starts from a proposal.
 
-**Where it ends.** No larger K is looked at after `patience` orders in succession beyond the most probable one for which
-p(K) Z_K is below `negligible` times the largest, within three standard errors; p(K | x) of these further orders is
-taken for zero. Two tones that explain the data only together could escape that; the verdict's test of the residual then
-finds their power.
+**Where it ends.** An order K is negligible if p(K) Z_K is below `negligible` times the largest, even with three
+standard errors added. After `patience` negligible orders in succession beyond the most probable one, no larger K is
+tried, and p(K | x) of all larger orders is set to zero. Two tones that explain the data only together could be missed
+in this way; the verdict's test of the residual then finds their power.
 
-**Effective draws.** Islands are independent, so that the variance of a parameter's mean is known from their scatter;
-the posterior's variance over it is the number of independent draws with the same error.
+**Effective draws.** Islands are independent, so the scatter of their means gives the variance of a parameter's mean.
+The posterior's variance divided by it is the number of independent draws with the same error.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ def smc(
     Args:
         observation: The data.
         prior: The prior.
-        options: Sizes, and when to stop.
-        seed: Of everything random.
+        options: Sizes of the sampler, and when it stops.
+        seed: Seed of all random numbers.
         progress: Whether to show a bar on standard error.
     """
     began = time.perf_counter()
@@ -134,7 +134,7 @@ def _posterior(
     began: float,
     given_up: int | None,
 ) -> SampledPosterior:
-    """Equally weighted draws of each K, σ given each one's RSS."""
+    """Equally weighted draws of each K, and σ drawn given the RSS of each draw."""
     odds = _log_odds(found, prior)
     largest = max(odds.values())
     k_probs = np.zeros(prior.k_max + 1)
@@ -175,17 +175,17 @@ def _posterior(
 
 
 def effective_draws(result: Tempered) -> Array:
-    """Independent draws with the same error of the mean, of each parameter in z, (3K,); at most as many as particles.
+    """Number of independent draws with the same error of the mean, for each coordinate in z, (K·Z,).
 
-    Without tones every particle is independent, (1,).
+    There are at most as many as particles. Without tones every particle is independent, (1,).
     """
     n, k = result.z.shape[:2]
     if k == 0:
         return np.array([float(n)])
     islands = len(result.log_z)
-    values = result.z.reshape(islands, -1, result.z.shape[-1] * k)
+    values = result.z.reshape(islands, -1, math.prod(result.z.shape[1:]))
     weights = result.weights[:, None]
-    means = values.mean(1)  # (islands, 3K)
+    means = values.mean(1)  # (islands, K·Z)
     mean = (weights * means).sum(0)
     variance = (weights * ((values - mean) ** 2).mean(1)).sum(0)
     error = (weights**2 * (means - mean) ** 2).sum(0) * islands / (islands - 1)
@@ -195,7 +195,7 @@ def effective_draws(result: Tempered) -> Array:
 
 
 def _k_error(k_probs: Array, errors: Array) -> float:
-    """Standard error of the largest p(K | x), to first order in those of ln Z."""
+    """Standard error of the largest p(K | x), to first order in the standard errors of ln Z."""
     best, sampled = int(k_probs.argmax()), np.isfinite(errors)
     slope = -k_probs * k_probs[best]
     slope[best] += k_probs[best]

@@ -1,15 +1,18 @@
-r"""The likelihood of one signal from tables, for samplers that ask for it a few hundred states at a time.
+r"""The likelihood of tones in one signal from tables, for samplers that evaluate it for a few hundred states at a time.
 
-With tones z = (f, Re c, Im c) as in `exact/target.py` and the streams s at the offset δ_s from the long stream's
-mid-time τ, RSS is made of three functions of one frequency:
+With tones of frequencies f and complex amplitudes c at the reference time τ, and channels s whose mid-times lie δ_s
+after τ, RSS is made of three functions of one frequency:
 
 .. math:: \mathrm{RSS} = \sum x^2 - 2 \Re \sum_k \bar c_k M(f_k) + \tfrac12 n' \sum_k |c_k|^2
           + \tfrac12 \Re \sum_k c_k^2 Q(2 f_k) + \Re \sum_{a<b} [c_a \bar c_b Q(f_a - f_b) + c_a c_b Q(f_a + f_b)] ,
 
 the matched filter M(f) = Σ_s Σ_t x_s e^{−2πif(t−τ)}/r_s², Q(f) = Σ_s e^{2πifδ_s} S_0(f)/r_s², which is the sum of
-e^{2πif(t−τ)} over all samples, and n' = Q(0). None turns faster than e^{2πifT/2}, so that cubic pieces between points
-1/128T apart, with the exact values and slopes at both ends, give RSS to 1e-8 of the data's energy. σ is
-integrated out as in `exact/target.py`; that function of ln RSS alone is a spline, unless σ is known.
+e^{2πif(t−τ)} over all samples, and n' = Q(0). None of them turns faster than e^{2πifT/2}, so cubic pieces between
+points 1/128T apart, with the exact values and slopes at both ends, give RSS to 1e-8 of the energy of the data. σ is
+integrated out as in `exact/target.py`. The result depends on ln RSS alone and is tabulated as a spline, unless σ is
+known.
+
+Samplers move tones in the coordinates z of the waveform, (…, Z), whose method `simple` gives (f, c).
 """
 
 from __future__ import annotations
@@ -20,29 +23,28 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.interpolate import CubicSpline
 
-from slotflow.core.arrays import Array
+from slotflow.core.arrays import Array, Complex
 from slotflow.exact.target import Target
 from slotflow.signal.likelihood import Statistics
 from slotflow.signal.prior import Prior
-from slotflow.signal.waveforms import TONE
+from slotflow.signal.waveforms import Tone
 
 __all__ = ["Curve", "Tabulated"]
 
-Complex = NDArray[np.complex128]
 POINTS_PER_BIN = 128
-"""Points of a table per bin 1/T."""
+"""Number of points of a table in each bin 1/T."""
 NOISE_POINTS = 32_768
-"""Points of the spline in ln RSS."""
+"""Number of points of the spline in ln RSS."""
 
 
 class Curve:
-    """A complex function of frequency between even points, cubic in each interval.
+    """A complex function of frequency, interpolated between equidistant points by a cubic in each interval.
 
     Args:
-        low: First point.
-        step: Distance of the points.
-        values: At the points, (G,).
-        slopes: Derivatives there, (G,).
+        low: The first point.
+        step: Distance between neighbouring points.
+        values: The function at the points, (G,).
+        slopes: Its derivative at the points, (G,).
     """
 
     def __init__(self, low: float, step: float, values: Complex, slopes: Complex) -> None:
@@ -53,7 +55,7 @@ class Curve:
         )
 
     def __call__(self, f: Array) -> Complex:
-        """The function at f, any shape; outside the table the nearest cubic goes on."""
+        """The function at f, any shape; outside the table the nearest cubic is continued."""
         position = (f - self.low) * (1 / self.step)
         index = np.clip(position.astype(np.int64), 0, len(self.cubic) - 1)
         t, piece = position - index, self.cubic[index]
@@ -64,15 +66,21 @@ class Curve:
 
 
 class Tabulated:
-    """Log-likelihood of any number of tones, σ integrated out or known.
+    """Log-likelihood of any number of tones, with σ integrated out or known.
 
     Args:
-        statistics: Of one signal.
-        prior: Its band and its bounds of A and σ.
+        statistics: Sufficient statistics of one signal, whose components are tones.
+        prior: Gives the band that the tables cover and the bounds of A and σ.
     """
 
     def __init__(self, statistics: Statistics, prior: Prior) -> None:
+        if not isinstance(statistics.waveform, Tone):
+            raise ValueError(
+                f"expected components that are tones, received the waveform {statistics.waveform.name!r}; the "
+                "tabulated likelihood is a sum of functions of one frequency."
+            )
         low, high = prior.frequency
+        self.waveform = statistics.waveform
         self.statistics, self.noise = statistics, Target(statistics, prior, 1).noise
         self.constant = Target(statistics, prior, 0).constant
         self.energy = float(statistics.energy)
@@ -87,23 +95,31 @@ class Tabulated:
         self.marginal = CubicSpline(self.log_rss, self.noise.log_marginal(np.exp(self.log_rss)))
 
     def rss(self, z: Array) -> Array:
-        """Residual sum of squares, (n,), of z, (n, K, 3), in any order."""
-        f, c = TONE.simple(z)
+        """Residual sum of squares, (n,), of z, (n, K, Z), in any order."""
+        f, c = self.waveform.simple(z)
         square = c.real**2 + c.imag**2
         gain = 0.5 * self.weight * square - 2 * (c.conj() * self.filter(f)).real
         gain += 0.5 * (c * c * self.far(2 * f)).real
         total: Array = self.energy + gain.sum(-1)
         a, b = np.triu_indices(z.shape[1], 1)
         if a.size:
-            apart, sign = f[:, a] - f[:, b], f[:, a] < f[:, b]
-            near = self.near(np.abs(apart))
-            near = np.where(sign, near.conj(), near)
+            near = self._at_difference(f[:, a] - f[:, b])
             product = c[:, b].conj() * near + c[:, b] * self.far(f[:, a] + f[:, b])
             total += (c[:, a] * product).real.sum(-1)
         return total
 
+    def filtered(self, f: Array, c: Complex, at: Array) -> Complex:
+        """What the matched filter sees at some frequencies of tones (f, c); the three broadcast against each other."""
+        seen: Complex = 0.5 * (c * self._at_difference(f - at) + (c * self.far(f + at)).conj())
+        return seen
+
+    def _at_difference(self, apart: Array) -> Complex:
+        """Q at a difference of two frequencies of the band, of either sign: Q(−f) is the conjugate of Q(f)."""
+        near = self.near(np.abs(apart))
+        return np.where(apart < 0, near.conj(), near)
+
     def log_likelihood(self, rss: Array) -> Array:
-        """Log-likelihood with σ integrated out or known, same shape."""
+        """Log-likelihood with σ integrated out or known, of the same shape as RSS."""
         if self.noise.known:
             return self.noise.log_marginal(rss) + self.constant
         x = np.log(np.maximum(rss, 1e-300))
@@ -117,8 +133,8 @@ class Tabulated:
         """Log-likelihood of several states.
 
         Args:
-            z: Their tones one after the other, (N, 3).
-            group: Which state each belongs to, (N,), whole numbers from 0 that do not decrease.
+            z: The tones of all states, one state after the other, (N, Z).
+            group: Index of the state that each tone belongs to, (N,), from 0 and not decreasing.
 
         Returns:
             (number of states,).
@@ -137,17 +153,18 @@ class Tabulated:
         return float(self.log_likelihood(np.array([self.energy]))[0])
 
     def _grid(self, low: float, high: float) -> Array:
+        """Points of a table from low to high, and one or more beyond either end."""
         index = np.arange(-1, math.ceil((high - low) / self.step) + 2, dtype=np.float64)
         return low + self.step * index
 
     def _matched(self, low: float, high: float) -> Curve:
-        """M(f) with its slope."""
+        """Table of the matched filter M(f)."""
         f = self._grid(low, high)
         values, slopes = self.statistics.matched_slope(f[:, None])
         return Curve(float(f[0]), self.step, values[:, 0], slopes[:, 0])
 
     def _overlap(self, low: float, high: float) -> Curve:
-        """Q(f) with its slope."""
+        """Table of the overlap Q(f)."""
         f = self._grid(low, high)
         zeroth, first = self.statistics.window(f, powers=2)
         return Curve(float(f[0]), self.step, zeroth, 2j * math.pi * first)

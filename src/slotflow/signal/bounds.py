@@ -4,9 +4,10 @@ For white noise of level σ r_s in channel s the Fisher matrix of all parameters
 
 .. math:: F_{ab} = \sum_s \frac{1}{σ^2 r_s^2} \sum_t \frac{∂m}{∂θ_a} \frac{∂m}{∂θ_b} .
 
-σ itself does not correlate with Θ, so the bound is the same whether it is known. F is JᵀJ/σ² of the likelihood's
-coordinates z (`likelihood/`), carried to θ by the waveform's derivatives ∂z/∂θ: O(K²) however long the channels are.
-For one tone on N samples from t = 0 (and f away from 0 and Nyquist) the inverse is the textbook's: with η = A²/2σ²,
+σ itself does not correlate with Θ, so the bound is the same whether σ is known or not. F is JᵀJ/σ² of the likelihood's
+coordinates z (`likelihood/`), carried to θ by the waveform's derivatives ∂z/∂θ: the cost is O(K²), however long
+the channels are. For one tone on N samples from t = 0 (and f away from 0 and Nyquist) the inverse is the one of the
+textbooks: with η = A²/2σ²,
 
 .. math:: \mathrm{var} A ≈ \frac{2σ^2}{N}, \quad \mathrm{var} φ ≈ \frac{2 (2N - 1)}{η N (N + 1)}, \quad
           \mathrm{var} f ≈ \frac{12}{(2π\,dt)^2 η N (N^2 - 1)} .
@@ -60,7 +61,7 @@ def fisher_matrix(
         raise ValueError(
             f"expected theta of shape (B, K, {waveform.size}), received {tuple(theta.shape)}."
         )
-    exists = torch.ones_like(theta[..., 0], dtype=torch.bool) if mask is None else mask
+    exists = theta.new_ones(theta.shape[:-1], dtype=torch.bool) if mask is None else mask
     theta = torch.where(exists[..., None], theta.double(), 0.0)
     batch, k = exists.shape
     statistics = Statistics.without_data(batch, present, ratios, theta.device)
@@ -68,14 +69,11 @@ def fisher_matrix(
     matrix = statistics.products(xi).equations(c).matrix
     change = waveform.inverse_jacobian(theta, statistics.reference)  # (B, K, Z, P)
     change = change * (exists / sigma.double()[:, None])[..., None, None]
-    rows = change.mT @ matrix.reshape(
-        batch, k, waveform.coordinates, matrix.shape[-1]
-    )  # (B, K, P, K·Z)
-    rows = rows.reshape(batch, k * waveform.size, k, waveform.coordinates).transpose(
-        1, 2
-    )  # (B, K, K·P, Z)
+    size, coordinates = k * waveform.size, waveform.coordinates
+    rows = change.mT @ matrix.reshape(batch, k, coordinates, matrix.shape[-1])  # (B, K, P, K·Z)
+    rows = rows.reshape(batch, size, k, coordinates).transpose(1, 2)  # (B, K, K·P, Z)
     fisher: Tensor = (rows @ change).transpose(1, 2)
-    return fisher.reshape(batch, k * waveform.size, k * waveform.size)
+    return fisher.reshape(batch, size, size)
 
 
 def crb_covariance(
@@ -90,7 +88,7 @@ def crb_covariance(
     A singular Fisher matrix (two components in one place, A = 0) has no bound: its entries are infinite.
     """
     fisher = fisher_matrix(theta, sigma, grids, mask, ratios)
-    exists = torch.ones_like(theta[..., 0], dtype=torch.bool) if mask is None else mask
+    exists = theta.new_ones(theta.shape[:-1], dtype=torch.bool) if mask is None else mask
     free = exists.repeat_interleave(theta.shape[-1], -1)  # (B, K·P)
     system = factorize(fisher, free)
     both = free[:, :, None] & free[:, None, :]

@@ -38,15 +38,15 @@ LARGEST_DISTANCE = 1.6
 """Largest δ in bins."""
 CELLS = {2: (14, 24), 3: (9, 12)}
 """Cells along each distance in both rounds, for clusters of two and of three."""
-DRAWS = (500, 2000)
-"""Draws in all that the probabilities of the cells come from, in both rounds."""
+DRAWS = {2: (500, 2000), 3: (500, 8000)}
+"""Draws in all that the probabilities of the cells come from, in both rounds, for clusters of two and of three."""
 NEGLIGIBLE = 1e-5
 """Probability of a slice of cells, in units of the largest one, below which the second round leaves it out."""
 EVEN = 0.05
 """Share of the probability that is spread evenly over the cells."""
-WIDEN = 1.15
-"""Factor on the standard deviations of y."""
-SAME = 0.5
+WIDEN = {2: 1.15, 3: 1.4}
+"""Factor on the standard deviations of y, for clusters of two and of three."""
+SAME = 0.1
 """Distance in bins below which the tones of two maxima belong to the same ridge."""
 
 
@@ -75,7 +75,7 @@ class Ridge:
         _, start = cluster.split(z[None])
         nodes = fit_nodes(target, cluster, grid, np.repeat(start, (coarse + 1) ** axes, 0))
         self._set(nodes)
-        mass = self._masses(target, DRAWS[0], rng)
+        mass = self._masses(target, DRAWS[cluster.size][0], rng)
         finer = []
         for axis in range(axes):
             along = mass.sum(tuple(a for a in range(axes) if a != axis))
@@ -84,7 +84,7 @@ class Ridge:
             finer.append(np.interp(span, np.arange(coarse + 1), edges))
         points = np.stack(np.meshgrid(*finer, indexing="ij"), -1).reshape(-1, axes)
         self._set(fit_nodes(target, cluster, finer, self._mean(self._cells(points), points)))
-        mass = self._masses(target, DRAWS[1], rng).ravel()
+        mass = self._masses(target, DRAWS[cluster.size][1], rng).ravel()
         self.share = (1 - EVEN) * mass + EVEN / len(mass)
 
     def _set(self, nodes: Nodes) -> None:
@@ -98,7 +98,7 @@ class Ridge:
             low[axis], high[axis] = slice(None, -1), slice(1, None)
             covariance = 0.5 * (covariance[tuple(low)] + covariance[tuple(high)])
         d = self.cluster.dimension
-        covariance = covariance.reshape(-1, d, d) * WIDEN**2
+        covariance = covariance.reshape(-1, d, d) * WIDEN[self.cluster.size] ** 2
         spread = np.sqrt(np.einsum("mii->mi", covariance))
         unit = covariance / (spread[:, :, None] * spread[:, None])
         self.factor = np.linalg.cholesky(unit) * spread[:, :, None]

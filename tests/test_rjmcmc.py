@@ -8,6 +8,7 @@ import sys
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -40,6 +41,7 @@ from slotflow.show.plots import plot_posterior
 from slotflow.signal.likelihood import Statistics
 from slotflow.signal.simulation import Simulation, simulate
 from slotflow.signal.simulation_file import write_simulation
+from slotflow.signal.waveforms import Tone
 
 needs_eryn = pytest.mark.skipif(
     find_spec("eryn") is None, reason="Eryn is not installed (extra baselines)"
@@ -54,6 +56,17 @@ def signal(seed: int, k: int, prior: Prior | None = None) -> tuple[Simulation, S
 
 
 # --- parts ---------------------------------------------------------------------------------------
+
+
+def test_tables_are_for_tones_only(seed: int) -> None:
+    class Other(Tone):
+        name = "other"
+
+    _, statistics = signal(seed, 1)
+    Tabulated(replace(statistics, waveform=Other()), Prior())  # a kind of tone
+    decay = SimpleNamespace(name="decay", coordinates=4)
+    with pytest.raises(ValueError, match=r"expected components that are tones, received .*decay"):
+        Tabulated(replace(statistics, waveform=decay), Prior())
 
 
 @pytest.mark.parametrize("k", [1, 3, 8])

@@ -1,18 +1,19 @@
 r"""How much a Markov chain of walkers is worth: Monte-Carlo error, effective draws, R-hat, warm-up.
 
-**Effective draws.** Of the mean of g given K = k over n steps of W walkers, with the indicator 1_k and its mean p,
+**Effective draws.** Let ḡ be the mean of g given K = k over n steps of W walkers, 1_k the indicator of K = k and p its
+mean. Then
 
 .. math:: h_t = \frac1W \sum_w 1_k (g_{tw} - \bar g) / p
 
 is the series whose mean is the error of ḡ to first order. Its variance times its autocorrelation time τ over n is the
-square of the Monte-Carlo error, and n_eff = Var(g | k) / error² independent draws would have the same. Nothing is
-assumed of the walkers' independence of each other: an ensemble's walkers exchange states and pull each other along, and
-times that are measured walker by walker overstate n_eff.
+square of the Monte-Carlo error, and n_eff = Var(g | k) / error² independent draws would have the same error. The
+walkers need not be independent of each other: walkers of an ensemble exchange states and pull each other along, and
+autocorrelation times that are measured walker by walker overstate n_eff.
 
 **τ** = 1 + 2 Σ ρ_j up to the first j ≥ 5τ (Sokal's window).
 
-**R-hat** compares walkers' means over each half of the chain with the spread within them; 1 where all agree. With
-several temperatures it sees less: a state that is stuck wanders from walker to walker by exchanges.
+**R-hat** compares the walkers' means over each half of the chain with the spread within them; it is 1 where all agree.
+With several temperatures it reveals less: a state that is stuck wanders from walker to walker by exchanges.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ from slotflow.core.arrays import Array
 
 __all__ = ["autocorrelation_time", "effective_draws", "r_hat", "settled", "warm_up"]
 
-WINDOW = 5.0
+SOKAL_WINDOW = 5.0
+"""Number of autocorrelation times after which the sum of the autocorrelations ends."""
 
 
 def autocorrelation_time(series: Array) -> float:
@@ -36,7 +38,7 @@ def autocorrelation_time(series: Array) -> float:
     spectrum = np.fft.rfft(x, 2 * (1 << (n - 1).bit_length()))
     correlation = np.fft.irfft(np.abs(spectrum) ** 2)[:n]
     times = 2 * np.cumsum(correlation / correlation[0]) - 1
-    ends = np.flatnonzero(np.arange(n) >= WINDOW * times)
+    ends = np.flatnonzero(np.arange(n) >= SOKAL_WINDOW * times)
     return float(max(times[ends[0] if ends.size else n - 1], 1.0))
 
 
@@ -63,7 +65,7 @@ def effective_draws(values: Array, chosen: NDArray[np.bool_]) -> tuple[float, fl
 
 
 def r_hat(values: Array) -> float:
-    """Split R-hat of the chains of W walkers, (n, W); 1 where nothing varies, NaN where there is too little."""
+    """Split R-hat of the chains of W walkers, (n, W); 1 where nothing varies, NaN where the chain is too short."""
     half = len(values) // 2
     if half < 4:
         return float("nan")
@@ -87,7 +89,8 @@ def settled(log_likelihood: Array) -> bool:
     """Whether the mean and the median walker's log-likelihood, (n, W), have stopped climbing.
 
     Their means over the last two quarters differ by less than 1.5 times the scatter within the last one. A steady climb
-    makes that ratio 3.5; the median is there because a few walkers far below the rest make the mean's scatter large.
+    makes that ratio 3.5. The median is tested too, because a few walkers far below the rest make the scatter of the
+    mean large.
     """
     quarter = max(len(log_likelihood) // 4, 1)
     for series in (log_likelihood.mean(1), np.median(log_likelihood, 1)):

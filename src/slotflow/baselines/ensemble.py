@@ -2,8 +2,8 @@ r"""Eryn's sampler with our likelihood, prior and moves: the machinery behind `r
 
 Eryn (Karnesis et al. 2023) runs walkers at several temperatures, at which the likelihood counts with a power β ≤ 1,
 lets neighbouring temperatures exchange states, and changes K by births and deaths. It is used as its documentation
-says (a vectorized likelihood, a prior of all tones together, moves of one's own). Its own births and deaths pick places
-in a Python loop over walkers; ours do so in one go.
+recommends: with a vectorized likelihood, a prior of all tones together and custom moves. Eryn's own births and deaths
+choose places in a Python loop over walkers; ours choose the places of all walkers at once.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ TUNING_WEIGHTS = {"one": 0.3, "all": 0.3, "anew": 0.4}
 
 @dataclass(frozen=True)
 class ChainOptions:
-    """How the sampler is run."""
+    """Sizes of the sampler, and when it stops."""
 
     walkers: int = 128
     """Walkers at each temperature."""
@@ -80,7 +80,7 @@ class Ensemble:
         prior: The prior.
         births: Density of tones that are born.
         sigma: Rough noise level.
-        options: Sizes.
+        options: Sizes of the sampler.
         file: HDF file of the chain; None: it is kept in memory.
     """
 
@@ -110,7 +110,7 @@ class Ensemble:
         self.idle = {name: np.zeros(options.temperatures) for name in self.steps_of}
         """Proposals of each move to states without a tone, (T,), which Eryn counts as accepted."""
         self.tuned = 0 if file is None else self._check(file)
-        """Step at which the tuning ended; 0 while it goes on."""
+        """Step at which the tuning ended; 0 during the tuning."""
         self.sampler, self.moves = self._build()
         if self.tuned:
             self._freeze()

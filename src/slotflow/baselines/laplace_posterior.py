@@ -38,7 +38,7 @@ class LaplaceDraws:
 
     Args:
         result: Fits of one signal.
-        n_samples: Number of samples of all streams.
+        n_samples: Number of samples of all channels.
     """
 
     def __init__(self, result: Classical, n_samples: int) -> None:
@@ -63,7 +63,7 @@ class LaplaceDraws:
         return np.clip(level * (1 + noise), *self.result.prior.sigma)
 
     def log_prob(self, theta: Array) -> Array:
-        """Refused: the draws are joint, so that no slot has a density of its own."""
+        """Raises an error: the draws are joint, so no slot has a density of its own."""
         raise NotImplementedError("the components of joint draws have a joint density only.")
 
     def joint_log_prob(self, theta: Array) -> Array:
@@ -146,7 +146,7 @@ class LaplacePosterior(Posterior):
         """The fit of order k, (k, P).
 
         Args:
-            k: Number of components; k_map if None. A K without draws is refused.
+            k: Number of components; k_map if None. A K without draws is an error.
         """
         theta: Array = self.slots.result.fits[self._sampled(k)].theta[0].numpy()
         return theta

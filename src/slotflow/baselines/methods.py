@@ -20,7 +20,7 @@ def baseline(
         method: "classical" (matching pursuit and Laplace's approximation), "rjmcmc" or "smc".
         observation: What was measured.
         prior: What is known beforehand.
-        seed: Of everything random; the classical search draws nothing.
+        seed: Seed of all random numbers; the classical search uses none.
         **options: Further arguments of `slotflow.baselines.rjmcmc.rjmcmc` or `slotflow.baselines.smc.smc`.
     """
     if method == "classical":

@@ -14,6 +14,10 @@ from test_readme import ROOT, blocks, commands, problem
 from training_helpers import ENVIRONMENT, python
 
 PAGES = sorted((ROOT / "docs").glob("*.md"))
+ROOTS = (ROOT, ROOT / "src/slotflow", ROOT / "src/slotflow/network/zoom", ROOT / "docs/data")
+"""Where the files lie that pages name."""
+NOT_OURS = {"src/loss.py", "results/paper/", "config.yaml", "metrics.jsonl", "mine.yaml", "site/"}
+"""Files of the paper's authors, and files and folders that a user makes or a command writes."""
 LOADED = {("link", "href"), ("script", "src"), ("img", "src"), ("source", "src"), ("iframe", "src")}
 """What a browser fetches by itself when it shows a page."""
 
@@ -111,8 +115,30 @@ def test_commands_of_the_pages_exist(page: Path) -> None:
     assert not wrong
 
 
+def missing_files(text: str) -> list[str]:
+    """Modules and folders that a page names in code and that are not in the repository."""
+    named = re.findall(r"`([\w./-]+(?:\.(?:py|yaml|json|jsonl|svg)|/))`", text)
+    ours = [name for name in named if "NAME" not in name]  # where the reader puts a name
+    return [name for name in ours if not any((root / name).exists() for root in ROOTS)]
+
+
+@pytest.mark.parametrize(
+    "page", [*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "README.md"], ids=lambda page: page.stem
+)
+def test_files_that_the_pages_name_exist(page: Path) -> None:
+    """A module that has moved takes its mentions along."""
+    wanted = set(missing_files(page.read_text(encoding="utf-8"))) - NOT_OURS
+    assert not wanted
+
+
+def test_a_file_that_is_not_there_is_noticed() -> None:
+    """The control."""
+    text = "`signal/prior.py` and `docs/render.py`, not `priors.py` and `encoders/`"
+    assert missing_files(text) == ["priors.py", "encoders/"]
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["priors", "training"])
+@pytest.mark.parametrize("name", ["priors", "training", "wide-bands"])
 def test_python_of_the_pages_runs(name: str, tmp_path: Path) -> None:
     """The blocks of a page, one after another, print what the page says."""
     code = "\n".join(blocks((ROOT / f"docs/{name}.md").read_text(encoding="utf-8"), "python"))

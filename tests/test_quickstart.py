@@ -59,7 +59,12 @@ def test_the_walk_word_for_word(tmp_path: Path) -> None:
     assert len(printed) == len(code) == 8
     _, made, look, found, written, loaded, again, drift = printed
     assert made.splitlines()[0] == "time [ms],voltage [mV]"
-    shown = ("6,000 samples × 0.001 s", "proposed: --band", "from the data", "no minimum separation")
+    shown = (
+        "6,000 samples × 0.001 s",
+        "proposed: --band",
+        "from the data",
+        "no minimum separation",
+    )
     for words in (*shown, "offset 250.002 subtracted", "Verdict: exact", "given K = 3"):
         assert words in look, words
     assert "Verdict: exact" in found and "given K = 3" in found

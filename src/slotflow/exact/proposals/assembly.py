@@ -123,7 +123,7 @@ class Proposer:
                 parts.append(
                     Warped(*gaussian, np.where(np.repeat(pair, mode.z.shape[1]), widen, 1.0))
                 )
-        close = any(m.bounded or m.gap(modes.bin) < CLOSE for m in self._near_best(target))
+        close = any(m.bounded or m.gap(modes.bin) < NEAR for m in self._near_best(target))
         if close and self._asks_for_all(target):
             parts += self.ridges(target)
         weakest = here[0].strength.min() if here else 0.0

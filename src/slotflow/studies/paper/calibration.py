@@ -267,7 +267,7 @@ CALIBRATION = Result(
     title="Calibration: coverage and ranks",
     section="5.1.4, figure 6",
     caption="Share of truths inside central intervals, less the level of the interval, and the distribution of the "
-    "truth's rank among the draws, flat if calibrated.",
+    "truth's rank among the draws, which is flat for a calibrated posterior.",
     exact_caption="First the network alone, then the exact step behind it, on a tenth of the signals.",
     uses=("n", "draws", "seed", "method", "model"),
     work=lambda settings: len(NOMINAL_SETS) * settings.work(settings.n, settings.exact_n),

@@ -284,11 +284,11 @@ COMPARISON = Result(
     name="comparison",
     title="Network, exact step and RJMCMC on three tones",
     section="5.1.5, figures 7 and 8, table 2",
-    caption="Corner: all nine parameters of the signal whose σ is the median, less the truth (grey lines); 39 % and "
-    "86 % contours. Slots of the network are independent, so its contours between tones are never tilted. Upper right: "
-    "p(K | x), the mean over all signals (what lies below the axis is drawn on it); W₂ in units of the exact "
-    "posterior's standard deviation, with the floor of equal laws; ratios of standard deviations, one point per "
-    "component, beside the ranges of the paper.",
+    caption="Corner: all nine parameters, less the truth (grey lines), of the signal whose σ is the median; contours "
+    "hold 39 % and 86 %. Slots of the network are independent, so its contours between tones are never tilted. Upper "
+    "right: the mean of p(K | x) over all signals (values below the axis are drawn on it); W₂ in units of the exact "
+    "posterior's standard deviation, with the W₂ of two samples of one law as a floor; and ratios of standard "
+    "deviations, one point per component, beside the ranges of the paper.",
     uses=("n", "draws", "seed", "model"),
     work=_signals,
     run=_run,

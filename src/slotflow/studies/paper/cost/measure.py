@@ -169,9 +169,10 @@ COST = Result(
     name="cost",
     title="Time and memory",
     section="5.2, table 3",
-    caption="Left: time of 1,000 effective draws against K, all methods, and of the network without a draw. Middle: "
-    "time against the number of draws. Right: peak memory of a fresh process, pale what modules and weights take "
-    "before the first answer, in brackets what comes on top; dots what Python's allocator sees of the answer.",
+    caption="Left: time of 1,000 effective draws against K for all methods, and of the network without draws. Middle: "
+    "time against the number of draws. Right: peak memory of a fresh process. Pale bars are what modules and weights "
+    "take before the first answer, numbers in brackets what the answer adds, and dots what Python's allocator sees of "
+    "it.",
     uses=("n", "seed", "model"),
     work=lambda settings: count_steps(_sizes(settings)),
     run=_run,

@@ -230,12 +230,12 @@ INTERFERENCE = Result(
     name="interference",
     title="Two sources 0.01 Hz apart",
     section="5.1.6, figure 10",
-    caption="Mean errors given K = 2 over the SNRs of both sources; white: there is no such signal; dotted: −10 dB, "
-    "where the paper sees its limit. Top: told the bounds of the training, as in the paper, the network does not fade "
-    "smoothly: errors jump where a source is weaker than the prior allows, and there it often misses K = 2. "
-    "Middle and bottom: told the bounds that hold, it follows the exact posterior until a source is lost in the "
-    "noise. There, asked for K = 2 nevertheless, it takes a peak of the noise with too large an amplitude and too "
-    "small a width (red; 0.05 is also below all lower bounds of A that it was trained with, 0.1 and more).",
+    caption="Mean errors given K = 2 over the SNRs of both sources. White cells have no signal; dotted lines are at "
+    "−10 dB, where the paper sees its limit. Top: the network is told the bounds of its training, as in the paper. Its "
+    "errors do not grow smoothly: they jump where a source is weaker than the prior allows, and there it often misses "
+    "K = 2. Middle and bottom: if it is told bounds that hold, it follows the exact posterior until a source is lost "
+    "in the noise. If it is asked for K = 2 there, it takes a peak of the noise, with too large an amplitude and too "
+    "small a width (red). The lower bound of A, 0.05, is also below those that it was trained with (0.1 and more).",
     uses=("n", "seed", "model"),
     work=lambda settings: len(grid(settings.n)) * _repeats(settings),
     run=_run,

@@ -232,8 +232,8 @@ PROPERTIES = Result(
     name="properties",
     title="Properties of the methods",
     section="1, table 1",
-    caption="What the paper's table states, measured; the paper's marks in italics. Numbers are explained in the table "
-    "below.",
+    caption="Measurements of what the paper's table states; the paper's own entries are in italics. The table below "
+    "explains the numbers.",
     uses=("n", "seed", "model"),
     work=_work,
     run=_run,

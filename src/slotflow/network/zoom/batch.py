@@ -133,15 +133,20 @@ class SlotBatch:
         log_q = torch.where(inside.movedim(-1, 0)[..., None], log_q, -math.inf)
         return log_q.movedim(0, -1)
 
-    @torch.inference_mode()
     def mass(self) -> Tensor:
         """Share of each slot's raw draws inside the bounds, (B, K), at least one of `MASS_DRAWS`."""
-        generator = torch.Generator(device=self.slots.y.device).manual_seed(0)
-        raw = self._theta(self.flow.draw(self.context, MASS_DRAWS, generator))
-        low, high = self._bounds()
-        inside = ((raw >= low) & (raw <= high)).all(-1)
-        share = inside.double().mean(0).clamp_min(1 / MASS_DRAWS)
-        return share.reshape(self.slots.mask.shape)
+        return self._mass
+
+    @cached_property
+    def _mass(self) -> Tensor:
+        """The draws have a seed of their own and are the same at every call: they are made once."""
+        with torch.inference_mode():
+            generator = torch.Generator(device=self.slots.y.device).manual_seed(0)
+            raw = self._theta(self.flow.draw(self.context, MASS_DRAWS, generator))
+            low, high = self._bounds()
+            inside = ((raw >= low) & (raw <= high)).all(-1)
+            share = inside.double().mean(0).clamp_min(1 / MASS_DRAWS)
+            return share.reshape(self.slots.mask.shape)
 
     def _theta(self, z: Tensor, rows: Tensor | None = None) -> Tensor:
         """Coordinates (..., S, Z) of all B·K slots, or of some rows of them, to θ, (..., S, P)."""

@@ -262,7 +262,10 @@ def moment_data(folded: Any, grid: Grid, powers: int) -> Any:
     u: Any = u_i[:, None] + u_j
     if isinstance(folded, Tensor):
         u = upload(torch.from_numpy(u), folded.device)
-    return xp.concat([(folded * u**p).mT for p in reversed(range(powers))], -1)
+    terms = [folded]
+    for _ in range(1, powers):
+        terms.append(terms[-1] * u)
+    return xp.concat([term.mT for term in reversed(terms)], -1)
 
 
 def moments(data: Sequence[Any], frequency: Any, channels: Placed) -> Any:

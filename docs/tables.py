@@ -174,7 +174,15 @@ def _exact_run(facts: Mapping[str, Any]) -> str:
         made = (
             f"It went on from records of an earlier run: {analysed:,} of {total:,} tasks were new"
         )
-    return f"The table was made at seed {facts['seed']}. {made}, with {facts['jobs']} processes of one thread each."
+    times = (
+        ""
+        if "times" not in facts
+        else ", times and Eryn on another machine with nothing beside them"
+    )
+    return (
+        f"The table was made at seed {facts['seed']}. {made}, with {facts['jobs']} processes of one thread each"
+        f"{times}."
+    )
 
 
 def _weak(results: Mapping[str, Any]) -> Iterator[tuple[object, ...]]:

@@ -300,3 +300,17 @@ def test_spans_that_overflow_are_refused():
     for dt in (1e308, 5e-324):
         with pytest.raises(ValueError, match="must be finite"):
             Stream(np.ones(9), dt)
+
+
+@pytest.mark.parametrize("wrong", [[1.0, 2.0], np.arange(4.0), "data.csv", None])
+def test_an_observation_is_made_of_channels(wrong: object):
+    with pytest.raises(ValueError, match=r"expected Channels, received .*from_arrays"):
+        Observation(wrong)  # type: ignore[arg-type]
+
+
+def test_no_channel_and_too_many_are_refused():
+    one = Stream(np.zeros(4), 1.0)
+    assert len(Observation([one, one]).channels) == 2
+    for several in ([], [one, one, one]):
+        with pytest.raises(ValueError, match="expected one or two channels"):
+            Observation(several)

@@ -35,9 +35,15 @@ class Observation:
         *,
         removed: int = 0,
     ) -> None:
-        several = (long,) if isinstance(long, Channel) else tuple(long)
+        several = tuple(long) if isinstance(long, Sequence) else (long,)
         self.channels: tuple[Channel, ...] = several if short is None else (*several, short)
         self.removed = removed
+        for channel in self.channels:
+            if not isinstance(channel, Channel):
+                raise ValueError(
+                    f"expected Channels, received {type(channel).__name__}; build one with Channel(values, dt), or the "
+                    "observation with Observation.from_arrays."
+                )
         if not 1 <= len(self.channels) <= MOST_CHANNELS:
             raise ValueError(
                 f"expected one or two channels, received {len(self.channels)}; analyse more than two in pairs."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Callable
 from typing import Any
@@ -12,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from statistics_helpers import assert_mean, assert_within
 
-from slotflow import Observation, Stream
+from slotflow import Channel, Observation, Stream
 from slotflow.data.gaps import even_step
 from slotflow.data.noise_level import GUARD_BINS, median_power, periodogram, power_outside
 
@@ -186,10 +187,9 @@ def test_noise_level_says_when_it_cannot_tell(n: int, band: tuple[float, float])
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ([1.0, math.nan, 2.0], "finite, received 1 NaN or infinite of 3, the first at index 1"),
-        ([math.inf, 1.0], "finite.*index 0"),
-        ([1.0, -math.inf, math.nan], "received 2 NaN"),
-        ([1 + 1j, 2.0], "real, received complex"),
+        ([math.nan, math.nan], "received 2 that are all missing"),
+        ([math.inf, 1.0], "finite samples"),
+        ([1.0, -math.inf, math.nan], "finite samples"),
         (["1.0", "x"], "numbers, received the type"),
         ([b"1.0"], "numbers, received the type"),
         ([None, 1.0], "numbers, received the type object"),
@@ -308,9 +308,62 @@ def test_an_observation_is_made_of_channels(wrong: object):
         Observation(wrong)  # type: ignore[arg-type]
 
 
-def test_no_channel_and_too_many_are_refused():
+def test_any_number_of_channels_but_none():
     one = Stream(np.zeros(4), 1.0)
-    assert len(Observation([one, one]).channels) == 2
-    for several in ([], [one, one, one]):
-        with pytest.raises(ValueError, match="expected one or two channels"):
-            Observation(several)
+    assert len(Observation([one, one, one]).channels) == 3
+    with pytest.raises(ValueError, match="at least one channel"):
+        Observation([])
+    with pytest.raises(ValueError, match="all real or all complex"):
+        Observation([one, Stream(np.zeros(4, complex), 1.0)])
+
+
+def test_missing_samples_are_dropped_and_counted():
+    """NaN is a missing sample: what is left keeps its times, and is no longer even."""
+    channel = Channel([1.0, math.nan, 2.0, 3.0], 0.5, 10.0)
+    assert channel.missing == 1
+    assert not channel.is_even
+    np.testing.assert_allclose(channel.times, [10.0, 11.0, 11.5])
+    with pytest.raises(ValueError, match="expected an even series"):
+        _ = channel.grid
+    again = dataclasses.replace(channel, values=2 * channel.values)
+    np.testing.assert_allclose(again.times, channel.times)
+    assert again.missing == 1
+
+
+def test_even_times_are_as_good_as_a_step():
+    t = 3.0 + 0.25 * np.arange(50)
+    channel = Channel(np.ones(50), times=t)
+    assert channel.is_even
+    assert channel.dt == pytest.approx(0.25)
+    assert channel.t0 == 3.0
+    uneven = Channel(np.ones(50), times=t + 0.05 * np.sin(np.arange(50)))
+    assert not uneven.is_even
+    assert uneven.duration == pytest.approx(12.5, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"times": np.arange(3.0)}, "one time for each of 4"),
+        ({"times": np.array([0.0, 2.0, 1.0, 3.0])}, "times must increase"),
+        ({"dt": 1.0, "errors": np.ones(3)}, "one error for each of 4"),
+        ({"dt": 1.0, "errors": np.array([1.0, 0.0, 1.0, 1.0])}, "an error above 0"),
+        ({"dt": 1.0, "segments": np.zeros(2, int)}, "one segment for each of 4"),
+        ({"dt": 1.0, "trend": 4}, "trend of order"),
+        ({"dt": 1.0, "gain": 0.0}, "finite gain other than 0"),
+    ],
+)
+def test_bad_descriptions_of_samples_are_refused(fields: dict[str, Any], message: str):
+    with pytest.raises(ValueError, match=message):
+        Channel(np.ones(4), **fields)
+
+
+def test_arrays_by_either_name():
+    t = np.array([0.0, 1.0, 2.5, 3.0])
+    obs = Observation.from_arrays(values=np.ones(4), times=t, errors=np.ones(4))
+    assert not obs.is_plain
+    assert Observation.from_arrays(values=np.ones(4), dt=0.1).is_plain
+    assert Observation.from_arrays(values=np.ones(4) * 1j, dt=0.1).is_complex
+    for wrong in ({"values": t}, {"values": t, "dt": 1.0, "times": t}, {"dt": 1.0}):
+        with pytest.raises(ValueError, match="give one of them"):
+            Observation.from_arrays(**wrong)

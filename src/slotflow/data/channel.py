@@ -1,31 +1,39 @@
-"""One series of samples: values, sampling, and what is known of their noise and unit."""
+"""One series of samples: values, when they were taken, and what is known of their noise and unit."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from slotflow.data.gaps import check_finite
-from slotflow.data.sampling import Grid
+from slotflow.data.gaps import STEP_TOLERANCE, check_times
+from slotflow.data.sampling import Grid, Instants, Sampling
 
 __all__ = ["Channel", "Stream", "as_series"]
 
 LARGEST_TIME = 1e100
 """Longest duration in seconds, and largest sampling rate in Hz, whose powers still are numbers."""
+HIGHEST_TREND = 3
+"""Highest order of a polynomial that is marginalized."""
+
+Values = NDArray[Any]
 
 
 @dataclass(frozen=True, eq=False)
 class Channel:
-    """One evenly sampled real series.
+    """One series of real or complex samples, at any times.
+
+    Samples that are NaN are missing: they are dropped and counted. Give `dt` for an even series and `times` for any
+    other; times that turn out to be even are as good as `dt`.
 
     Args:
-        values: Samples, shape (n,), finite.
-        dt: Sampling step in seconds.
+        values: Samples, shape (n,), real or complex; NaN where one is missing.
+        dt: Sampling step in seconds of an even series; NaN afterwards where the samples are not even.
         t0: Time of the first sample in seconds; phases refer to t = 0.
-        sigma: Noise standard deviation per sample, if known. It weights the streams: only the ratio of their levels
+        sigma: Noise standard deviation per sample, if known. It weights the channels: only the ratio of their levels
             counts, in the likelihood and in the networks alike. What is assumed of the level itself is the prior's
             (`Prior.sigma`, which may say that it is known).
         t_ref: What t = 0 is on the clock of the file, in seconds: 0, or where that clock started long before the data
@@ -34,10 +42,17 @@ class Channel:
         filled: First and last index of each run of samples that were missing and have been filled.
         notes: What a reader assumed and did, in words.
         name: What to call the channel, where there are several.
+        times: Time stamps in seconds, shape (n,), rising.
+        errors: Standard deviation of each sample's noise, shape (n,), in units of σ: exact where the prior says that σ
+            is 1, and right up to a common factor otherwise.
+        gain: What the channel makes of a component's complex amplitude.
+        segments: A whole number for each sample, shape (n,): samples of one number share an offset of their own.
+        trend: Order of the polynomial in time that is marginalized: 0 is an offset, −1 nothing.
+        missing: Samples that were dropped.
     """
 
-    values: NDArray[np.float64]
-    dt: float
+    values: Values
+    dt: float = math.nan
     t0: float = 0.0
     sigma: float | None = None
     t_ref: float = 0.0
@@ -45,28 +60,106 @@ class Channel:
     filled: tuple[tuple[int, int], ...] = ()
     notes: tuple[str, ...] = ()
     name: str = ""
+    times: NDArray[np.float64] = None  # type: ignore[assignment]
+    errors: NDArray[np.float64] | None = None
+    gain: complex = 1.0
+    segments: NDArray[np.int64] | None = None
+    trend: int = 0
+    missing: int = 0
 
     def __post_init__(self) -> None:
         values = as_series(self.values)
-        object.__setattr__(self, "values", values)
-        if not (math.isfinite(self.dt) and self.dt > 0):
+        self._check_numbers()
+        times = self._stamps(values.size)
+        errors, segments = self._per_sample(values.size)
+        present = ~np.isnan(values)
+        if errors is not None:
+            present &= ~np.isnan(errors)
+        if not present.all():
+            values, times = values[present], times[present]
+            errors = None if errors is None else errors[present]
+            segments = None if segments is None else segments[present]
+            self._set(missing=self.missing + int((~present).sum()), dt=math.nan, filled=())
+        if values.size == 0:
+            raise ValueError(
+                f"expected samples, received {present.size:,} that are all missing (NaN); check the column."
+            )
+        if not np.isfinite(values).all():
+            raise ValueError(
+                "expected finite samples, or NaN where one is missing, received infinite ones; check the data."
+            )
+        if errors is not None and not (np.isfinite(errors).all() and (errors > 0).all()):
+            raise ValueError(
+                "expected an error above 0 for every sample, received some that are 0, negative or infinite; leave "
+                "such samples out (NaN), or leave the errors out."
+            )
+        self._set(values=values, times=times, errors=errors, segments=segments)
+        if math.isnan(self.dt):
+            self._set(dt=_step_of(times), t0=float(times[0]))
+        self._check_span()
+
+    def _set(self, **fields: Any) -> None:
+        for name, value in fields.items():
+            object.__setattr__(self, name, value)
+
+    def _check_numbers(self) -> None:
+        """Refuses steps, instants and levels that are none."""
+        if not math.isnan(self.dt) and not (math.isfinite(self.dt) and self.dt > 0):
             raise ValueError(f"dt must be a positive number of seconds, received {self.dt}.")
         for name in ("t0", "t_ref"):
             if not math.isfinite(getattr(self, name)):
                 raise ValueError(f"{name} must be finite, received {getattr(self, name)}.")
-        duration = values.size * self.dt
+        if self.sigma is not None and not (math.isfinite(self.sigma) and self.sigma > 0):
+            raise ValueError(f"sigma must be a positive number or None, received {self.sigma}.")
+        if not (np.isfinite(self.gain) and abs(self.gain) > 0):
+            raise ValueError(f"expected a finite gain other than 0, received {self.gain}.")
+        if not -1 <= self.trend <= HIGHEST_TREND:
+            raise ValueError(
+                f"expected a trend of order −1 (none), 0 (an offset) up to {HIGHEST_TREND}, received {self.trend}."
+            )
+
+    def _stamps(self, n: int) -> NDArray[np.float64]:
+        """The time stamps of n samples, (n,)."""
+        if not math.isnan(self.dt):  # an even series: what `times` says follows from it
+            with np.errstate(over="ignore"):  # spans without end are refused below
+                return self.t0 + self.dt * np.arange(n, dtype=np.float64)
+        if self.times is None:
+            raise ValueError(
+                f"dt must be a positive number of seconds, received {self.dt}; give it, or give times."
+            )
+        times = np.asarray(self.times, dtype=np.float64)
+        if times.shape != (n,):
+            raise ValueError(
+                f"expected one time for each of {n:,} samples, received the shape {times.shape}."
+            )
+        if n > 1:
+            check_times(times)
+        return times
+
+    def _per_sample(self, n: int) -> tuple[NDArray[np.float64] | None, NDArray[np.int64] | None]:
+        """Errors and segments of n samples, checked."""
+        errors = None if self.errors is None else np.asarray(self.errors, dtype=np.float64)
+        segments = None if self.segments is None else np.asarray(self.segments)
+        for name, array in (("error", errors), ("segment", segments)):
+            if array is not None and array.shape != (n,):
+                raise ValueError(
+                    f"expected one {name} for each of {n:,} samples, received the shape {array.shape}."
+                )
+        return errors, None if segments is None else segments.astype(np.int64)
+
+    def _check_span(self) -> None:
+        """Refuses records so long or so short that powers of time are no numbers."""
+        step, duration = self.step, self.duration
         if not (
             math.isfinite(self.t0 + duration)
-            and 1 / LARGEST_TIME < self.dt <= duration < LARGEST_TIME
+            and 1 / LARGEST_TIME < step <= duration * (1 + 1e-9)
+            and duration < LARGEST_TIME
         ):
             raise ValueError(
                 f"t0 + n dt must be finite, and dt and n dt must lie between {1 / LARGEST_TIME:g} and "
-                f"{LARGEST_TIME:g} s, received dt = {self.dt:g} s for {values.size:,} samples; check dt and the "
+                f"{LARGEST_TIME:g} s, received dt = {step:g} s for {self.n:,} samples; check dt and the "
                 "unit of the time stamps."
             )
-        check_finite(values, self.dt, self.t0)
-        if self.sigma is not None and not (math.isfinite(self.sigma) and self.sigma > 0):
-            raise ValueError(f"sigma must be a positive number or None, received {self.sigma}.")
 
     @property
     def n(self) -> int:
@@ -74,38 +167,59 @@ class Channel:
         return self.values.size
 
     @property
+    def is_even(self) -> bool:
+        """Whether the samples are evenly spaced, none missing."""
+        return not math.isnan(self.dt)
+
+    @property
+    def is_complex(self) -> bool:
+        """Whether the samples are complex."""
+        return self.values.dtype.kind == "c"
+
+    @property
+    def sampling(self) -> Sampling:
+        """When the samples were taken."""
+        return self.grid if self.is_even else Instants(self.times)
+
+    @property
     def grid(self) -> Grid:
-        """The sampling instants."""
+        """The sampling instants of an even series."""
+        if not self.is_even:
+            raise ValueError(
+                f"expected an even series without missing samples, received {self.n:,} samples at steps from "
+                f"{np.diff(self.times).min():.6g} to {np.diff(self.times).max():.6g} s; ask for `sampling` instead."
+            )
         return Grid(self.n, self.dt, self.t0)
 
     @property
     def duration(self) -> float:
-        """Length n·dt in seconds."""
-        return self.grid.duration
+        """Length of the record in seconds: n·dt of an even series."""
+        return self.n * self.dt if self.is_even else self.sampling.duration
 
     @property
-    def times(self) -> NDArray[np.float64]:
-        """Time stamps in seconds, shape (n,)."""
-        return self.grid.times
+    def step(self) -> float:
+        """Dt of an even series, and the median step of any other, in seconds."""
+        return self.dt if self.is_even else float(np.median(np.diff(self.times)))
+
+    @property
+    def mid_time(self) -> float:
+        """The instant half-way between the first and the last sample, in seconds."""
+        return 0.5 * float(self.times[0] + self.times[-1])
 
     @property
     def nyquist(self) -> float:
-        """Highest frequency the channel can show, in Hz."""
-        return 0.5 / self.dt
+        """Highest frequency that the channel shows without ambiguity, in Hz, from the median step if it is uneven."""
+        return 0.5 / self.step
 
 
 Stream = Channel
 """The name of version 0.1."""
 
 
-def as_series(values: ArrayLike, name: str = "values") -> NDArray[np.float64]:
-    """Checks one series and returns it as a float64 array of shape (n,)."""
+def as_series(values: ArrayLike, name: str = "values") -> Values:
+    """Checks one series and returns it as a float64 or complex128 array of shape (n,)."""
     x = np.asarray(values)
-    if x.dtype.kind == "c":
-        raise ValueError(
-            f"{name} must be real, received complex numbers; pass the real part or the modulus."
-        )
-    if x.dtype.kind not in "fiub":
+    if x.dtype.kind not in "fiubc":
         raise ValueError(
             f"{name} must be numbers, received the type {x.dtype}; check for text in the data."
         )
@@ -113,4 +227,14 @@ def as_series(values: ArrayLike, name: str = "values") -> NDArray[np.float64]:
         raise ValueError(f"{name} must be one series of shape (n,), received shape {x.shape}.")
     if x.size == 0:
         raise ValueError(f"{name} must hold at least one sample, received none.")
-    return x.astype(np.float64)
+    return x.astype(np.complex128 if x.dtype.kind == "c" else np.float64)
+
+
+def _step_of(times: NDArray[np.float64]) -> float:
+    """The step of even time stamps (n,); NaN where they are uneven or fewer than three."""
+    if times.size < 3:
+        return math.nan if times.size < 2 else float(times[1] - times[0])
+    dt = float((times[-1] - times[0]) / (times.size - 1))
+    away = np.abs(times - (times[0] + dt * np.arange(times.size))).max()
+    rounding = 4 * np.spacing(np.abs(times).max())  # a stamp carries rounding of its own
+    return dt if away <= STEP_TOLERANCE * dt + rounding else math.nan

@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike, NDArray
 
 __all__ = [
     "LONGEST_GAP",
-    "check_finite",
+    "STEP_TOLERANCE",
     "check_times",
     "even_step",
     "fill_gaps",
@@ -97,23 +97,6 @@ def check_times(t: NDArray[np.float64]) -> None:
             "sort the series and remove repeated stamps; if they repeat for want of digits, leave them out and give "
             "dt (on the command line --dt)."
         )
-
-
-def check_finite(x: NDArray[np.float64], dt: float | None = None, t0: float = 0.0) -> None:
-    """Refuses samples (n,) that are not numbers, and says where they are and, on a known grid, when."""
-    bad = ~np.isfinite(x)
-    if not bad.any():
-        return
-    places = []
-    for first, last in runs(bad)[:PLACES_SHOWN]:
-        place = f"{first}" if first == last else f"{first}–{last}"
-        places.append(place if dt is None else f"{place} (t = {t0 + dt * first:.6g} s)")
-    more = len(runs(bad)) - len(places)
-    raise ValueError(
-        f"values must be finite, received {int(bad.sum())} NaN or infinite of {x.size}, the first at "
-        f"index {int(np.argmax(bad))}: samples {', '.join(places)}{f' and {more} more runs' if more else ''}; cut "
-        "them, or choose how to fill them when reading: fill='linear' or 'mean' (on the command line --fill)."
-    )
 
 
 def fill_gaps(

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from slotflow.core.later import later
@@ -14,12 +16,9 @@ from slotflow.data.noise_level import level_outside
 
 __all__ = ["Observation", "as_list", "stated_levels"]
 
-MOST_CHANNELS = 2
-"""Channels that the networks can read together."""
-
 
 class Observation:
-    """What was measured of one sky: one channel, or two that see the same signals.
+    """What was measured of one sky: one channel, or several that see the same signals.
 
     Args:
         long: The channel that resolves frequencies, or a sequence of all channels, that one first.
@@ -44,43 +43,74 @@ class Observation:
                     f"expected Channels, received {type(channel).__name__}; build one with Channel(values, dt), or the "
                     "observation with Observation.from_arrays."
                 )
-        if not 1 <= len(self.channels) <= MOST_CHANNELS:
-            raise ValueError(
-                f"expected one or two channels, received {len(self.channels)}; analyse more than two in pairs."
-            )
+        if not self.channels:
+            raise ValueError("expected at least one channel, received none.")
         for channel in self.channels[1:]:
             if channel.t_ref != self.t_ref:
                 raise ValueError(
-                    f"both streams must count time from one instant, received t_ref = {self.t_ref} s (long) and "
-                    f"{channel.t_ref} s (short); read them together, or give both the same t_ref."
+                    f"all channels must count time from one instant, received t_ref = {self.t_ref} s (the first) and "
+                    f"{channel.t_ref} s; read them together, or give all of them the same t_ref."
+                )
+            if channel.is_complex != self.is_complex:
+                raise ValueError(
+                    "expected channels that are all real or all complex, received both kinds; give the real ones as "
+                    "complex numbers, or analyse them apart."
                 )
 
     @classmethod
     def from_arrays(
         cls,
-        long: ArrayLike,
-        dt_long: float,
+        long: ArrayLike | None = None,
+        dt_long: float | None = None,
         short: ArrayLike | None = None,
         dt_short: float | None = None,
         t0_long: float = 0.0,
         t0_short: float = 0.0,
         sigma_long: float | None = None,
         sigma_short: float | None = None,
+        *,
+        values: ArrayLike | None = None,
+        times: ArrayLike | None = None,
+        errors: ArrayLike | None = None,
+        dt: float | None = None,
     ) -> Observation:
         """Builds an observation from plain arrays.
 
+        Example::
+
+            Observation.from_arrays(values=x, dt=0.1)  # an even series
+            Observation.from_arrays(values=x, times=t, errors=e)  # any times; NaN in x is a missing sample
+
         Args:
-            long: Samples of the long stream, shape (N,).
-            dt_long: Its sampling step in seconds.
+            long: Samples of the long stream, shape (N,), real or complex; `values` is another word for it.
+            dt_long: Its sampling step in seconds; `dt` is another word for it.
             short: Samples of the short stream, shape (M,), or None.
             dt_short: Its sampling step in seconds.
             t0_long: Time of the long stream's first sample.
             t0_short: Time of the short stream's first sample.
             sigma_long: Noise standard deviation per sample of the long stream, if known; see :class:`Channel`.
             sigma_short: The same of the short stream, if it differs.
+            values: Samples, shape (N,).
+            times: Time stamps in seconds, shape (N,), instead of a step.
+            errors: Standard deviation of each sample's noise, shape (N,); see :class:`Channel`.
+            dt: Sampling step in seconds.
         """
+        samples = _one_of("values", values, "long", long)
+        step = None if dt is None and dt_long is None else _one_of("dt", dt, "dt_long", dt_long)
+        if (step is None) == (times is None):
+            raise ValueError(
+                "expected the sampling step (dt=) or the time stamps (times=) of the samples, received "
+                f"{'neither' if step is None else 'both'}; give one of them."
+            )
         levels = stated_levels(sigma_long, sigma_short, short is not None)
-        first = Channel(as_series(long), dt_long, t0_long, levels[0])
+        first = Channel(
+            as_series(samples),
+            math.nan if step is None else step,
+            t0_long,
+            levels[0],
+            times=None if times is None else np.asarray(times, dtype=np.float64),  # type: ignore[arg-type]
+            errors=None if errors is None else np.asarray(errors, dtype=np.float64),
+        )
         if short is None:
             return cls(first)
         if dt_short is None:
@@ -109,6 +139,23 @@ class Observation:
         return self.long.t_ref
 
     @property
+    def is_complex(self) -> bool:
+        """Whether the samples are complex."""
+        return self.channels[0].is_complex
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the samples are real, even and complete, in one or two channels, with nothing else known of them."""
+        return len(self.channels) <= 2 and all(
+            channel.is_even
+            and not channel.is_complex
+            and channel.errors is None
+            and channel.segments is None
+            and channel.gain == 1
+            for channel in self.channels
+        )
+
+    @property
     def long(self) -> Channel:
         """The channel that resolves frequencies."""
         return self.channels[0]
@@ -132,7 +179,17 @@ class Observation:
         Returns:
             The estimate and its standard error; (nan, nan) if fewer than 8 bins lie outside.
         """
+        if self.is_complex or not self.long.is_even:
+            return math.nan, math.nan
         return level_outside(self.long.values, self.long.duration, band)
+
+
+def _one_of(name: str, value: Any, other: str, other_value: Any) -> Any:
+    """The one of two arguments that is given."""
+    if (value is None) == (other_value is None):
+        received = "neither" if value is None else "both"
+        raise ValueError(f"expected {name}= or {other}=, received {received}; give one of them.")
+    return other_value if value is None else value
 
 
 def as_list(observation: Observation | Iterable[Observation]) -> list[Observation]:

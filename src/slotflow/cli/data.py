@@ -17,17 +17,23 @@ from slotflow.data.trend import HIGHEST_ORDER
 
 __all__ = [
     "Column",
+    "Complex",
     "DataFlags",
     "Dataset",
     "Detrend",
+    "Errors",
     "Fill",
     "MaxGap",
+    "Missing",
+    "Relative",
+    "Segments",
     "Short",
     "Step",
     "StepShort",
     "TRef",
     "Time",
     "TimeUnit",
+    "Trend",
     "shown_name",
     "stream_record",
 ]
@@ -49,6 +55,12 @@ TRef = Annotated[str | None, _flag("t_ref", "--t-ref", metavar="SECONDS|DATE")]
 Fill = Annotated[str | None, _flag("fill", "--fill", metavar="linear|mean")]
 MaxGap = Annotated[int, _flag("max_gap", "--max-gap", min=1)]
 Detrend = Annotated[int | None, _flag("detrend", "--detrend", min=0, max=HIGHEST_ORDER)]
+Trend = Annotated[int | None, _flag("trend", "--trend", min=-1, max=HIGHEST_ORDER)]
+Errors = Annotated[str | None, _flag("errors", "--errors", metavar="NAME|none")]
+Segments = Annotated[str | None, _flag("segments", "--segments", metavar="NAME")]
+Missing = Annotated[float | None, _flag("missing", "--missing")]
+Complex = Annotated[bool, _flag("complex", "--complex")]
+Relative = Annotated[bool, _flag("relative", "--relative")]
 
 
 @dataclass(frozen=True)
@@ -66,6 +78,12 @@ class DataFlags:
     fill: Fill = None
     max_gap: MaxGap = LONGEST_GAP
     detrend: Detrend = None
+    trend: Trend = None
+    errors: Errors = None
+    segments: Segments = None
+    missing: Missing = None
+    complex: Complex = False
+    relative: Relative = False
 
     def options(self, levels: tuple[float | None, float | None]) -> ReadOptions:
         """How the files are read, given the known noise levels of the long and of the short stream."""
@@ -83,6 +101,12 @@ class DataFlags:
             sigma=levels[0],
             sigma_short=levels[1],
             time=self.time_column,
+            errors=self.errors,
+            segments=self.segments,
+            missing=self.missing,
+            complex=self.complex,
+            relative=self.relative,
+            trend=self.trend,
             varying=True,
         )
 

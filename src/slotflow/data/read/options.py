@@ -32,11 +32,12 @@ class ReadOptions:
     ] = None
     column: Annotated[
         str | int | None,
-        "Column of a text table or channel of a WAV file: its name, or its number counted from 1.",
+        "Column of a table or channel of a WAV file: its name, or its number counted from 1; of complex samples both "
+        "parts, as in re,im.",
     ] = None
     dataset: Annotated[
         str | None,
-        "Name of the array in an NPZ, HDF5 or NetCDF file.",
+        "Name of the array in an NPZ, HDF5, NetCDF or MATLAB file.",
     ] = None
     t_ref: Annotated[
         float | str | None,
@@ -49,7 +50,7 @@ class ReadOptions:
     ] = None
     fill: Annotated[
         str | None,
-        "How to fill missing samples: linear or mean. Without it, missing samples are refused.",
+        "Fill missing samples of an even series: linear or mean. Without it they are left out, which is as good.",
     ] = None
     max_gap: Annotated[
         int,
@@ -57,8 +58,8 @@ class ReadOptions:
     ] = LONGEST_GAP
     detrend: Annotated[
         int | None,
-        "Remove the offset (0), a line (1), a parabola (2) or a cubic (3), fitted by least squares. A tone of a few "
-        "cycles loses a part of itself to such a fit.",
+        "Subtract the offset (0), a line (1), a parabola (2) or a cubic (3), fitted by least squares, and marginalize "
+        "what the fit may have missed.",
     ] = None
     sigma: Annotated[
         float | None,
@@ -72,6 +73,31 @@ class ReadOptions:
         str | int | None,
         "Column or array of the time stamps. With 'none', stamps are left aside, and the step is the stated one or the "
         "file's rate.",
+    ] = None
+    errors: Annotated[
+        str | int | None,
+        "Column or array with the standard deviation of each sample's noise. With 'none', errors in the file are left "
+        "aside.",
+    ] = None
+    segments: Annotated[
+        str | int | None,
+        "Column or array with a whole number for each sample (quarters, sectors): each has an offset of its own.",
+    ] = None
+    missing: Annotated[
+        float | None,
+        "Number that stands for a missing value, if the file does not say.",
+    ] = None
+    complex: Annotated[
+        bool,
+        "Take two columns (or the two channels of a WAV file) as the real and the imaginary part of complex samples.",
+    ] = False
+    relative: Annotated[
+        bool,
+        "Divide the values by their median and subtract 1, segment by segment.",
+    ] = False
+    trend: Annotated[
+        int | None,
+        "Order of the polynomial in time that is marginalized: -1 none, 0 an offset, up to 3.",
     ] = None
     varying: Annotated[
         bool,

@@ -49,6 +49,8 @@ class Channel:
         segments: A whole number for each sample, shape (n,): samples of one number share an offset of their own.
         trend: Order of the polynomial in time that is marginalized: 0 is an offset, −1 nothing.
         missing: Samples that were dropped.
+        time_unit: Unit in which the file counts time, s, min, h, d or yr: how to show frequencies to whoever wrote it.
+            All times here are seconds nevertheless.
     """
 
     values: Values
@@ -66,6 +68,7 @@ class Channel:
     segments: NDArray[np.int64] | None = None
     trend: int = 0
     missing: int = 0
+    time_unit: str = "s"
 
     def __post_init__(self) -> None:
         values = as_series(self.values)

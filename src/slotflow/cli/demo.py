@@ -50,7 +50,7 @@ def run(
     observation, truth = sim.observation(0), sim.components(0)
     prior = config.prior
     post = network.infer(observation, prior=prior)
-    summary = post.summary(n=1000, seed=seed)
+    summary = post.summary(n=1000, seed=seed, phase_at="zero")
     network_ms = _median_ms(lambda: network.infer(observation, prior=prior, refine=False))
     infer_ms = _median_ms(lambda: network.infer(observation, prior=prior))
     sample_ms = _median_ms(lambda: post.sample(1000, seed=seed))

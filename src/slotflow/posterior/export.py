@@ -5,7 +5,6 @@ Components have the labels of `alignment.py` everywhere but in Eryn's layout, wh
 
 from __future__ import annotations
 
-from itertools import combinations_with_replacement
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,15 +16,23 @@ from slotflow.core.packages import needed
 from slotflow.core.version import __version__
 from slotflow.posterior.alignment import align
 from slotflow.posterior.contract import Result
+from slotflow.posterior.display import Epoch
 from slotflow.posterior.facts import UNKNOWN_UNIT
-from slotflow.posterior.summaries import STATISTICS, moments, unwrapped
+from slotflow.posterior.summaries import STATISTICS, covariance_names, moments, unwrapped
 from slotflow.signal.waveforms import Waveform
 
 if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
 
-__all__ = ["to_arviz", "to_catalogue", "to_dataframe", "to_eryn"]
+__all__ = [
+    "check_catalogue",
+    "to_arviz",
+    "to_catalogue",
+    "to_dataframe",
+    "to_eryn",
+    "write_catalogue",
+]
 
 CATALOGUE_ENDINGS = (".csv", ".parquet")
 
@@ -48,7 +55,7 @@ def to_dataframe(post: Result, n: int, seed: int) -> pd.DataFrame:
     return frame.sort_values(["draw", "component", post.waveform.place], ignore_index=True)
 
 
-def to_catalogue(post: Result, path: str | Path | None, n: int, seed: int) -> pd.DataFrame:
+def to_catalogue(post: Result, n: int, seed: int, epoch: Epoch) -> pd.DataFrame:
     """One row per component over all K, in the order of their frequencies.
 
     The columns are existence; median, sd, 5 % and 95 % of each parameter; variances and covariances of the parameters,
@@ -57,42 +64,50 @@ def to_catalogue(post: Result, path: str | Path | None, n: int, seed: int) -> pd
 
     Args:
         post: The posterior.
-        path: File to write, whole or not at all: .csv or .parquet; no file if None.
         n: Joint draws.
         seed: Their seed.
+        epoch: The instant that phases refer to.
     """
     import pandas as pd
 
-    suffix = None if path is None else Path(path).suffix.lower()
-    if suffix is not None and suffix not in CATALOGUE_ENDINGS:
-        raise ValueError(
-            f"{path}: expected a catalogue's name to end in one of {' '.join(CATALOGUE_ENDINGS)}, received "
-            f"{suffix or 'no ending'!r}; rename it."
-        )
     if n < 1:
         raise ValueError(f"to_catalogue expects n >= 1 draws, received {n}.")
-    if suffix == ".parquet":
-        needed("pyarrow", "parquet", "or write a .csv file")
     found, waveform = post.aligned(n, seed), post.waveform
     present = np.isfinite(waveform.place_of(found.theta))  # (n, J)
     rows: list[dict[str, Any]] = []
     for j, exists in enumerate(found.existence):
-        draws = found.theta[present[:, j], j : j + 1]  # (m, 1, P)
+        draws = epoch.shift(found.theta[present[:, j], j : j + 1], waveform)  # (m, 1, P)
         row: dict[str, Any] = {"component": j + 1, "existence": float(exists)}
         row |= {name: float(value[0]) for name, value in moments(draws, waveform).items()}
         covariance = np.cov(unwrapped(draws, waveform)[0][:, 0].T, bias=True)  # (P, P)
         upper = covariance[np.triu_indices(waveform.size)].tolist()
-        row |= dict(zip(_covariance_names(waveform), upper, strict=True))
+        row |= dict(zip(covariance_names(waveform), upper, strict=True))
         rows.append(row | {"verdict": post.verdict.status})
     frame = pd.DataFrame(rows, columns=None if rows else _columns(waveform)).set_index("component")
     frame.attrs["verdict"] = str(post.verdict)
-    if path is not None:
-        with atomic_path(path) as temporary:
-            if suffix == ".csv":
-                frame.to_csv(temporary)
-            else:
-                frame.to_parquet(temporary, engine="pyarrow")
+    frame.attrs["phase_at"] = epoch.words
     return frame
+
+
+def write_catalogue(frame: pd.DataFrame, path: str | Path) -> None:
+    """Writes a catalogue to a .csv or .parquet file, whole or not at all."""
+    with atomic_path(path) as temporary:
+        if Path(path).suffix.lower() == ".csv":
+            frame.to_csv(temporary)
+        else:
+            frame.to_parquet(temporary, engine="pyarrow")
+
+
+def check_catalogue(path: str | Path) -> None:
+    """Refuses another kind of file, or one whose package is missing, before anything is computed."""
+    suffix = Path(path).suffix.lower()
+    if suffix not in CATALOGUE_ENDINGS:
+        raise ValueError(
+            f"{path}: expected a catalogue's name to end in one of {' '.join(CATALOGUE_ENDINGS)}, received "
+            f"{suffix or 'no ending'!r}; rename it."
+        )
+    if suffix == ".parquet":
+        needed("pyarrow", "parquet", "or write a .csv file")
 
 
 def to_arviz(post: Result, n: int, seed: int) -> Any:
@@ -170,10 +185,4 @@ def _groups(post: Result, n: int, seed: int) -> dict[str, xr.Dataset]:
 def _columns(waveform: Waveform) -> list[str]:
     """Columns of a catalogue without rows."""
     stats = [f"{name}_{what}" for name in waveform.names for what in STATISTICS]
-    return ["component", "existence", *stats, *_covariance_names(waveform), "verdict"]
-
-
-def _covariance_names(waveform: Waveform) -> list[str]:
-    """Columns of a catalogue that hold the upper triangle of the covariance matrix, row by row."""
-    pairs = combinations_with_replacement(waveform.names, 2)
-    return [f"cov_{a}_{b}" for a, b in pairs]
+    return ["component", "existence", *stats, *covariance_names(waveform), "verdict"]

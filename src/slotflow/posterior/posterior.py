@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from slotflow.core.arrays import Array
 from slotflow.core.later import later
 from slotflow.posterior.contract import Result
-from slotflow.posterior.summaries import correlation, summary
+from slotflow.posterior.display import display_unit, epoch_of
+from slotflow.posterior.summaries import correlation, in_unit, summary
 from slotflow.posterior.tuples import SampledSlots
 from slotflow.signal.prior import Prior
 
@@ -120,7 +121,15 @@ class Posterior(Result):
 
     # ------------------------------------------------------------------ tables
 
-    def summary(self, k: int | None = None, n: int = 2000, seed: int = 0) -> pd.DataFrame:
+    def summary(
+        self,
+        k: int | None = None,
+        n: int = 2000,
+        seed: int = 0,
+        *,
+        frequency_unit: str = "Hz",
+        phase_at: str | float = "auto",
+    ) -> pd.DataFrame:
         """One row per component given K: existence, median, sd, 5 % and 95 % of each parameter, and the verdict.
 
         `existence` is the probability that the component is there, whatever K is (`alignment.py`). The verdict's word
@@ -132,10 +141,16 @@ class Posterior(Result):
             k: Number of components; k_map if None.
             n: Draws to summarize.
             seed: Seed of the draws.
+            frequency_unit: Unit of the frequencies, such as "c/d" or "1/yr"; columns in another unit than Hz carry it
+                in their names: ``frequency_median [c/d]``.
+            phase_at: The instant that phases refer to: "zero" (t = 0), "mid", "start", a time on the data's clock in
+                seconds, or "auto": t = 0 if it lies in the record, otherwise mid-series. `attrs["phase_at"]` says
+                which.
         """
         if n < 1:
             raise ValueError(f"summary expects n >= 1 draws, received {n}.")
-        return summary(self, self._k(k), n, seed)
+        frame = summary(self, self._k(k), n, seed, epoch_of(self, phase_at))
+        return in_unit(frame, display_unit(self, frequency_unit), self.waveform)
 
     def correlation(self, k: int | None = None, n: int = 4000, seed: int = 0) -> Array:
         """Posterior correlations of all parameters given K, components in the order of their frequencies.
@@ -187,12 +202,32 @@ class Posterior(Result):
         return to_dataframe(self, n, seed)
 
     def to_catalogue(
-        self, path: str | Path | None = None, n: int = 4000, seed: int = 0
+        self,
+        path: str | Path | None = None,
+        n: int = 4000,
+        seed: int = 0,
+        *,
+        frequency_unit: str = "Hz",
+        phase_at: str | float = "auto",
     ) -> pd.DataFrame:
-        """One row per component over all K: existence, medians, intervals, covariance; to .csv or .parquet as well."""
-        from slotflow.posterior.export import to_catalogue
+        """One row per component over all K: existence, medians, intervals, covariance; to .csv or .parquet as well.
 
-        return to_catalogue(self, path, n, seed)
+        Args:
+            path: File to write; none if None.
+            n: Joint draws.
+            seed: Their seed.
+            frequency_unit: As of `summary`.
+            phase_at: As of `summary`.
+        """
+        from slotflow.posterior.export import check_catalogue, to_catalogue, write_catalogue
+
+        if path is not None:
+            check_catalogue(path)
+        frame = to_catalogue(self, n, seed, epoch_of(self, phase_at))
+        frame = in_unit(frame, display_unit(self, frequency_unit), self.waveform)
+        if path is not None:
+            write_catalogue(frame, path)
+        return frame
 
     def to_arviz(self, n: int = 1000, seed: int = 0) -> Any:
         """ArviZ's InferenceData (before 1.0) or DataTree of joint draws, NaN where a draw lacks a component."""

@@ -2,20 +2,32 @@
 
 from __future__ import annotations
 
+from itertools import combinations_with_replacement
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from slotflow.core.arrays import Array
+from slotflow.core.units import HERTZ, FrequencyUnit
 from slotflow.posterior.alignment import existence, relabel
 from slotflow.posterior.contract import Result
+from slotflow.posterior.display import Epoch
 from slotflow.posterior.matching import Labels, match
 from slotflow.signal.waveforms import TONE, Waveform
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["STATISTICS", "components", "correlation", "moments", "summary", "unwrapped"]
+__all__ = [
+    "STATISTICS",
+    "components",
+    "correlation",
+    "covariance_names",
+    "in_unit",
+    "moments",
+    "summary",
+    "unwrapped",
+]
 
 EXISTENCE_DRAWS = 500
 """Joint draws behind the existence probabilities of a summary, at most."""
@@ -71,22 +83,61 @@ def components(post: Result, k: int, n: int, seed: int) -> tuple[Array, Labels, 
     return draws, source, existence(labels, counts, post.k_probs, k)
 
 
-def summary(post: Result, k: int, n: int, seed: int) -> pd.DataFrame:
-    """The table of `Posterior.summary`; `slot` is where `Posterior.sample` had a component most often."""
+def summary(post: Result, k: int, n: int, seed: int, epoch: Epoch | None = None) -> pd.DataFrame:
+    """The table of `Posterior.summary`, frequencies in Hz.
+
+    Its column `slot` is where `Posterior.sample` had a component most often.
+
+    Args:
+        post: The posterior.
+        k: Number of components.
+        n: Draws to summarize.
+        seed: Their seed.
+        epoch: The instant that phases refer to; t = 0 if None.
+    """
     import pandas as pd
 
+    epoch = Epoch(0.0, post.t_ref) if epoch is None else epoch
     draws, source, exists = components(post, k, n, seed)
     slots = np.array([np.bincount(column).argmax() for column in source.T], dtype=np.int64)
-    columns: dict[str, Any] = {"slot": slots, "existence": exists} | moments(draws, post.waveform)
+    columns: dict[str, Any] = {"slot": slots, "existence": exists}
+    columns |= moments(epoch.shift(draws, post.waveform), post.waveform)
     frame = pd.DataFrame(columns)
     frame.index = pd.RangeIndex(1, k + 1, name="component")
     verdict = post.verdict
     frame["verdict"] = pd.Series([verdict.status] * k, frame.index, dtype=str)
     frame.attrs["verdict"] = str(verdict)
+    frame.attrs["phase_at"] = epoch.words
     limit = post.upper_limit()
     if limit is not None:
         frame.attrs["upper_limit"] = limit.record()
     return frame
+
+
+def in_unit(frame: pd.DataFrame, unit: FrequencyUnit, waveform: Waveform) -> pd.DataFrame:
+    """A table of components with its frequencies in another unit, which the names of their columns then tell.
+
+    Args:
+        frame: Columns as `summary` and `to_catalogue` have them, frequencies in Hz.
+        unit: Another unit; in Hz, the table stays as it is.
+        waveform: Names the parameters and knows which of them are frequencies.
+    """
+    if unit.name == HERTZ.name:
+        return frame
+    powers = {p.name: int(p.unit == HERTZ.name) for p in waveform.parameters}
+    columns = {f"{name}_{what}": power for name, power in powers.items() for what in STATISTICS}
+    pairs = combinations_with_replacement(powers.values(), 2)
+    columns |= {name: sum(p) for name, p in zip(covariance_names(waveform), pairs, strict=True)}
+    scaled = {name: columns[name] for name in frame.columns if columns.get(name)}
+    found = frame.assign(**{name: frame[name] * unit.factor**n for name, n in scaled.items()})
+    found = found.rename(columns={name: f"{name} [{unit.name}]" for name in scaled})
+    found.attrs = dict(frame.attrs)
+    return found
+
+
+def covariance_names(waveform: Waveform) -> list[str]:
+    """Columns of a catalogue that hold the upper triangle of the covariance matrix, row by row."""
+    return [f"cov_{a}_{b}" for a, b in combinations_with_replacement(waveform.names, 2)]
 
 
 def correlation(draws: Array, resolution: float = 0.0, waveform: Waveform = TONE) -> Array:

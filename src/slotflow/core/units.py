@@ -1,0 +1,93 @@
+"""Units in which frequencies are shown: hertz with its prefixes, and cycles per hour, day or year.
+
+Everything is computed in seconds and hertz; a unit is chosen where a person reads a number.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+__all__ = [
+    "FREQUENCY_UNITS",
+    "HERTZ",
+    "TIME_UNITS",
+    "FrequencyUnit",
+    "duration_in_seconds",
+    "frequency_unit",
+    "natural_unit",
+]
+
+TIME_UNITS = {"s": 1.0, "min": 60.0, "h": 3600.0, "d": 86_400.0, "yr": 31_557_600.0}
+"""Seconds in each unit of time; a year is 365.25 days."""
+DURATION = re.compile(r"([-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?)\s*([a-z]*)", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class FrequencyUnit:
+    """A unit of frequency."""
+
+    name: str
+    """As it is written behind a number."""
+    hertz: float
+    """What one of it is in Hz."""
+
+    @property
+    def factor(self) -> float:
+        """What a number of Hz is multiplied by to be one of this unit."""
+        return 1 / self.hertz
+
+    def text(self, hertz: float, digits: int = 6) -> str:
+        """A frequency in Hz in this unit, with some significant digits: 11.606 c/d."""
+        return f"{hertz * self.factor:.{digits}g} {self.name}"
+
+
+HERTZ = FrequencyUnit("Hz", 1.0)
+FREQUENCY_UNITS = {
+    unit.name: unit
+    for unit in (
+        FrequencyUnit("GHz", 1e9),
+        FrequencyUnit("MHz", 1e6),
+        FrequencyUnit("kHz", 1e3),
+        HERTZ,
+        FrequencyUnit("mHz", 1e-3),
+        FrequencyUnit("uHz", 1e-6),
+        FrequencyUnit("nHz", 1e-9),
+        FrequencyUnit("1/min", 1 / TIME_UNITS["min"]),
+        FrequencyUnit("1/h", 1 / TIME_UNITS["h"]),
+        FrequencyUnit("1/d", 1 / TIME_UNITS["d"]),
+        FrequencyUnit("c/d", 1 / TIME_UNITS["d"]),
+        FrequencyUnit("1/yr", 1 / TIME_UNITS["yr"]),
+    )
+}
+"""Every unit by its name."""
+OTHER_SPELLINGS = {"µHz": "uHz", "μHz": "uHz", "cpd": "c/d", "cph": "1/h", "1/y": "1/yr"}
+NATURAL = {"h": "1/h", "d": "c/d", "yr": "1/yr"}
+"""The unit in which people who write times in hours, days or years read frequencies."""
+
+
+def frequency_unit(name: str) -> FrequencyUnit:
+    """The unit of a name, such as "c/d".
+
+    Args:
+        name: One of `FREQUENCY_UNITS`, or another spelling of one.
+    """
+    unit = FREQUENCY_UNITS.get(OTHER_SPELLINGS.get(name, name))
+    if unit is None:
+        raise ValueError(
+            f"expected a unit of frequency, one of {', '.join(FREQUENCY_UNITS)}, received {name!r}."
+        )
+    return unit
+
+
+def natural_unit(time_unit: str) -> FrequencyUnit:
+    """The unit in which frequencies are shown of data whose times came in a unit: c/d for days, else mostly Hz."""
+    return FREQUENCY_UNITS[NATURAL.get(time_unit, HERTZ.name)]
+
+
+def duration_in_seconds(text: str) -> float | None:
+    """Seconds in a time such as "12.5", "3 h" or "1990.5yr"; None if the text is none."""
+    found = DURATION.fullmatch(text.strip())
+    if found is None or (found[2] or "s") not in TIME_UNITS:
+        return None
+    return float(found[1]) * TIME_UNITS[found[2] or "s"]

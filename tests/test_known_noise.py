@@ -110,9 +110,7 @@ def test_what_is_no_level(sigma: tuple[float, float]) -> None:
 
 @pytest.mark.parametrize("field", ["amplitude", "frequency"])
 def test_only_the_noise_level_may_be_known(field: str) -> None:
-    with pytest.raises(
-        ValueError, match=f"{field} as two finite bounds with 0 <= lower < upper, rec"
-    ):
+    with pytest.raises(ValueError, match=f"{field} as two finite bounds with .*lower < upper, rec"):
         Prior(**{field: (1.0, 1.0)})  # type: ignore[arg-type]
 
 

@@ -52,6 +52,8 @@ def posterior_record(post: Posterior, summary: pd.DataFrame, full: bool = True) 
         "upper_limit": summary.attrs.get("upper_limit"),
         "noise_std": post.noise_std,
         "noise_std_error": post.noise_std_error,
+        "noise": None if post.noise is None else post.noise.record(),
+        "proposed_by": post.proposed_by,
         "unit": post.unit,
         "constrained_fraction": post.constrained_fraction() if full else None,
     }

@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 from slotflow.core.arrays import Array
 from slotflow.data.observation import Observation
 from slotflow.posterior.assumed import Assumed
+from slotflow.posterior.noise import NoiseFacts
 from slotflow.posterior.tuples import Slots
 from slotflow.signal.prior import Prior
 from slotflow.signal.waveforms import TONE, Waveform
@@ -65,6 +66,11 @@ class Facts:
     """Effective share of the draws of the most probable K, 0 to 1; None where the method has none."""
     assumed: Assumed | None = None
     """What `infer` assumed, and where each assumption comes from; None where it was not asked."""
+    noise: NoiseFacts | None = None
+    """Which noise was assumed and why, with the posterior of its level and shape; None where the method has none."""
+    proposed_by: str = ""
+    """Who proposed the components that the likelihood judged: "zoom" (the name of the network), "classical" (peaks of
+    the residual's spectrum), or both; empty where nothing was proposed."""
     attributes: Mapping[str, Any] = MappingProxyType({})
     """Attributes of the file that the posterior was read from; empty for any other."""
 

@@ -86,6 +86,8 @@ def _attributes(post: Result, seed: int) -> dict[str, Any]:
         "verdict_checks": json.dumps([asdict(check) for check in verdict.checks]),
         "prior": "" if post.prior is None else json.dumps(asdict(post.prior)),
         "assumed": "" if post.assumed is None else json.dumps(post.assumed.record()),
+        "noise": "" if post.noise is None else json.dumps(post.noise.record()),
+        "proposed_by": post.proposed_by,
         "unit": post.unit,
         "t_ref": post.t_ref,
         "resolution": post.resolution,

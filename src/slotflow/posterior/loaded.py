@@ -17,6 +17,7 @@ from slotflow.posterior.assumed import Assumed
 from slotflow.posterior.draws import Draws
 from slotflow.posterior.facts import WindowRow
 from slotflow.posterior.limits import CREDIBILITY, UpperLimit
+from slotflow.posterior.noise import NoiseFacts
 from slotflow.posterior.posterior import Posterior
 from slotflow.posterior.stored import read_dataset, read_observation, stored_waveform
 from slotflow.posterior.verdict import Check, Verdict
@@ -72,6 +73,9 @@ class LoadedPosterior(Posterior):
         self.attributes = dict(facts)
         if assumed := str(facts.get("assumed", "")):
             self.assumed = Assumed.from_record(json.loads(assumed))
+        if noise := str(facts.get("noise", "")):
+            self.noise = NoiseFacts.from_record(json.loads(noise))
+        self.proposed_by = str(facts.get("proposed_by", ""))
         self.log_evidence = _log_evidence(found)
         self.ess = float(facts["ess"]) if "ess" in facts else None
         self._limit = _limit(found)

@@ -48,7 +48,8 @@ class Prior:
         k_max: Largest number of components.
         k_probs: p(K) for K = k_min..k_max, normalized on construction; uniform if None.
         amplitude: Bounds of A.
-        frequency: Bounds of f, in Hz.
+        frequency: Bounds of f, in Hz; below 0 for complex data alone, which tell f from −f. A band of theirs that wraps
+            around is stated beyond the Nyquist frequency: (0.4, 0.6) at one sample a second is 0.4–0.5 and −0.5–−0.4.
         min_separation: Smallest allowed distance between two frequencies, in Hz.
         sigma: Bounds of the noise level σ, which is uniform between them; (s, s) with s > 0 is a known level. It is
             that of the long stream: `Stream.sigma` says how the streams' levels compare. The networks take the noise
@@ -68,7 +69,7 @@ class Prior:
     def __post_init__(self) -> None:
         check_common(self.k_min, self.k_max, self.amplitude_law)
         for name in ("amplitude", "frequency", "sigma"):
-            object.__setattr__(self, name, _bounds(name, getattr(self, name), name == "sigma"))
+            object.__setattr__(self, name, _bounds(name, getattr(self, name)))
         if self.amplitude_law == "loguniform" and self.amplitude[0] <= 0:
             raise ValueError(
                 f"A log-uniform amplitude needs a lower bound above 0, received "
@@ -249,14 +250,15 @@ def batch_of(priors: Sequence[Prior], device: str | torch.device = "cpu") -> Pri
     )
 
 
-def _bounds(name: str, value: Sequence[float], point: bool) -> tuple[float, float]:
-    """Checks a pair of bounds and returns it as floats; if point, they may be equal."""
-    pair = tuple(float(v) for v in value)
-    if len(pair) == 2 and all(map(math.isfinite, pair)) and 0 <= pair[0] <= pair[1]:
+def _bounds(name: str, value: Sequence[float]) -> tuple[float, float]:
+    """Checks the bounds of a field and returns them as floats; those of σ may be equal, those of f below 0."""
+    pair, point, signed = tuple(float(v) for v in value), name == "sigma", name == "frequency"
+    if len(pair) == 2 and all(map(math.isfinite, pair)) and (signed or pair[0] >= 0):
         low, high = pair
-        if low < high or (point and low > 0):
+        if low < high or (point and low == high > 0):
             return low, high
     known = ", or twice the same one above 0 where it is known" if point else ""
+    order = "lower < upper" if signed else "0 <= lower < upper"
     raise ValueError(
-        f"Prior expects {name} as two finite bounds with 0 <= lower < upper{known}, received {value!r}."
+        f"Prior expects {name} as two finite bounds with {order}{known}, received {value!r}."
     )

@@ -137,8 +137,9 @@ class PriorBatch:
         """Refuses bounds that a Prior would refuse, naming the first such signal."""
         for name in ("amplitude", "frequency", "sigma"):
             lo, hi = getattr(self, name).unbind(1)
-            good = (lo >= 0) & (lo < hi) & (hi < math.inf)
-            words = "two finite bounds with 0 <= lower < upper"
+            signed = name == "frequency"  # of complex data
+            good = (lo > -math.inf if signed else lo >= 0) & (lo < hi) & (hi < math.inf)
+            words = f"two finite bounds with {'' if signed else '0 <= '}lower < upper"
             if name == "amplitude" and self.amplitude_law == "loguniform":
                 good &= lo > 0
                 words += " (0 < lower for a log-uniform law)"

@@ -1,6 +1,6 @@
 """From the network's answer to the exact posterior p(K, Θ, σ | x).
 
-- `refine`: the way in; `refined`: the result.
+- `refine`: the way in; `start`: who proposes; `refined`: the result.
 - `target`: the density that sampling aims at, with σ integrated out.
 - `modes`: maxima of the likelihood for each K; `classical`: the pursuit that finds tones without a network.
 - `proposals/`: densities that can be drawn from, one file each, and how they are mixed.

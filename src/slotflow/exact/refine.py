@@ -1,6 +1,6 @@
 r"""From an amortized answer to the exact one: the network proposes, the likelihood decides.
 
-The components of the amortized posterior are starting points. `search.py` climbs from them to the maxima, samples p(Θ,
+The components of the amortized posterior, or of whoever proposes (`start.py`), are starting points. `search.py` climbs from them to the maxima, samples p(Θ,
 σ | x, K) for every K that matters with exact weights, and compares the evidences. The result (`refined.py`) is a
 posterior of the same kind with joint draws, in which the components are correlated as the data say, and with a verdict
 (`verdict.py`).
@@ -13,16 +13,16 @@ only louder data are not sampled; whether it is right is what the tests of the r
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 
 from slotflow.core.arrays import Array
-from slotflow.data.observation import Observation
 from slotflow.exact.orders import NEGLIGIBLE, Orders
 from slotflow.exact.refined import JointDraws, RefinedPosterior, WeightedDraws
 from slotflow.exact.search import across_orders
+from slotflow.exact.start import Start
 from slotflow.exact.tempering import Tempering
 from slotflow.posterior.posterior import Posterior
 from slotflow.posterior.verdict import (
@@ -34,12 +34,20 @@ from slotflow.posterior.verdict import (
 )
 from slotflow.signal.likelihood import Statistics
 from slotflow.signal.noise import SMALLEST_LEVEL
+from slotflow.signal.noise.model import NoiseModel
 from slotflow.signal.prior import Prior
 
-__all__ = ["JointDraws", "RefinedPosterior", "WeightedDraws", "check_budget", "refine", "unvisited"]
+__all__ = [
+    "Effort",
+    "JointDraws",
+    "RefinedPosterior",
+    "WeightedDraws",
+    "check_budget",
+    "exact_posterior",
+    "refine",
+    "unvisited",
+]
 
-STARTS = 3
-"""Numbers of components, the most probable first, whose components are starting points."""
 FEWEST_DRAWS = 100
 """Fewer weighted draws cannot be judged: the tail of their weights is unknown."""
 EFFECTIVE = 0.1
@@ -47,6 +55,7 @@ EFFECTIVE = 0.1
 BEYOND = 0.1
 """Share by which the data's noise level may lie outside the prior's bounds, or five standard errors if that is more."""
 UNCHECKED = "the draws are the network's, not checked"
+UNPROPOSED = "nothing was sampled"
 SINGULAR: tuple[type[Exception], ...] = (
     np.linalg.LinAlgError,
     vars(torch.linalg)["LinAlgError"],
@@ -82,39 +91,65 @@ def refine(
             f"expected a prior of at most {post.k_max} components, which the posterior knows, received k_max = "
             f"{prior.k_max}; lower it."
         )
-    statistics = Statistics.from_observation(post.observation)
-    inside = np.arange(prior.k_min, prior.k_max + 1)
-    ranked = inside[np.argsort(-post.k_probs[inside], kind="stable")]
-    chosen = [int(k) for k in ranked[:STARTS] if k == ranked[0] or post.k_probs[k] > 1e-4]
-    starts = [post.centres(k, seed) for k in chosen]
-    if contradiction := _noise_outside(post, prior):
-        return _unsampled(post, prior, statistics, starts[0], "misfit", contradiction)
+    start = Start.from_posterior(post, prior, seed)
+    likelihood = Statistics.from_observation(post.observation)
+    effort = Effort(draws, seed, max_seconds)
+    return exact_posterior(start, likelihood, prior, effort)
 
-    def extra() -> list[float]:
-        if chosen[0] == prior.k_max:
-            return []
-        more = post.centres(chosen[0] + 1, seed)
-        return [float(f) for f in post.waveform.place_of(more)]
 
+@dataclass(frozen=True)
+class Effort:
+    """How much work an exact answer may be."""
+
+    draws: int = 2000
+    """Weighted draws of each K."""
+    seed: int = 0
+    """Of everything random."""
+    max_seconds: float = 10.0
+    """No further K is begun after this time, and tempered sampling hurries. One K is always sampled."""
+
+    def __post_init__(self) -> None:
+        check_budget(self.draws, self.max_seconds)
+
+
+def exact_posterior(
+    start: Start,
+    likelihood: Statistics,
+    prior: Prior,
+    effort: Effort,
+    noise: NoiseModel | None = None,
+) -> RefinedPosterior:
+    """The exact posterior of any data.
+
+    Args:
+        start: Who proposes, and where.
+        likelihood: Of the data.
+        prior: The prior to answer under.
+        effort: Draws, seed and time.
+        noise: Which noise the likelihood assumes; white if None.
+    """
+    if contradiction := _noise_outside(start, prior):
+        return _unsampled(start, prior, likelihood, "misfit", contradiction)
     try:
         orders = across_orders(
-            statistics,
+            likelihood,
             prior,
-            starts=starts,
-            extra=extra,
-            draws=draws,
-            rng=np.random.default_rng(seed),
-            tempering=Tempering(max_seconds=max_seconds),
-            max_seconds=max_seconds,
+            starts=start.components,
+            extra=start.extra,
+            pursue=start.follows_spectrum,
+            draws=effort.draws,
+            rng=np.random.default_rng(effort.seed),
+            tempering=Tempering(max_seconds=effort.max_seconds),
+            max_seconds=effort.max_seconds,
         )
     except SINGULAR as error:
         reason = f"the fit did not converge ({error})"
-        return _unsampled(post, prior, statistics, starts[0], "approximate", reason)
+        return _unsampled(start, prior, likelihood, "approximate", reason)
     missing = unvisited(orders, prior)
-    verdict = _verdict(orders, missing, statistics, prior, post.observation, draws)
-    orders = _completed(_padded(orders, post.k_max), missing, post)
-    slots = JointDraws(orders, statistics, prior, post.slots, post.waveform)
-    return RefinedPosterior(post, slots, verdict)
+    verdict = _verdict(orders, missing, likelihood, prior, start, effort.draws)
+    orders = _completed(_padded(orders, start.k_max), missing, start.k_probs)
+    slots = JointDraws(orders, likelihood, prior, start.slots, start.waveform)
+    return RefinedPosterior(start, slots, verdict, noise)
 
 
 def check_budget(draws: int, max_seconds: float) -> None:
@@ -129,20 +164,25 @@ def check_budget(draws: int, max_seconds: float) -> None:
         )
 
 
-def _noise_outside(post: Posterior, prior: Prior) -> str:
-    """Why the data's noise level contradicts the prior of σ; empty where it does not."""
+def _noise_outside(start: Start, prior: Prior) -> str:
+    """Why the data's noise level contradicts the prior of σ; empty where it does not.
+
+    Only a network that has read the data knows their level before the likelihood is asked.
+    """
+    if start.amortized is None:
+        return ""
     low, high = prior.sigma
     if prior.known_sigma is not None:
-        level, error = post.observation.noise_level(prior.frequency)
+        level, error = start.observation.noise_level(prior.frequency)
         if not level - max(BEYOND * level, 5 * error) > high:  # NaN: the band is all there is
             return ""
         return (
             f"the data's noise level of about {level:.4g} is above the stated {high:g}; correct that (Prior.sigma, "
             "--sigma), in the data's units"
         )
-    sigma = post.noise_std
-    margin = max(BEYOND * sigma, 5 * (post.noise_std_error or 0.0))
-    rms = math.sqrt(float(np.mean(post.observation.long.values**2)))
+    sigma, error_of_sigma = start.sigma
+    margin = max(BEYOND * sigma, 5 * (error_of_sigma or 0.0))
+    rms = math.sqrt(float(np.mean(start.observation.long.values**2)))
     if 0 < rms < 10 * SMALLEST_LEVEL * high:
         return (
             f"the data's rms of {rms:.4g} is too small for the prior's σ of {low:g}–{high:g}, which is never taken "
@@ -157,25 +197,28 @@ def _noise_outside(post: Posterior, prior: Prior) -> str:
 
 
 def _unsampled(
-    post: Posterior,
-    prior: Prior,
-    statistics: Statistics,
-    fit: Array,
-    status: str,
-    reason: str,
+    start: Start, prior: Prior, likelihood: Statistics, status: str, reason: str
 ) -> RefinedPosterior:
-    """The amortized answer with a verdict that says why it was not sampled; the residual is looked at all the same."""
-    probs = post.k_probs * np.pad(prior.k_probs_full > 0, (0, post.k_max - prior.k_max))
+    """The proposer's answer with a verdict that says why it was not sampled; the residual is looked at all the same."""
+    none = np.zeros((0, likelihood.waveform.size))
+    fit = start.components[0] if start.components else none
+    beyond = (0, start.k_max - prior.k_max)
+    probs = start.k_probs * np.pad(prior.k_probs_full > 0, beyond)
     if not probs.sum() > 0:
-        probs = np.pad(prior.k_probs_full, (0, post.k_max - prior.k_max))
-    nothing = np.full(post.k_max + 1, -np.inf)
+        probs = np.pad(prior.k_probs_full, beyond)
+    nothing = np.full(start.k_max + 1, -np.inf)
     orders = Orders(nothing, -nothing, probs / probs.sum(), {}, {len(fit): fit}, 0.0)
-    checks = check_residual(statistics, fit, prior.frequency, prior.known_sigma)
-    found = judge(checks, unsampled=UNCHECKED)
+    checks = check_residual(likelihood, fit, prior.frequency, prior.known_sigma)
+    found = judge(checks, unsampled=_unchecked(start))
     status = "misfit" if found.status == "misfit" else status
     verdict = Verdict(status, f"{reason}; {found.reason}", found.checks)
-    slots = JointDraws(orders, statistics, prior, post.slots, post.waveform)
-    return RefinedPosterior(post, slots, verdict)
+    slots = JointDraws(orders, likelihood, prior, start.slots, start.waveform)
+    return RefinedPosterior(start, slots, verdict)
+
+
+def _unchecked(start: Start) -> str:
+    """What draws are worth that the likelihood has not weighed."""
+    return UNPROPOSED if start.amortized is None else UNCHECKED
 
 
 def _padded(orders: Orders, k_max: int) -> Orders:
@@ -192,44 +235,45 @@ def _padded(orders: Orders, k_max: int) -> Orders:
 def _verdict(
     orders: Orders,
     missing: list[int],
-    statistics: Statistics,
+    likelihood: Statistics,
     prior: Prior,
-    observation: Observation,
+    start: Start,
     draws: int,
 ) -> Verdict:
     """Judges the result by its draws and by the residual of the largest K that is plausible."""
-    fit = orders.fits.get(orders.largest, np.zeros((0, statistics.waveform.size)))
+    fit = orders.fits.get(orders.largest, np.zeros((0, likelihood.waveform.size)))
     best = orders.results.get(orders.k_map)
     quality = None
     if best is not None and (taken := len(best.log_weights)):
         enough = EFFECTIVE * min(draws / taken, 1.0)
         quality = DrawQuality(best.ess, best.pareto_k, orders.k_error, enough)
     verdict = judge(
-        check_residual(statistics, fit, prior.frequency, prior.known_sigma),
+        check_residual(likelihood, fit, prior.frequency, prior.known_sigma),
         quality,
         at_k_max=float(orders.k_probs[prior.k_max]),
         unsampled=f"no draw of K = {orders.k_map} has any weight: the prior (amplitude, band, separation) excludes "
-        f"what fits the data; {UNCHECKED}",
+        f"what fits the data; {_unchecked(start)}",
     )
-    if verdict.status == "misfit" and (doubt := unlikely_amplitude(observation, prior)):
-        return Verdict("misfit", f"{verdict.reason}; {doubt}", verdict.checks)
+    if verdict.status == "misfit" and start.amortized is not None:
+        if doubt := unlikely_amplitude(start.observation, prior):
+            return Verdict("misfit", f"{verdict.reason}; {doubt}", verdict.checks)
     if verdict.status == "exact" and missing:
+        odds = "" if start.amortized is None else ", whose odds are the network's"
         reason = (
-            f"the time budget ended before K = {missing[0]} was looked at, whose odds are the network's; raise "
-            "max_seconds"
+            f"the time budget ended before K = {missing[0]} was looked at{odds}; raise max_seconds"
         )
         return Verdict("approximate", reason, verdict.checks)
     return verdict
 
 
-def _completed(orders: Orders, missing: list[int], post: Posterior) -> Orders:
-    """The same with the odds that the network gives to orders for which there was no time, instead of zero."""
+def _completed(orders: Orders, missing: list[int], proposed: Array) -> Orders:
+    """The same with the odds that the proposer gives to orders for which there was no time, instead of zero."""
     best = orders.k_map
-    if not missing or not post.k_probs[best] > 0:
+    if not missing or not proposed[best] > 0:
         return orders
     k_probs = orders.k_probs.copy()
     # No order that was not looked at may seem more probable than one that was.
-    k_probs[missing] = k_probs[best] * np.minimum(post.k_probs[missing] / post.k_probs[best], 1.0)
+    k_probs[missing] = k_probs[best] * np.minimum(proposed[missing] / proposed[best], 1.0)
     return replace(orders, k_probs=k_probs / k_probs.sum())
 
 

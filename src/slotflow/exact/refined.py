@@ -16,12 +16,14 @@ from numpy.typing import NDArray
 
 from slotflow.core.arrays import Array
 from slotflow.exact.orders import Orders
+from slotflow.exact.start import Start
 from slotflow.exact.target import Target
 from slotflow.posterior.draws import WeightedDraws
 from slotflow.posterior.posterior import Posterior
 from slotflow.posterior.tuples import Slots
 from slotflow.posterior.verdict import DrawQuality, Verdict, judge
 from slotflow.signal.likelihood import Statistics
+from slotflow.signal.noise.model import NoiseModel
 from slotflow.signal.prior import Prior
 from slotflow.signal.waveforms import TONE, Waveform
 
@@ -104,18 +106,25 @@ class RefinedPosterior(Posterior):
         post.best_fit(), post.residual()[0]  # the largest likelihood, and what it leaves of the long stream
 
     Args:
-        amortized: The network's answer that it came from.
+        start: Who proposed, and what was known before the likelihood was asked.
         slots: The draws.
         verdict: How far they can be trusted.
+        noise: Which noise the likelihood assumes; white if None.
     """
 
     slots: JointDraws
     log_evidence: Array
     ess: float
 
-    def __init__(self, amortized: Posterior, slots: JointDraws, verdict: Verdict) -> None:
+    def __init__(
+        self,
+        start: Start,
+        slots: JointDraws,
+        verdict: Verdict,
+        noise: NoiseModel | None = None,
+    ) -> None:
         orders, ess = slots.orders, 0.0
-        sigma, spread = amortized.noise_std, amortized.noise_std_error
+        sigma, spread = start.sigma
         if slots.sampled(orders.k_map):
             best = orders.results[orders.k_map]
             ess, weights, known = best.ess, np.exp(best.log_weights), slots.prior.known_sigma
@@ -124,16 +133,17 @@ class RefinedPosterior(Posterior):
         super().__init__(
             orders.k_probs,
             slots,
-            amortized.observation,
+            start.observation,
             sigma,
             spread,
-            method=f"{amortized.method}+exact",
+            method=f"{start.method}+exact",
             prior=slots.prior,
         )
         self.log_evidence = np.stack([orders.log_evidence, orders.log_evidence_error], -1)
         self.ess = ess
         self.waveform = slots.waveform
-        self._amortized, self._verdict = amortized, verdict
+        self.proposed_by = start.proposed_by
+        self._amortized, self._verdict = start.amortized, verdict
 
     def __repr__(self) -> str:
         text = f"{self.method}, k_map={self.k_map}, p={self.k_probs[self.k_map]:.3f}"

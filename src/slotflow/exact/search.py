@@ -75,6 +75,7 @@ def across_orders(
     *,
     starts: Sequence[Array] = (),
     extra: Callable[[], Sequence[float]] | None = None,
+    pursue: bool = False,
     draws: int = 2000,
     rng: np.random.Generator | None = None,
     tempering: Tempering | None = None,
@@ -88,6 +89,7 @@ def across_orders(
         starts: Sets of components, (K, P) each, to start from, the most probable first; without any, the
             residual's spectrum is followed.
         extra: Gives frequencies in Hz where more tones may be; asked only if more are looked for.
+        pursue: Whether to follow the residual's spectrum even where there are starts.
         draws: Draws of each order.
         rng: Source of randomness; seeded with 0 if None.
         tempering: Sizes and budget of tempered sampling.
@@ -98,6 +100,8 @@ def across_orders(
     for tones in starts:
         modes.add([np.sort(statistics.waveform.place_of(np.asarray(tones, dtype=np.float64)))])
     first = len(starts[0]) if len(starts) else modes.pursue(prior.k_max)
+    if pursue and len(starts):
+        first = search.promising(modes.pursue(prior.k_max))
     k = min(max(first, prior.k_min), prior.k_max)
     for order in range(first + 1, k + 1):
         modes.up(order)
@@ -336,6 +340,11 @@ class _Search:
             and result.log_evidence_error < 0.1
         )
 
+    def promising(self, most: int) -> int:
+        """The order up to `most` whose best maximum has the smallest BIC."""
+        found = {k: mode for k in range(most + 1) if (mode := self.modes.best(k)) is not None}
+        return max(found, key=lambda k: self._stand_in(k, found[k]))
+
     def _stand_in(self, k: int, mode: Mode) -> float:
         """Minus half the BIC of a maximum."""
         target = Target(self.statistics, self.prior, k)
@@ -363,6 +372,8 @@ class _Search:
 
     def result(self) -> Orders:
         """What was found."""
+        if self.prior.k_min == 0 and 0 not in self.methods:  # costs nothing
+            self.evaluate(0)
         score = self.log_z + self.log_prior
         if not np.isfinite(score).any():
             for k, modes in self.modes.found.items():

@@ -24,10 +24,12 @@ from slotflow.core.arrays import Array
 from slotflow.data.observation import Observation
 from slotflow.posterior.posterior import Posterior
 from slotflow.posterior.tuples import Slots
+from slotflow.signal.fit import linear_amplitudes
+from slotflow.signal.likelihood import Statistics
 from slotflow.signal.prior import Prior
 from slotflow.signal.waveforms import TONE, Waveform
 
-__all__ = ["CLASSICAL", "PriorSlots", "Start"]
+__all__ = ["CLASSICAL", "PriorSlots", "Start", "likely_counts"]
 
 CLASSICAL = "classical"
 """Who proposed where no network did."""
@@ -72,8 +74,8 @@ class Start:
     """The data."""
     k_probs: Array
     """p(K) as the proposer sees it, (K_max + 1,); zeros where it has no opinion."""
-    places: tuple[Array, ...]
-    """Sets of places to start from, (K,) each, the most probable first; empty: follow the spectrum."""
+    components: tuple[Array, ...]
+    """Sets of components to start from, (K, P) each, the most probable first; empty: follow the spectrum."""
     slots: Slots
     """Where draws of a number of components come from that is not sampled."""
     sigma: tuple[float, float | None]
@@ -112,7 +114,7 @@ class Start:
         return cls(
             observation=post.observation,
             k_probs=post.k_probs,
-            places=tuple(places_of(post, k, seed) for k in chosen),
+            components=tuple(post.centres(k, seed) for k in chosen),
             slots=post.slots,
             sigma=(post.noise_std, post.noise_std_error),
             proposed_by=post.method.rpartition(":")[-1],
@@ -126,6 +128,7 @@ class Start:
     def from_places(
         cls,
         observation: Observation,
+        likelihood: Statistics,
         prior: Prior,
         level: float,
         places: Sequence[Array] = (),
@@ -135,19 +138,22 @@ class Start:
 
         Args:
             observation: The data.
+            likelihood: Their likelihood, which gives the amplitudes at each place.
             prior: The prior of the exact step.
             level: Estimate of the noise level.
             places: Sets of places, (K,) each, the most probable first.
             proposed_by: Who proposes.
         """
+        found = (linear_amplitudes(likelihood, torch.from_numpy(p)[None])[0] for p in places)
         return cls(
             observation=observation,
             k_probs=np.zeros(prior.k_max + 1),
-            places=tuple(places),
+            components=tuple(theta.numpy() for theta in found),
             slots=PriorSlots(prior, prior.k_max),
             sigma=(level, None),
             proposed_by=proposed_by,
-            method=proposed_by if proposed_by == CLASSICAL else f"slotflow:{proposed_by}",
+            method=CLASSICAL if proposed_by == CLASSICAL else f"slotflow:{proposed_by}",
+            waveform=likelihood.waveform,
         )
 
 
@@ -163,16 +169,10 @@ def likely_counts(k_probs: Array, prior: Prior) -> list[int]:
     return [int(k) for k in ranked[:STARTS] if k == ranked[0] or k_probs[k] > UNLIKELY]
 
 
-def places_of(post: Posterior, k: int, seed: int) -> Array:
-    """Where a posterior puts k components, sorted, (k,)."""
-    found: Array = np.sort(post.waveform.place_of(np.asarray(post.centres(k, seed), dtype=float)))
-    return found
-
-
 def _one_more(
     post: Posterior, k: int, prior: Prior, seed: int
 ) -> Callable[[], Sequence[float]] | None:
     """Places of one component more than k, asked for when they are needed."""
     if k == prior.k_max:
         return None
-    return lambda: [float(place) for place in places_of(post, k + 1, seed)]
+    return lambda: [float(place) for place in post.waveform.place_of(post.centres(k + 1, seed))]

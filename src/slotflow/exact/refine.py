@@ -1,9 +1,9 @@
 r"""From an amortized answer to the exact one: the network proposes, the likelihood decides.
 
-The components of the amortized posterior, or of whoever proposes (`start.py`), are starting points. `search.py` climbs from them to the maxima, samples p(Θ,
-σ | x, K) for every K that matters with exact weights, and compares the evidences. The result (`refined.py`) is a
-posterior of the same kind with joint draws, in which the components are correlated as the data say, and with a verdict
-(`verdict.py`).
+The components of the amortized posterior, or of whoever else proposes (`start.py`), are starting points. `search.py`
+climbs from them to the maxima, samples p(Θ, σ | x, K) for every K that matters with exact weights, and compares the
+evidences. The result (`refined.py`) is a posterior of the same kind with joint draws, in which the components are
+correlated as the data say, and with a verdict (`verdict.py`).
 
 Data whose noise level the prior of σ excludes are not sampled: K_max tones would be spent on the noise. The answer is
 then the network's, and the verdict says what to change. A known level is compared with what lies outside the band, and
@@ -254,9 +254,9 @@ def _verdict(
         unsampled=f"no draw of K = {orders.k_map} has any weight: the prior (amplitude, band, separation) excludes "
         f"what fits the data; {_unchecked(start)}",
     )
-    if verdict.status == "misfit" and start.amortized is not None:
-        if doubt := unlikely_amplitude(start.observation, prior):
-            return Verdict("misfit", f"{verdict.reason}; {doubt}", verdict.checks)
+    doubtful = verdict.status == "misfit" and start.amortized is not None
+    if doubtful and (doubt := unlikely_amplitude(start.observation, prior)):
+        return Verdict("misfit", f"{verdict.reason}; {doubt}", verdict.checks)
     if verdict.status == "exact" and missing:
         odds = "" if start.amortized is None else ", whose odds are the network's"
         reason = (

@@ -1,0 +1,190 @@
+"""Pulsating stars: are the published frequencies found, how many false ones join them, and do the errors hold?
+
+``python benchmarks/stars.py FOLDER --out stars.json`` analyses the light curves of ``star_curves.py`` (FOLDER is
+``star_shadow/data`` of https://github.com/LucIJspeert/star_shadow; the files are not part of this repository) with
+``model.infer(observation)`` as it is, under a time budget. ``--rival`` analyses the same series by iterative
+pre-whitening instead (``prewhitening.py``, which needs astropy). Finished stars are kept in the file and not repeated;
+``--report`` prints the scores of one or several files.
+
+Frequencies are matched one to one with the published ones within 1/T, by the assignment with the smallest sum of
+distances. Recall is the share of published frequencies with a partner, false frequencies are found ones without.
+Pulls are (found − true) / error of f, A and φ at mid-series. Tones closer than 1.5/T, which no spectrum resolves, count
+in recall and false frequencies; the pulls are stated with and without them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from functools import cache
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from prewhitening import prewhiten
+from scipy.optimize import linear_sum_assignment
+from star_curves import Star, load, names
+
+A_YEAR = 10_000
+"""Light curves with more samples are those of a year."""
+RESOLVED = 1.5
+"""Distance to the next tone in 1/T from which on a tone counts as resolved."""
+DRAWS = 2000
+Array = np.ndarray
+
+
+@cache
+def pretrained() -> Any:
+    """The default model, loaded once in each process."""
+    import torch
+
+    from slotflow import SlotFlow
+
+    torch.set_num_threads(1)
+    return SlotFlow.from_pretrained()
+
+
+def inferred(star: Star, seconds: float) -> tuple[Array, Array, dict[str, Any]]:
+    """Our answer: A, φ and f of the most probable number of tones, their sds, and the verdict."""
+    from slotflow.data.observation import Observation
+    from slotflow.posterior.summaries import components, moments
+
+    observation = Observation.from_arrays(values=star.flux, times=star.times)
+    post = pretrained().infer(observation, max_seconds=seconds)
+    facts = {"verdict": str(post.verdict), "status": post.verdict.status}
+    if post.k_map == 0:
+        return np.zeros((0, 3)), np.zeros((0, 3)), facts
+    found = moments(components(post, post.k_map, DRAWS, 0)[0])
+    columns = [
+        (found[f"{name}_median"], found[f"{name}_sd"])
+        for name in ("amplitude", "phase", "frequency")
+    ]
+    return np.stack([c[0] for c in columns], 1), np.stack([c[1] for c in columns], 1), facts
+
+
+def pairs(found: Array, true: Array, duration: float) -> tuple[Array, Array]:
+    """Indices of frequencies that belong together, at most 1/T apart.
+
+    Args:
+        found: (J,).
+        true: (K,).
+        duration: T.
+
+    Returns:
+        Indices into found and into true, one for each pair.
+    """
+    distance = np.abs(found[:, None] - true[None, :]) * duration
+    rows, columns = linear_sum_assignment(np.minimum(distance, 10.0))
+    near = distance[rows, columns] <= 1
+    return rows[near], columns[near]
+
+
+def scored(star: Star, tones: Array, errors: Array) -> dict[str, Any]:
+    """Counts and pulls of one star."""
+    duration = float(star.times[-1] - star.times[0])
+    i, j = pairs(tones[:, 2], star.truth[:, 2], duration)
+    difference = tones[i] - star.truth[j]
+    difference[:, 1] = np.mod(difference[:, 1] + np.pi, 2 * np.pi) - np.pi
+    f = star.truth[:, 2]
+    gaps = np.abs(f[:, None] - f[None, :]) + np.where(np.eye(len(f), dtype=bool), np.inf, 0.0)
+    return {
+        "star": star.name,
+        "n": len(star.times),
+        "true": len(f),
+        "found": len(tones),
+        "matched": len(i),
+        "pulls": (difference / errors[i]).round(4).tolist(),
+        "resolved": (gaps.min(1)[j] * duration >= RESOLVED).tolist(),
+    }
+
+
+def analysed(folder: Path, name: str, rival: bool, seconds: float) -> dict[str, Any] | None:
+    """One star, analysed and scored; None where the file holds no light curve."""
+    star = load(folder, name)
+    if star is None:
+        return None
+    start = time.process_time(), time.perf_counter()
+    facts: dict[str, Any] = {}
+    if rival:
+        tones, errors = prewhiten(star.times, star.flux)
+    else:
+        tones, errors, facts = inferred(star, seconds)
+    spent = {
+        "cpu_seconds": round(time.process_time() - start[0], 1),
+        "seconds": round(time.perf_counter() - start[1], 1),
+    }
+    return scored(star, tones, errors) | facts | spent
+
+
+def summary(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """Scores of many stars: totals, recall, false frequencies and the spread of the pulls."""
+    pulls = np.concatenate([np.zeros((0, 3)), *(np.reshape(r["pulls"], (-1, 3)) for r in rows)])
+    resolved = np.concatenate([np.zeros(0, bool), *(np.array(r["resolved"], bool) for r in rows)])
+    true, matched = sum(r["true"] for r in rows), sum(r["matched"] for r in rows)
+    statuses = [r["status"] for r in rows if "status" in r]
+    return {
+        "stars": len(rows),
+        "true": true,
+        "found": sum(r["found"] for r in rows),
+        "recall": round(matched / max(true, 1), 4),
+        "false": sum(r["found"] for r in rows) - matched,
+        "right_count": sum(r["found"] == r["true"] for r in rows),
+        "pulls": spread(pulls),
+        "pulls_of_resolved": spread(pulls[resolved]),
+        "verdicts": {s: statuses.count(s) for s in sorted(set(statuses))},
+        "cpu_seconds_each": round(sum(r["cpu_seconds"] for r in rows) / max(len(rows), 1), 1),
+    }
+
+
+def spread(pulls: Array) -> dict[str, Any]:
+    """Root mean square of the pulls (n, 3), and the half width that holds 68.3 % of them."""
+    if not len(pulls):
+        return {"n": 0}
+    rms, half = np.sqrt((pulls**2).mean(0)), np.quantile(np.abs(pulls), 0.683, axis=0)
+    names_of = ("A", "phi", "f")
+    return {
+        "n": len(pulls),
+        "rms": dict(zip(names_of, rms.round(3).tolist(), strict=True)),
+        "half_width": dict(zip(names_of, half.round(3).tolist(), strict=True)),
+        "standard_error": round(1 / np.sqrt(2 * len(pulls)), 3),
+    }
+
+
+def report(file: Path) -> dict[str, Any]:
+    """Scores of a file, for the light curves of a year and of a month."""
+    rows = [row for row in json.loads(file.read_text("utf-8")).values() if row is not None]
+    return {
+        "year": summary([row for row in rows if row["n"] > A_YEAR]),
+        "month": summary([row for row in rows if row["n"] <= A_YEAR]),
+    }
+
+
+def main() -> None:
+    """Analyses what the file does not hold yet, then prints the scores."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=Path, help="star_shadow/data")
+    parser.add_argument("--out", type=Path, required=True, help="JSON file of the stars")
+    parser.add_argument("--rival", action="store_true", help="pre-whitening instead of ours")
+    parser.add_argument("--size", type=int, default=100, help="how many stars, the first ones")
+    parser.add_argument("--seconds", type=float, default=60.0, help="time budget of one star")
+    parser.add_argument("--jobs", type=int, default=1, help="processes")
+    parser.add_argument("--report", action="store_true", help="print the scores only")
+    args = parser.parse_args()
+    rows = json.loads(args.out.read_text("utf-8")) if args.out.exists() else {}
+    missing = [] if args.report else [n for n in names(args.folder)[: args.size] if n not in rows]
+    with ProcessPoolExecutor(args.jobs, get_context("spawn")) as pool:
+        started = {
+            pool.submit(analysed, args.folder, name, args.rival, args.seconds): name
+            for name in missing
+        }
+        for future in as_completed(started):
+            rows[started[future]] = future.result()
+            args.out.write_text(json.dumps(rows) + "\n", "utf-8")
+    print(json.dumps(report(args.out), indent=1))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,180 @@
+"""Complex line spectra under the protocol of DeepFreq: chamfer distances, counts and the calibration of p(K).
+
+    python benchmarks/line_spectra.py --size 1000 --jobs 15 --out docs/data/line-spectra.json
+    python benchmarks/line_spectra.py --test-set DeepFreq/test_dataset --jobs 15
+
+Fifty complex samples, 1 to 10 tones at least 1/50 apart, at 0, 10, 20, 30 and 50 dB; the protocol stands in
+`studies/proof/line_spectra.py`. The prior and the budget below were fixed before the run, the same at every SNR.
+``--test-set`` takes the authors' own signals from a folder of their repository instead of drawing new ones. ESPRIT
+and MUSIC with an order by minimum description length answer the same signals; the numbers of DeepFreq and CBLasso are
+the published ones.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections import Counter
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from slotflow import Observation, Posterior, Prior, SlotFlow
+from slotflow.core.arrays import Array
+from slotflow.studies.measures.cardinality import ece, ece_of_perfect, top_label
+from slotflow.studies.proof.command import parse, records_of, write_json
+from slotflow.studies.proof.line_spectra import (
+    chamfer,
+    draw_line_spectrum,
+    in_noise,
+    set_of_least_distance,
+)
+from slotflow.studies.proof.subspace import description_length_order, esprit, music
+from slotflow.studies.tasks import Record, Worker
+
+DECIBELS = {"0dB": 0.0, "10dB": 10.0, "20dB": 20.0, "30dB": 30.0, "50dB": 50.0}
+PUBLISHED = {
+    "DeepFreq": dict(zip(DECIBELS, (0.20, 0.055, 0.018, 0.011, 0.010), strict=True)),
+    "CBLasso": dict(zip(DECIBELS, (0.99, 0.153, 0.069, 0.048, 0.041), strict=True)),
+}
+"""Chamfer distances; DeepFreq's are read off the authors' figure."""
+PRIOR = Prior(
+    k_min=1,
+    k_max=10,
+    amplitude=(0.02, 2.0),
+    amplitude_law="loguniform",
+    frequency=(-0.5, 0.5),
+    min_separation=1 / 50,
+    sigma=(0.0, 1.5),
+)
+"""What the protocol says, and for the amplitudes of scaled signals a broad law."""
+MAX_SECONDS = 3.0
+"""Time budget of one signal."""
+DRAWS = 1000
+"""Weighted draws of each order."""
+SETS = 400
+"""Equally weighted draws behind the estimated set."""
+
+
+@dataclass(frozen=True)
+class Signals:
+    """A process's worker, made in it."""
+
+    seed: int
+    test_set: Path | None
+
+    def __call__(self) -> Worker:
+        model, data = SlotFlow.from_pretrained(), self
+
+        def answer(part: str, index: int) -> Record:
+            x, truth = data.draw(part, index)
+            start = time.perf_counter()
+            observation = Observation.from_arrays(values=x, dt=1.0)
+            post = model.infer(
+                observation,
+                prior=PRIOR,
+                noise="white",
+                draws=DRAWS,
+                max_seconds=MAX_SECONDS,
+                seed=index,
+            )
+            seconds = time.perf_counter() - start
+            return {"i": index, **record_of(post, x, truth, index), "seconds": seconds}
+
+        return answer
+
+    def draw(self, part: str, index: int) -> tuple[NDArray[np.complex128], Array]:
+        """Samples and true frequencies of a signal; the tones are the same at every SNR."""
+        decibel = DECIBELS[part]
+        if self.test_set is not None:
+            real, imaginary = np.load(self.test_set / f"{decibel:.1f}dB.npy")[index].astype(float)
+            f = np.load(self.test_set / "f.npy")[index].astype(float)
+            return real + 1j * imaginary, np.sort(f[f >= -0.5])
+        clean = draw_line_spectrum(np.random.default_rng([self.seed, index]))
+        noise = np.random.default_rng([self.seed, index, 1 + list(DECIBELS).index(part)])
+        return in_noise(clean.values, decibel, noise), clean.frequencies
+
+
+def record_of(post: Posterior, x: NDArray[np.complex128], truth: Array, seed: int) -> Record:
+    """What is kept of an answer, and of the rivals' answers to the same signal."""
+    sets = []
+    for k in np.flatnonzero(post.k_probs > 0.5 / SETS):
+        n = max(round(SETS * float(post.k_probs[k])), 1)
+        sets.append(post.waveform.place_of(post.sample(n, int(k), seed)))
+    likeliest = np.median(post.waveform.place_of(post.sample(SETS, post.k_map, seed)), axis=0)
+    order = description_length_order(x, PRIOR.k_max)
+    found = {
+        "slotflow": set_of_least_distance(sets),
+        "slotflow, most probable K": likeliest,
+        "ESPRIT, MDL": esprit(x, order),
+        "MUSIC, MDL": music(x, order),
+    }
+    return {
+        "k": len(truth),
+        "k_probs": post.k_probs.tolist(),
+        "k_mdl": order,
+        "chamfer": {name: chamfer(np.asarray(f), truth) for name, f in found.items()},
+        "status": post.verdict.status,
+        "proposed_by": str(getattr(post, "proposed_by", "")),
+    }
+
+
+def summary(part: str, records: list[Record]) -> dict[str, Any]:
+    """Distances, counts, calibration and times of one SNR."""
+    k = torch.tensor([r["k"] for r in records])
+    k_probs = torch.tensor([r["k_probs"] for r in records], dtype=torch.float64)
+    k_map, confidence = top_label(k_probs)
+    distances: dict[str, Any] = {}
+    for name in records[0]["chamfer"]:
+        values = np.array([r["chamfer"][name] for r in records])
+        error = values.std(ddof=1) / len(values) ** 0.5 if len(values) > 1 else np.nan
+        distances[name] = {"mean": round(float(values.mean()), 5), "error": round(float(error), 5)}
+    distances |= {f"{name}, published": {"mean": v[part]} for name, v in PUBLISHED.items()}
+    mean, limit = ece_of_perfect(k_probs)
+    seconds = np.array([r["seconds"] for r in records])
+    return {
+        "signals": len(records),
+        "chamfer": distances,
+        "wrong_counts": round(float((k_map != k).double().mean()), 4),
+        "wrong_counts_expected": round(float((1 - confidence).mean()), 4),
+        "wrong_counts_mdl": round(float(np.mean([r["k_mdl"] != r["k"] for r in records])), 4),
+        "ece": round(float(ece(confidence, k_map == k)), 4),
+        "ece_by_chance": {"mean": round(mean, 4), "95 %": round(limit, 4)},
+        "log_score": round(
+            float(k_probs[torch.arange(len(k)), k].clamp_min(1e-12).log().mean()), 3
+        ),
+        "verdicts": dict(Counter(r["status"] for r in records)),
+        "proposed_by": dict(Counter(r["proposed_by"] for r in records)),
+        "seconds": {
+            "mean": round(float(seconds.mean()), 3),
+            "median": round(float(np.median(seconds)), 3),
+            "most": round(float(seconds.max()), 2),
+        },
+    }
+
+
+def own_flags(parser: argparse.ArgumentParser) -> None:
+    """The flag that only this script has."""
+    parser.add_argument("--test-set", type=Path, help="the authors' folder of signals")
+
+
+def main() -> None:
+    """Answers all signals and prints the distances."""
+    options = parse(__doc__, list(DECIBELS), 1000, own_flags)
+    test_set = options.flags.test_set
+    settings = {
+        "prior": asdict(PRIOR),
+        "max_seconds": MAX_SECONDS,
+        "draws": DRAWS,
+        "signals": "drawn" if test_set is None else "the authors' test set",
+    }
+    records = records_of(options, Signals(options.seed, test_set), settings)
+    write_json(options, settings, {part: summary(part, found) for part, found in records.items()})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,210 @@
+r"""ln Z_K by nested sampling of a likelihood that is written out.
+
+Nothing of the exact step is in here: no fit, no closed form, no Gaussian, no importance weight. The unit cube is mapped
+to (Θ, σ) by the inverse of the prior's distribution function, and the noise level is sampled, not integrated.
+
+**Places.** With W the band's width and s the smallest separation, the largest of K sorted uniforms on [0, W − (K − 1)s]
+is distributed as u^{1/K}, the next one below it as u^{1/(K−1)} of that, and so on; the i-th is then shifted by i·s. One
+of the K! labellings is looked at, at K! times its density, so that Z_K is that of the prior itself.
+
+**Nested sampling** (Skilling 2006), many points at a time. Of N live points drawn uniformly from {L > L*}, the r with
+the lowest likelihood leave one after the other; when N − j are alive, the prior's mass above the next one shrinks by a
+factor t with the law Beta(N − j, 1). Then r survivors, chosen at random, walk inside the new {L > L*} and fill the ranks.
+A walk is a chain of Metropolis steps along differences of two other survivors (ter Braak 2006), which know the shape
+of the set, several maxima included; their length follows the share that is accepted. With X_i the mass after i
+departures,
+
+.. math:: Z = \sum_i L_i (X_{i-1} - X_i) + X_{end} \overline{L} .
+
+The error is the standard deviation of ln Z over many draws of all the shrinkages t.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import logsumexp
+
+from slotflow.core.arrays import Array
+from slotflow.signal.prior import Prior
+from slotflow.studies.measures.parameters import AMPLITUDE, PHASE, PLACE, SIZE
+
+__all__ = ["LogLikelihood", "NestedSampling", "from_cube", "nested_evidence", "nested_integral"]
+
+LogLikelihood = Callable[[Array, Array], Array]
+"""Of components, (n, K, P), and noise levels, (n,); shape (n,)."""
+REPLICAS = 200
+"""Draws of the shrinkages behind the error."""
+SMALLEST_STEP, LARGEST_STEP = 1e-3, 2.0
+"""Bounds of the walks' scale, in units of the best one for a Gaussian."""
+
+
+@dataclass(frozen=True)
+class NestedSampling:
+    """Sizes of a run."""
+
+    live: int = 2000
+    """N, live points."""
+    leaving: int = 200
+    """r, points that leave at a time."""
+    steps: int = 80
+    """Steps of a walk."""
+    tolerance: float = 1e-3
+    """The run ends when the live points hold less than this share of Z."""
+
+
+def nested_evidence(
+    log_likelihood: LogLikelihood,
+    prior: Prior,
+    k: int,
+    seed: int = 0,
+    options: NestedSampling | None = None,
+) -> tuple[float, float]:
+    """ln Z_K and its standard error.
+
+    Args:
+        log_likelihood: Of components and noise levels.
+        prior: Of Θ and σ.
+        k: Number of components.
+        seed: Of everything random.
+        options: Sizes.
+    """
+
+    def of_cube(u: Array) -> Array:
+        return log_likelihood(*from_cube(u, prior, k))
+
+    size = SIZE * k + (prior.known_sigma is None)
+    if size == 0:
+        return float(of_cube(np.zeros((1, 0)))[0]), 0.0
+    circular = np.zeros(size, dtype=bool)
+    circular[PHASE : SIZE * k : SIZE] = True
+    rng = np.random.default_rng(seed)
+    return nested_integral(of_cube, circular, rng, options or NestedSampling())
+
+
+def from_cube(u: Array, prior: Prior, k: int) -> tuple[Array, Array]:
+    """Components, (n, K, P), sorted by place, and noise levels, (n,), of points of the unit cube.
+
+    Args:
+        u: Points, (n, P·K) where σ is known and (n, P·K + 1) where it is not.
+        prior: The prior.
+        k: Number of components.
+    """
+    each = u[:, : SIZE * k].reshape(len(u), k, SIZE)
+    theta = np.empty_like(each)
+    (low, high), gap = prior.frequency, prior.min_separation
+    room = np.full(len(u), high - low - (k - 1) * gap)
+    for i in range(k - 1, -1, -1):
+        room = room * each[:, i, PLACE] ** (1 / (i + 1))
+        theta[:, i, PLACE] = low + room + i * gap
+    smallest, largest = prior.amplitude
+    share = each[..., AMPLITUDE]
+    if prior.amplitude_law == "loguniform":
+        theta[..., AMPLITUDE] = smallest * (largest / smallest) ** share
+    else:
+        theta[..., AMPLITUDE] = smallest + (largest - smallest) * share
+    theta[..., PHASE] = 2 * np.pi * each[..., PHASE]
+    lowest, highest = prior.sigma
+    if prior.known_sigma is not None:
+        return theta, np.full(len(u), lowest)
+    return theta, lowest + (highest - lowest) * u[:, -1]
+
+
+def nested_integral(
+    log_likelihood: Callable[[Array], Array],
+    circular: Array,
+    rng: np.random.Generator,
+    options: NestedSampling,
+) -> tuple[float, float]:
+    """Logarithm of the mean of a likelihood over the unit cube, and its standard error.
+
+    Args:
+        log_likelihood: Of points of the cube, (n, d); shape (n,).
+        circular: Which coordinates are angles, (d,), bool.
+        rng: Source of randomness.
+        options: Sizes.
+    """
+    points = rng.random((options.live, len(circular)))
+    values = log_likelihood(points)
+    departed: list[Array] = []
+    log_mass, log_z, scale = 0.0, -np.inf, 1.0
+    while values.max() + log_mass > log_z + np.log(options.tolerance):
+        order = np.argsort(values)
+        leaving, staying = order[: options.leaving], order[options.leaving :]
+        threshold = float(values[leaving[-1]])
+        departed.append(values[leaving])
+        alive = options.live - np.arange(options.leaving)
+        after = log_mass - np.cumsum(1 / alive)
+        before = np.concatenate([[log_mass], after[:-1]])
+        widths = before + np.log1p(-np.exp(after - before))
+        log_z = float(np.logaddexp(log_z, logsumexp(values[leaving] + widths)))
+        log_mass = float(after[-1])
+        walkers = rng.choice(staying, options.leaving)
+        points[leaving], values[leaving], accepted = _walk(
+            log_likelihood, points, values, (walkers, staying), circular, threshold, scale, rng, options.steps
+        )  # fmt: skip
+        scale = float(np.clip(scale * np.exp(accepted - 0.3), SMALLEST_STEP, LARGEST_STEP))
+    return _integral(np.concatenate(departed), values, options, rng)
+
+
+def _walk(
+    log_likelihood: Callable[[Array], Array],
+    points: Array,
+    values: Array,
+    chosen: tuple[Array, Array],
+    circular: Array,
+    threshold: float,
+    scale: float,
+    rng: np.random.Generator,
+    steps: int,
+) -> tuple[Array, Array, float]:
+    """Walks inside {L > threshold}: where they end, (r, d) and (r,), and the share of steps that were accepted.
+
+    Args:
+        log_likelihood: Of points.
+        points: All live points, (N, d).
+        values: Their log-likelihoods, (N,).
+        chosen: Where the walks start, (r,), and the survivors whose differences are steps, (N − r,).
+        circular: Which coordinates are angles.
+        threshold: The smallest log-likelihood allowed.
+        scale: Of the steps.
+        rng: Source of randomness.
+        steps: Their number.
+    """
+    starts, survivors = chosen
+    here, value, size = points[starts].copy(), values[starts].copy(), points.shape[1]
+    accepted = 0
+    for step in range(steps):
+        pair = rng.choice(survivors, (2, len(here)))
+        length = 1.0 if step % 10 == 9 else scale * 2.38 / np.sqrt(2 * size)
+        there = here + length * (points[pair[0]] - points[pair[1]])
+        there += 1e-6 * rng.standard_normal(there.shape)
+        there[:, circular] %= 1.0
+        inside = ((there >= 0) & (there <= 1)).all(-1)
+        new = np.full(len(here), -np.inf)
+        if inside.any():
+            new[inside] = log_likelihood(there[inside])
+        better = new > threshold
+        here[better], value[better] = there[better], new[better]
+        accepted += int(better.sum()) if step % 10 != 9 else 0
+    return here, value, accepted / (len(here) * (steps - steps // 10))
+
+
+def _integral(
+    departed: Array, living: Array, options: NestedSampling, rng: np.random.Generator
+) -> tuple[float, float]:
+    """ln Z of the departed and the last live points, with its scatter under the law of the shrinkages."""
+    rounds = len(departed) // options.leaving
+    alive = np.tile(options.live - np.arange(options.leaving), rounds)
+    mean_rest = float(logsumexp(living)) - np.log(len(living))
+    found = []
+    for replica in range(REPLICAS + 1):
+        # The first one has the expected logarithms.
+        shrinkage = -1 / alive if replica == 0 else np.log(rng.random(len(alive))) / alive
+        after = np.cumsum(shrinkage)
+        before = np.concatenate([[0.0], after[:-1]])
+        widths = before + np.log1p(-np.exp(shrinkage))
+        found.append(np.logaddexp(logsumexp(departed + widths), mean_rest + after[-1]))
+    return float(found[0]), float(np.std(found[1:]))

@@ -90,7 +90,8 @@ def in_noise(
 
 def circular(difference: Array) -> Array:
     """Distances on a circle of length 1, same shape."""
-    return np.abs((difference + 0.5) % 1 - 0.5)
+    distance: Array = np.abs((difference + 0.5) % 1 - 0.5)
+    return distance
 
 
 def chamfer(estimate: Array, truth: Array) -> float:
@@ -116,7 +117,8 @@ def set_of_least_distance(sets: list[Array], candidates: int = 100) -> Array:
         sets: Frequencies of draws from p(K, Θ | x), (n_K, K) for each K that occurs.
         candidates: Draws of each K that are tried, the first ones.
     """
-    best, least = sets[0][0], np.inf
+    best: Array = sets[0][0]
+    least = np.inf
     for own in sets:
         for candidate in own[:candidates]:
             total = sum(float(chamfer_to_many(candidate, other).sum()) for other in sets)

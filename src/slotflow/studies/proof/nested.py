@@ -1,4 +1,4 @@
-r"""ln Z_K by nested sampling of a likelihood that is written out.
+r"""Ln Z_K by nested sampling of a likelihood that is written out.
 
 Nothing of the exact step is in here: no fit, no closed form, no Gaussian, no importance weight. The unit cube is mapped
 to (Θ, σ) by the inverse of the prior's distribution function, and the noise level is sampled, not integrated.
@@ -9,9 +9,9 @@ of the K! labellings is looked at, at K! times its density, so that Z_K is that 
 
 **Nested sampling** (Skilling 2006), many points at a time. Of N live points drawn uniformly from {L > L*}, the r with
 the lowest likelihood leave one after the other; when N − j are alive, the prior's mass above the next one shrinks by a
-factor t with the law Beta(N − j, 1). Then r survivors, chosen at random, walk inside the new {L > L*} and fill the ranks.
-A walk is a chain of Metropolis steps along differences of two other survivors (ter Braak 2006), which know the shape
-of the set, several maxima included; their length follows the share that is accepted. With X_i the mass after i
+factor t with the law Beta(N − j, 1). Then r survivors, chosen at random, walk inside the new {L > L*} and fill the
+ranks. A walk is a chain of Metropolis steps along differences of two other survivors (ter Braak 2006), which know the
+shape of the set, several maxima included; their length follows the share that is accepted. With X_i the mass after i
 departures,
 
 .. math:: Z = \sum_i L_i (X_{i-1} - X_i) + X_{end} \overline{L} .
@@ -25,6 +25,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 from slotflow.core.arrays import Array
@@ -37,6 +38,12 @@ LogLikelihood = Callable[[Array, Array], Array]
 """Of components, (n, K, P), and noise levels, (n,); shape (n,)."""
 REPLICAS = 200
 """Draws of the shrinkages behind the error."""
+ACCEPTED = 0.3
+"""Share of the steps that the scale aims at."""
+FAR_STEP = 10
+"""Every tenth step is a whole difference of two survivors."""
+JITTER = 1e-6
+"""Lets a walk leave the lattice of differences."""
 SMALLEST_STEP, LARGEST_STEP = 1e-3, 2.0
 """Bounds of the walks' scale, in units of the best one for a Gaussian."""
 
@@ -62,7 +69,7 @@ def nested_evidence(
     seed: int = 0,
     options: NestedSampling | None = None,
 ) -> tuple[float, float]:
-    """ln Z_K and its standard error.
+    """Ln Z_K and its standard error.
 
     Args:
         log_likelihood: Of components and noise levels.
@@ -114,7 +121,7 @@ def from_cube(u: Array, prior: Prior, k: int) -> tuple[Array, Array]:
 
 def nested_integral(
     log_likelihood: Callable[[Array], Array],
-    circular: Array,
+    circular: NDArray[np.bool_],
     rng: np.random.Generator,
     options: NestedSampling,
 ) -> tuple[float, float]:
@@ -122,80 +129,100 @@ def nested_integral(
 
     Args:
         log_likelihood: Of points of the cube, (n, d); shape (n,).
-        circular: Which coordinates are angles, (d,), bool.
+        circular: Which coordinates are angles, (d,).
         rng: Source of randomness.
         options: Sizes.
     """
+    walks = _Walks(log_likelihood, circular, rng, options.steps)
     points = rng.random((options.live, len(circular)))
     values = log_likelihood(points)
     departed: list[Array] = []
-    log_mass, log_z, scale = 0.0, -np.inf, 1.0
+    log_mass, log_z = 0.0, -np.inf
+    alive = options.live - np.arange(options.leaving)
     while values.max() + log_mass > log_z + np.log(options.tolerance):
         order = np.argsort(values)
         leaving, staying = order[: options.leaving], order[options.leaving :]
-        threshold = float(values[leaving[-1]])
         departed.append(values[leaving])
-        alive = options.live - np.arange(options.leaving)
-        after = log_mass - np.cumsum(1 / alive)
-        before = np.concatenate([[log_mass], after[:-1]])
-        widths = before + np.log1p(-np.exp(after - before))
-        log_z = float(np.logaddexp(log_z, logsumexp(values[leaving] + widths)))
-        log_mass = float(after[-1])
-        walkers = rng.choice(staying, options.leaving)
-        points[leaving], values[leaving], accepted = _walk(
-            log_likelihood, points, values, (walkers, staying), circular, threshold, scale, rng, options.steps
-        )  # fmt: skip
-        scale = float(np.clip(scale * np.exp(accepted - 0.3), SMALLEST_STEP, LARGEST_STEP))
+        widths = log_mass + _log_widths(-1 / alive)
+        log_z = float(np.logaddexp(log_z, logsumexp(departed[-1] + widths)))
+        log_mass -= float((1 / alive).sum())
+        starts = rng.choice(staying, options.leaving)
+        threshold = float(values[leaving[-1]])
+        points[leaving], values[leaving] = walks(
+            points[starts], values[starts], points[staying], threshold
+        )
     return _integral(np.concatenate(departed), values, options, rng)
 
 
-def _walk(
-    log_likelihood: Callable[[Array], Array],
-    points: Array,
-    values: Array,
-    chosen: tuple[Array, Array],
-    circular: Array,
-    threshold: float,
-    scale: float,
-    rng: np.random.Generator,
-    steps: int,
-) -> tuple[Array, Array, float]:
-    """Walks inside {L > threshold}: where they end, (r, d) and (r,), and the share of steps that were accepted.
+class _Walks:
+    """Random walks inside {L > L*}, whose scale follows the share of steps that were accepted.
 
     Args:
-        log_likelihood: Of points.
-        points: All live points, (N, d).
-        values: Their log-likelihoods, (N,).
-        chosen: Where the walks start, (r,), and the survivors whose differences are steps, (N − r,).
-        circular: Which coordinates are angles.
-        threshold: The smallest log-likelihood allowed.
-        scale: Of the steps.
+        log_likelihood: Of points of the cube, (n, d); shape (n,).
+        circular: Which coordinates are angles, (d,).
         rng: Source of randomness.
-        steps: Their number.
+        steps: Steps of a walk.
     """
-    starts, survivors = chosen
-    here, value, size = points[starts].copy(), values[starts].copy(), points.shape[1]
-    accepted = 0
-    for step in range(steps):
-        pair = rng.choice(survivors, (2, len(here)))
-        length = 1.0 if step % 10 == 9 else scale * 2.38 / np.sqrt(2 * size)
-        there = here + length * (points[pair[0]] - points[pair[1]])
-        there += 1e-6 * rng.standard_normal(there.shape)
-        there[:, circular] %= 1.0
-        inside = ((there >= 0) & (there <= 1)).all(-1)
-        new = np.full(len(here), -np.inf)
-        if inside.any():
-            new[inside] = log_likelihood(there[inside])
-        better = new > threshold
-        here[better], value[better] = there[better], new[better]
-        accepted += int(better.sum()) if step % 10 != 9 else 0
-    return here, value, accepted / (len(here) * (steps - steps // 10))
+
+    def __init__(
+        self,
+        log_likelihood: Callable[[Array], Array],
+        circular: NDArray[np.bool_],
+        rng: np.random.Generator,
+        steps: int,
+    ) -> None:
+        self.log_likelihood, self.circular, self.rng, self.steps = (
+            log_likelihood,
+            circular,
+            rng,
+            steps,
+        )
+        self.scale = 1.0
+
+    def __call__(
+        self, here: Array, value: Array, survivors: Array, threshold: float
+    ) -> tuple[Array, Array]:
+        """Where r walks end, (r, d), and the log-likelihoods there, (r,).
+
+        Args:
+            here: Where they start, (r, d).
+            value: Log-likelihoods there, (r,).
+            survivors: Points whose differences are steps, (n, d).
+            threshold: The smallest log-likelihood allowed.
+        """
+        accepted, tried = 0, 0
+        for step in range(self.steps):
+            far = step % FAR_STEP == FAR_STEP - 1  # from one maximum to another
+            length = 1.0 if far else self.scale * 2.38 / np.sqrt(2 * here.shape[1])
+            a, b = self.rng.integers(len(survivors), size=(2, len(here)))
+            there = here + length * (survivors[a] - survivors[b])
+            there += JITTER * self.rng.standard_normal(there.shape)
+            there[:, self.circular] %= 1.0
+            inside = ((there >= 0) & (there <= 1)).all(-1)
+            new = np.full(len(here), -np.inf)
+            if inside.any():
+                new[inside] = self.log_likelihood(there[inside])
+            better = new > threshold
+            here = np.where(better[:, None], there, here)
+            value = np.where(better, new, value)
+            if not far:
+                accepted, tried = accepted + int(better.sum()), tried + len(better)
+        change = np.exp(accepted / tried - ACCEPTED)
+        self.scale = float(np.clip(self.scale * change, SMALLEST_STEP, LARGEST_STEP))
+        return here, value
+
+
+def _log_widths(log_shrinkage: Array) -> Array:
+    """Logarithms of the shells X_{i−1} − X_i between departures, X₀ = 1, same shape."""
+    before = np.concatenate([[0.0], np.cumsum(log_shrinkage)[:-1]])
+    widths: Array = before + np.log1p(-np.exp(log_shrinkage))
+    return widths
 
 
 def _integral(
     departed: Array, living: Array, options: NestedSampling, rng: np.random.Generator
 ) -> tuple[float, float]:
-    """ln Z of the departed and the last live points, with its scatter under the law of the shrinkages."""
+    """Ln Z of the departed and the last live points, with its scatter under the law of the shrinkages."""
     rounds = len(departed) // options.leaving
     alive = np.tile(options.live - np.arange(options.leaving), rounds)
     mean_rest = float(logsumexp(living)) - np.log(len(living))
@@ -203,8 +230,6 @@ def _integral(
     for replica in range(REPLICAS + 1):
         # The first one has the expected logarithms.
         shrinkage = -1 / alive if replica == 0 else np.log(rng.random(len(alive))) / alive
-        after = np.cumsum(shrinkage)
-        before = np.concatenate([[0.0], after[:-1]])
-        widths = before + np.log1p(-np.exp(shrinkage))
-        found.append(np.logaddexp(logsumexp(departed + widths), mean_rest + after[-1]))
+        parts = departed + _log_widths(shrinkage)
+        found.append(np.logaddexp(logsumexp(parts), mean_rest + shrinkage.sum()))
     return float(found[0]), float(np.std(found[1:]))

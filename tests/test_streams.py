@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from statistics_helpers import assert_mean, assert_within
 
 from slotflow import Channel, Observation, Stream
-from slotflow.data.gaps import even_step
+from slotflow.data.gaps import even_step, missing_stamps
 from slotflow.data.noise_level import GUARD_BINS, median_power, periodogram, power_outside
 
 Array = NDArray[np.float64]
@@ -240,26 +240,22 @@ def test_short_stream_needs_its_step():
         ([0.0, 1.0, 1.0, 2.0], "must increase, but sample 2 is at 1 s after 1 s"),
         ([0.0, 2.0, 1.0, 3.0], "must increase, but sample 2"),
         ([3.0, 2.0, 1.0, 0.0], "must increase, but sample 1"),
-        ([0.0, 1.0, 2.0, 3.02], "evenly spaced.*resample"),
-        ([0.0, 1.0, 2.0, 4.0], "evenly spaced.*steps from 1 to 2 s"),
         ([0.0, 1.0, math.nan, 3.0], "times must be finite"),
     ],
 )
 def test_bad_times_are_refused(times: Any, message: str):
     with pytest.raises(ValueError, match=message):
-        even_step(np.array(times))
+        Stream(np.ones(4), times=np.array(times))
 
 
-def test_one_time_stamp_is_no_step():
-    with pytest.raises(ValueError, match="at least 2 time stamps"):
-        even_step(np.zeros(1))
-
-
-def test_a_gap_in_a_long_series_is_refused():
+def test_even_steps_are_told_from_others():
+    assert even_step(np.array([0.0, 1.0, 2.0, 3.0005])) == pytest.approx(3.0005 / 3)
+    for times in ([0.0, 1.0, 2.0, 3.02], [0.0, 1.0, 2.0, 4.0], [0.0]):
+        assert even_step(np.array(times)) is None
     t = 0.1 * np.arange(3000)
+    assert even_step(t) == pytest.approx(0.1)
     t[1500:] += 0.05
-    with pytest.raises(ValueError, match="evenly spaced"):
-        even_step(t)
+    assert even_step(t) is None
 
 
 # ---------------------------------------------------------------------- what a reader adds
@@ -268,32 +264,23 @@ def test_a_gap_in_a_long_series_is_refused():
 def test_streams_must_share_their_reference():
     long, short = Stream(np.ones(4), 0.1, t_ref=5.0), Stream(np.ones(4), 0.01)
     assert Observation(long).t_ref == 5.0
-    with pytest.raises(ValueError, match=r"t_ref = 5\.0 s \(long\) and 0\.0 s \(short\)"):
+    with pytest.raises(ValueError, match=r"t_ref = 5\.0 s \(the first\) and 0\.0 s"):
         Observation(long, short)
     with pytest.raises(ValueError, match="t_ref must be finite"):
         Stream(np.ones(4), 0.1, t_ref=math.nan)
 
 
-def test_gaps_are_named():
-    x = np.arange(20.0)
-    x[[3, 7, 8, 12]] = math.nan
-    where = r"4 NaN or infinite of 20, the first at index 3: samples 3 \(t = 1.6 s\), 7–8 \(t = 2.4 s\), 12"
-    with pytest.raises(ValueError, match=where):
-        Stream(x, 0.2, 1.0)
-    x[::2] = math.nan
-    with pytest.raises(ValueError, match=r"and \d more runs; cut"):
-        Stream(x, 0.2)
-
-
 def test_stamps_with_holes_are_told_from_uneven_ones():
-    t = np.delete(np.arange(50.0), [20, 21, 40])
-    with pytest.raises(
-        ValueError, match=r"3 of 50 samples are missing, after sample 19 .*, 37 .*fill"
-    ):
-        even_step(t)
+    kept = np.delete(np.arange(50), [20, 21, 40])
+    t = kept.astype(float)
+    np.testing.assert_array_equal(missing_stamps(t), kept)
+    assert missing_stamps(np.arange(50.0)) is None
+    rounded = np.round(kept / 512, 5)  # a printed step is off by 0.2 %, and the gap lasts 400 steps
+    far = np.concatenate([rounded, np.round((kept + 450) / 512, 5), np.arange(500, 1600) / 512])
+    places = missing_stamps(far, 1e-5)
+    np.testing.assert_array_equal(places, np.rint(512 * far))
     t[5] += 0.4
-    with pytest.raises(ValueError, match=r"largest deviation .* of the mean step .*resample"):
-        even_step(t)
+    assert missing_stamps(t) is None
 
 
 def test_spans_that_overflow_are_refused():

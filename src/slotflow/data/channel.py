@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from slotflow.data.gaps import STEP_TOLERANCE, check_times
+from slotflow.data.gaps import check_times, even_step
 from slotflow.data.sampling import Grid, Instants, Sampling
 
 __all__ = ["Channel", "Stream", "as_series"]
@@ -98,7 +98,7 @@ class Channel:
             )
         self._set(values=values, times=times, errors=errors, segments=segments)
         if math.isnan(self.dt):
-            self._set(dt=_step_of(times), t0=float(times[0]))
+            self._set(dt=even_step(times) or math.nan, t0=float(times[0]))
         self._check_span()
 
     def _set(self, **fields: Any) -> None:
@@ -231,13 +231,3 @@ def as_series(values: ArrayLike, name: str = "values") -> Values:
     if x.size == 0:
         raise ValueError(f"{name} must hold at least one sample, received none.")
     return x.astype(np.complex128 if x.dtype.kind == "c" else np.float64)
-
-
-def _step_of(times: NDArray[np.float64]) -> float:
-    """The step of even time stamps (n,); NaN where they are uneven or fewer than three."""
-    if times.size < 3:
-        return math.nan if times.size < 2 else float(times[1] - times[0])
-    dt = float((times[-1] - times[0]) / (times.size - 1))
-    away = np.abs(times - (times[0] + dt * np.arange(times.size))).max()
-    rounding = 4 * np.spacing(np.abs(times).max())  # a stamp carries rounding of its own
-    return dt if away <= STEP_TOLERANCE * dt + rounding else math.nan

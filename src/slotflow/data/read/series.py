@@ -1,17 +1,15 @@
-"""Choosing a series among the arrays of a file, and putting it on its time grid.
+"""A series of a file on its time line: which step it has, where it starts, and its signals as channels.
 
-- The series is the array (column, channel) that the caller names; otherwise ``long`` (``short`` for a short stream),
-  ``x`` or ``values``; otherwise the only one there is. Two-dimensional arrays hold one signal per row.
-- Its step is the caller's ``dt``; otherwise the file's (``dt_long``, ``dt_short`` or ``dt``; a rate such as ``fs`` or
+- The step is the caller's ``dt``; otherwise the file's (``dt_long``, ``dt_short`` or ``dt``; a rate such as ``fs`` or
   ``sample_rate``; that of a WAV file); otherwise it is measured on the time stamps. Where two of them are known they
   must agree: over the whole series the two grids may drift apart by 5 % of one step.
-- Time stamps are what the caller names (``time``; ``none`` says that there are none), otherwise what the format or
-  their name says.
-- Time stamps are seconds unless the file or the caller states another unit. They must be even to 0.1 % of the step (see
-  :class:`slotflow.Stream`). Stamps printed with few digits are put back on the even grid first, if no more than their
-  last digit is moved and that digit is worth less than 5 % of the step.
-- Missing samples are refused unless the caller chooses how to fill them: numbers that are not finite, and stamps that
-  are absent from an otherwise even grid.
+- Time stamps are seconds unless the file or the caller states another unit, or the numbers leave no doubt
+  (:func:`slotflow.data.read.timestamps.likely_unit`).
+- Stamps are put in order, each once; even ones become a grid, others are kept as they are
+  (:mod:`slotflow.data.read.timeline`).
+- Missing samples are left out by the channel: numbers that are not finite, marks such as −9999
+  (:mod:`slotflow.data.read.marks`), and stamps that are absent from an otherwise even grid. On an even grid the caller
+  may have them filled instead.
 - Phases refer to t = 0, which is the file's own zero, or ``t_ref`` on the file's clock: what the caller says, or the
   first stamp where that is a date or lies more than 100 durations from zero (an epoch).
 """
@@ -19,21 +17,23 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
-from slotflow.data.channel import Channel
-from slotflow.data.gaps import even_step, fill_gaps, missing_stamps
+from slotflow.data.channel import Channel, as_series
+from slotflow.data.gaps import fill_gaps
+from slotflow.data.read.choice import Choice, choose
+from slotflow.data.read.marks import without_marks
 from slotflow.data.read.options import ReadOptions
 from slotflow.data.read.tables import Array, Rows, Table
+from slotflow.data.read.timeline import GRID_SLACK, Timeline, timeline_of
 from slotflow.data.read.timestamps import (
-    AUXILIARY,
     RATES,
     STARTS,
     STEPS,
-    Stamps,
+    kept_unit,
+    likely_unit,
     parse_date,
     print_date,
     to_seconds,
@@ -42,8 +42,8 @@ from slotflow.data.trend import check_remainder, check_varying, detrend
 
 __all__ = ["Series", "read_series"]
 
-GRID_SLACK = 0.05
-"""Share of a step by which two accounts of the same time grid may differ at most."""
+UNEVEN_SLACK = 0.1
+"""Share of the median step of uneven stamps by which a step that is stated elsewhere may differ from it."""
 EPOCH_DURATIONS = 100.0
 """Durations from zero beyond which the phase at t = 0 says nothing."""
 
@@ -57,17 +57,23 @@ class Series:
     options: ReadOptions
     """What the caller says about it."""
     rows: Rows
-    """The signals, (n,) each."""
-    dt: float
-    """Step in seconds."""
+    """The signals, (m,) each, as the file holds them."""
+    errors: Rows | None
+    """Their errors: as many rows, or one for all of them."""
+    segments: Array | None
+    """A whole number for each sample of a signal, (m,)."""
+    timeline: Timeline
+    """When the samples were taken."""
     start: float | None
     """Time of the first sample on the file's clock in seconds; None where the file has no clock."""
     dated: bool
     """Whether that clock counts from 1970."""
-    places: NDArray[np.int64] | None
-    """Place of each sample on the grid, (n,), where some are missing."""
     unit: str
     """Unit of the values; empty if unknown."""
+    time_unit: str
+    """Unit in which the file counts time."""
+    marks: tuple[float, ...]
+    """Numbers that the file says stand for missing values."""
     notes: tuple[str, ...]
     """What was assumed and done, in words."""
 
@@ -80,7 +86,7 @@ class Series:
         """
         start = self.start or 0.0
         if t_ref is None:
-            far = abs(start) > EPOCH_DURATIONS * self.rows.size * self.dt
+            far = abs(start) > EPOCH_DURATIONS * self.timeline.duration
             return start if self.dated or far else 0.0
         ticks = parse_date(t_ref) if isinstance(t_ref, str) and self.dated else None
         try:
@@ -110,41 +116,130 @@ class Series:
             date = f" ({print_date(t_ref)})" if self.dated and abs(t_ref) < 2**33 else ""
             notes += (f"phases refer to t_ref = {t_ref!r} s{date}",)
         found: list[Channel | ValueError] = []
-        for i, row in enumerate(self.rows.read(first, last), first):
+        errors = self._errors(first, last)
+        for i, row in enumerate(self.rows.read(first, last)):
             try:
-                found.append(self._channel(row, t0, t_ref, notes))
+                found.append(self._channel(row, errors[i], (t0, t_ref), notes))
             except ValueError as error:
                 several = self.rows.count > 1
-                row_name = f"row {i + 1} of {self.rows.count}: " if several else ""
+                row_name = f"row {first + i + 1} of {self.rows.count}: " if several else ""
                 found.append(ValueError(f"{self.file}: {row_name}{error}"))
         return found
 
-    def _channel(self, row: Array, t0: float, t_ref: float, notes: tuple[str, ...]) -> Channel:
-        """One signal, filled, checked and without its trend as the caller asks."""
-        options = self.options
-        values, filled = self._filled(row)
+    def _errors(self, first: int, last: int) -> list[Array] | list[None]:
+        """The errors of the signals first, …, last − 1."""
+        if self.errors is None:
+            return [None] * (last - first)
+        if self.errors.count == 1:
+            return self.errors.read(0, 1) * (last - first)
+        return self.errors.read(first, last)
+
+    def _channel(
+        self, row: Array, errors: Array | None, origin: tuple[float, float], notes: tuple[str, ...]
+    ) -> Channel:
+        """One signal without marks, in order, filled and without its trend as the caller asks.
+
+        Args:
+            row: Its samples as in the file, (m,).
+            errors: Their errors, (m,), or None.
+            origin: The time of the first instant, and what it counts from.
+            notes: What to say of all signals.
+        """
+        options, timeline = self.options, self.timeline
+        values, marked = without_marks(as_series(row), options.missing, self.marks)
+        weights, weighted = _usable(errors, values)
+        values, weights = timeline.arranged(values, weights)
+        segments = None if self.segments is None else timeline.labels(self.segments)
+        filled: tuple[tuple[int, int], ...] = ()
+        if options.fill is not None:
+            values, weights, filled = self._filled(values, weights)
+        if options.relative:
+            values, weights = _relative(values, weights, segments)
+            marked += ("values divided by their median, less 1",)
+        missing = int(np.isnan(values).sum())
         if filled:
             count = sum(last - first + 1 for first, last in filled)
-            notes += (f"{count} of {values.size} samples missing, filled ({options.fill})",)
-        channel = Channel(values, self.dt, t0, options.sigma, t_ref, self.unit, filled, notes)
-        if options.varying:
-            check_varying(channel)
-        if options.detrend is None:
-            return channel
-        rest = detrend(channel, options.detrend)
-        if options.varying:
-            check_remainder(channel, rest)
-        return rest
+            marked += (f"{count} of {values.size} samples missing, filled ({options.fill})",)
+        elif missing:
+            marked += (f"{missing} of {values.size} samples missing, left out",)
+        even = timeline.seconds is None
+        channel = Channel(
+            values,
+            timeline.step if even else math.nan,
+            origin[0],
+            options.sigma,
+            origin[1],
+            "" if options.relative else self.unit,
+            filled,
+            notes + marked + weighted,
+            times=None if timeline.seconds is None else origin[0] + timeline.seconds,  # type: ignore[arg-type]
+            errors=weights,
+            segments=segments,
+            trend=0 if options.trend is None else options.trend,
+            time_unit=self.time_unit,
+        )
+        return self._checked(channel)
 
-    def _filled(self, row: Array) -> tuple[Array, tuple[tuple[int, int], ...]]:
-        """A signal without gaps, and the runs of samples that were filled."""
-        if self.options.fill is None or row.dtype.kind not in "fiub" or row.ndim != 1:
-            return row, ()
-        if self.places is not None:
-            whole = np.full(int(self.places[-1]) + 1, math.nan)
-            whole[self.places] = row
-            row = whole
-        return fill_gaps(row, self.options.fill, self.options.max_gap)
+    def _checked(self, channel: Channel) -> Channel:
+        """The channel without its trend, if the caller asks for that; refused if there is nothing to infer from."""
+        order = self.options.detrend
+        if self.options.varying:
+            check_varying(channel)
+        if order is None:
+            return channel
+        rest = detrend(channel, order)
+        if self.options.varying:
+            check_remainder(channel, rest)
+        return replace(rest, trend=max(order, channel.trend))
+
+    def _filled(
+        self, values: Array, errors: Array | None
+    ) -> tuple[Array, Array | None, tuple[tuple[int, int], ...]]:
+        """A signal of an even grid without gaps, and the runs of samples that were filled."""
+        if not self.timeline.is_even:
+            raise ValueError(
+                "expected even time stamps to fill missing samples of, received uneven ones; leave fill out (on the "
+                "command line --fill): samples need not be even, nor complete."
+            )
+        values, filled = fill_gaps(values, str(self.options.fill), self.options.max_gap)
+        if errors is not None:
+            errors = np.where(np.isnan(errors), np.nanmedian(errors), errors)
+        return values, errors, filled
+
+
+def _usable(errors: Array | None, values: Array) -> tuple[Array | None, tuple[str, ...]]:
+    """Errors (m,) with NaN where there is none above 0, and what to say; None if there are none at all."""
+    if errors is None:
+        return None, ()
+    if errors.dtype.kind not in "fiu" or errors.shape != values.shape:
+        raise ValueError(
+            f"expected one error for each of {values.size} samples, received the shape {errors.shape} of type "
+            f"{errors.dtype}; name another column with errors, or 'none' (on the command line --errors)."
+        )
+    found = errors.astype(np.float64)
+    usable = np.isfinite(found) & (found > 0)
+    found[~usable] = math.nan
+    without = int((~usable & ~np.isnan(values)).sum())
+    if 2 * without > values.size:
+        return None, ("errors left aside: most of them are not above 0",)
+    return found, (f"{without} samples without an error left out",) if without else ()
+
+
+def _relative(
+    values: Array, errors: Array | None, segments: Array | None
+) -> tuple[Array, Array | None]:
+    """Samples over the median of their segment, less 1, and their errors over it, (n,) each."""
+    labels = np.zeros(values.size, np.int64) if segments is None else segments
+    medians = np.empty(values.size)
+    for label in np.unique(labels):
+        known = values[(labels == label) & ~np.isnan(values)]
+        medians[labels == label] = np.median(known.real) if known.size else math.nan
+    if (medians == 0).any():
+        raise ValueError(
+            "expected values with a median other than 0 to divide them by, received one of 0; leave relative out (on "
+            "the command line --relative)."
+        )
+    return values / medians - 1, None if errors is None else errors / np.abs(medians)
 
 
 def read_series(table: Table, file: str, role: str, options: ReadOptions) -> Series:
@@ -156,57 +251,61 @@ def read_series(table: Table, file: str, role: str, options: ReadOptions) -> Ser
         role: ``long`` or ``short``.
         options: What the caller says about this series.
     """
-    if options.column is not None and not table.columns:
-        raise ValueError(
-            "columns belong to text tables and channels to WAV files; name the array with dataset instead (on the "
-            "command line --dataset)."
-        )
-    if options.dataset is not None and table.columns:
-        raise ValueError(
-            "a text table or WAV file has no datasets; name the column with column instead (on the command line "
-            "--column)."
-        )
-    name = _series_name(table, role, options.column if table.columns else options.dataset)
+    choice = choose(table, role, options)
     with np.errstate(all="ignore"):  # what overflows is refused as not finite
-        return _on_grid(table, file, name, role, options)
-
-
-def _series_name(table: Table, role: str, wanted: str | int | None) -> str:
-    """Chooses the series among the arrays of a file."""
-    if wanted in table.names:
-        return str(wanted)
-    if isinstance(wanted, str) and wanted.strip("/") in table.names:  # as HDF5 writes paths
-        return wanted.strip("/")
-    numbered = {str(i): name for i, name in enumerate(table.names, 1)}
-    if str(wanted) in numbered:
-        return numbered[str(wanted)]
-    series = table.offered
-    if series is None:
-        series = [n for n in table.names if n != table.time]
-    if not table.columns:
-        series = [n for n in series if not AUXILIARY.match(n.rpartition("/")[2])]
-    kind, option = ("column", "column") if table.columns else ("array", "dataset")
-    listing = ", ".join(repr(n) for n in (series or table.names)[:12]) or "none"
-    if wanted is not None:
+        rows = choice.rows(table)
+        clock = _clock(table, choice, rows.size, role, options)
+    errors = None if choice.errors is None else Rows.of(table.get(choice.errors))
+    if errors is not None and errors.count not in (1, rows.count):
         raise ValueError(
-            f"expected one of the {kind}s {listing}, received {wanted!r}; name one of them with {option} (on the "
-            f"command line --{option})."
+            f"expected errors for each of {rows.count} signals, or one row for all, received {errors.count} rows in "
+            f"{choice.errors!r}."
         )
-    for name in (role, "x", "values"):
-        if name in series:
-            return name
-    if len(series) != 1:
+    said = (f"errors {choice.errors!r}",) if choice.errors is not None else ()
+    return Series(
+        file,
+        options,
+        rows,
+        errors,
+        _labels(table, choice, rows.size),
+        clock.timeline,
+        clock.start,
+        clock.dated,
+        table.units.get(choice.name, ""),
+        clock.unit,
+        table.marks,
+        table.notes + choice.notes + said + clock.notes,
+    )
+
+
+def _labels(table: Table, choice: Choice, size: int) -> Array | None:
+    """The segments of a series as whole numbers, (size,)."""
+    if choice.segments is None:
+        return None
+    found = table.get(choice.segments)
+    if found.shape != (size,) or found.dtype.kind not in "fiub" or np.any(found != np.rint(found)):
         raise ValueError(
-            f"expected one series (named {role!r}, 'x' or 'values' if there are more), "
-            f"received the {kind}s {listing}; name the one to read with {option} (on the command line --{option})."
+            f"expected a whole number for each of {size} samples in {choice.segments!r}, received the shape "
+            f"{found.shape} of type {found.dtype}; name another column with segments (on the command line --segments)."
         )
-    return series[0]
+    labels = found.astype(np.int64)
+    return labels if np.ptp(labels) else None
 
 
-def _on_grid(table: Table, file: str, name: str, role: str, options: ReadOptions) -> Series:
-    """Joins the rows of an array with their grid, after a check that all accounts of its step agree."""
-    rows = table.rows(name)
-    n = rows.size
+@dataclass(frozen=True)
+class _Clock:
+    """The sampling instants of a series, and what they are counted in."""
+
+    timeline: Timeline
+    start: float | None = None
+    dated: bool = False
+    unit: str = "s"
+    notes: tuple[str, ...] = ()
+
+
+def _clock(table: Table, choice: Choice, n: int, role: str, options: ReadOptions) -> _Clock:
+    """The sampling instants of n samples, after a check that all accounts of their step agree."""
+    name, time = choice.name, choice.time
     steps = {} if options.dt is None else {"dt as given": float(options.dt)}
     if table.step is not None:
         steps["the sampling rate in the file"] = table.step
@@ -214,39 +313,62 @@ def _on_grid(table: Table, file: str, name: str, role: str, options: ReadOptions
         steps[f"{found!r} in the file"] = table.number(found)
     if found := table.find(name, role, *RATES):
         steps[f"the rate {found!r} in the file"] = _inverse(table.number(found), found)
-    found = table.find(name, role, *STARTS)
-    start = table.number(found) if found else None
-    dated, places, notes = False, None, table.notes
-    if (time := table.time_of(name, role, options.time)) is not None:
-        stamp_unit = options.time_unit or table.units.get(time)
-        stamps = to_seconds(table.get(time), stamp_unit, table.resolution)
-        if stamps.seconds.size != n:
-            raise ValueError(
-                f"times and values must have equal lengths, received {stamps.seconds.size} and {n}."
-            )
-        step, places = _step(stamps, options.fill is not None)
-        steps[f"the time stamps {time!r}"] = step
-        start, dated = stamps.start, stamps.dated
-        if places is not None:
-            n = int(places[-1]) + 1
-        if table.get(time).dtype.kind != "M":
-            said = f"in {stamp_unit}" if stamp_unit else "without a unit, taken as seconds"
-            notes += (f"time stamps {time!r} {said}",)
+    if time is not None:
+        clock = _stamped(table, choice, n, options)
+        _check_steps(steps | {f"the time stamps {time!r}": clock.timeline.step}, clock, time)
+        if steps and clock.timeline.is_even:
+            step = next(iter(steps.values()))
+            return replace(clock, timeline=replace(clock.timeline, step=step))
+        return clock
     if not steps:
         argument, flag = ("dt", "--dt") if role == "long" else ("dt_short", "--dt-short")
         raise ValueError(
             "expected a sampling step or time stamps, received neither; "
             f"give the step in seconds with {argument} (on the command line {flag})."
         )
+    found = table.find(name, role, *STARTS)
+    start = table.number(found) if found else None
+    clock = _Clock(Timeline(n, next(iter(steps.values()))), start)
+    _check_steps(steps, clock, None)
+    return clock
+
+
+def _stamped(table: Table, choice: Choice, n: int, options: ReadOptions) -> _Clock:
+    """The sampling instants of n samples from their time stamps."""
+    time = str(choice.time)
+    raw = table.get(time)
+    unit = options.time_unit or table.units.get(time)
+    likely = likely_unit(raw, choice.name) if unit is None else None
+    stamps = to_seconds(raw, unit or likely, table.resolution)
+    if stamps.seconds.size != n:
+        raise ValueError(
+            f"times and values must have equal lengths, received {stamps.seconds.size} and {n}."
+        )
+    timeline = timeline_of(stamps)
+    notes: tuple[str, ...] = ()
+    if raw.dtype.kind != "M":
+        said = f"in {unit}" if unit else "without a unit, taken as seconds"
+        if likely:
+            said = f"without a unit, taken as {likely} by their size (time_unit says otherwise)"
+        notes = (f"time stamps {time!r} {said}",)
+    shown = kept_unit(unit or likely, timeline.step if stamps.dated else None)
+    start = stamps.start + timeline.shift
+    return _Clock(timeline, start, stamps.dated, shown, notes + timeline.notes)
+
+
+def _check_steps(steps: dict[str, float], clock: _Clock, time: str | None) -> None:
+    """Refuses accounts of the step that contradict each other."""
     (first, chosen), *others = steps.items()
     for source, step in others:
-        if not abs(step - chosen) * n <= GRID_SLACK * abs(step):
+        drift = abs(step - chosen) * clock.timeline.n
+        agree = drift <= GRID_SLACK * abs(step)
+        if not clock.timeline.is_even:
+            agree = abs(step - chosen) <= UNEVEN_SLACK * abs(step)
+        if not agree:
             raise ValueError(
                 f"expected one sampling step, received {chosen:.9g} s ({first}) and "
                 f"{step:.9g} s ({source}); correct or drop one of them{_no_time(time)}."
             )
-    unit = table.units.get(name, "")
-    return Series(file, options, rows, chosen, start, dated, places, unit, notes)
 
 
 def _inverse(rate: float, name: str) -> float:
@@ -266,20 +388,3 @@ def _no_time(time: str | None) -> str:
         f"; if {time!r} holds no times, say so with time='none' (on the command line --time none), or name the column "
         "of the values if it is that one (--column)"
     )
-
-
-def _step(stamps: Stamps, fill: bool) -> tuple[float, NDArray[np.int64] | None]:
-    """The step of time stamps and, if missing ones may be filled, their places on the grid."""
-    t = _restore_grid(stamps.seconds, stamps.resolution)
-    if fill and (places := missing_stamps(t, stamps.resolution)) is not None:
-        return float(t[-1] / places[-1]), places
-    return even_step(t, stamps.resolution), None
-
-
-def _restore_grid(times: NDArray[np.float64], resolution: float) -> NDArray[np.float64]:
-    """Puts rounded time stamps (n,) back on the even grid that they were printed from."""
-    if resolution == 0 or times.size < 3 or not np.isfinite(times).all():
-        return times
-    grid = np.linspace(times[0], times[-1], times.size)
-    rounded = np.abs(times - grid).max() <= resolution <= GRID_SLACK * (grid[1] - grid[0])
-    return grid if rounded else times

@@ -82,6 +82,7 @@ class Table:
         step: Sampling step in seconds, where the format says so.
         units: Units by name, as they are written in the file.
         resolution: What the last printed digit of the time stamps is worth, in their unit.
+        marks: Numbers that stand for missing values, as the file says.
         notes: What the reader did to the numbers, in words.
         slices: Gives the rows of a two-dimensional array without reading all of it; None where it cannot.
     """
@@ -95,6 +96,7 @@ class Table:
     step: float | None = None
     units: Mapping[str, str] = field(default_factory=dict)
     resolution: float = 0.0
+    marks: tuple[float, ...] = ()
     notes: tuple[str, ...] = ()
     slices: Callable[[str], Rows | None] | None = None
 

@@ -24,6 +24,8 @@ __all__ = [
     "clock_seconds",
     "header_unit",
     "join_dates",
+    "kept_unit",
+    "likely_unit",
     "parse_clock",
     "parse_date",
     "print_date",
@@ -79,12 +81,22 @@ BILLION = 10**9
 SMALLEST_COUNTS = {"ns": 1e18, "us": 1e15, "ms": 1e12}
 """Units, and the smallest number that is more likely a time since 1970 in this unit than one in seconds."""
 
+YEARS, JULIAN_DAYS = (1600.0, 2150.0), (2.3e6, 2.6e6)
+"""First and last number of time stamps that may be calendar years, and Julian days."""
+YEARLY_STEPS = (1.0, 1 / 2, 1 / 4, 1 / 12, 1 / 24, 1 / 52, 1 / 365.25)
+"""Steps of calendar series, in years: by year, quarter, month, half a month, week and day."""
+CADENCES = (20.0, 58.85, 120.0, 200.0, 600.0, 1765.46, 1800.0)
+"""Steps of the light curves of space telescopes, in seconds."""
+BRIGHTNESS = re.compile(r"flux|mag", re.IGNORECASE)
+SHOWN_UNITS = ("s", "min", "h", "d", "yr")
+"""Units of time in which frequencies are shown."""
+
 
 class Stamps(NamedTuple):
     """Time stamps of n samples."""
 
     seconds: NDArray[np.float64]
-    """Seconds after the first stamp, (n,)."""
+    """Seconds after the first stamp, (n,); NaN where there is none."""
     start: float
     """The first stamp on the file's clock, in seconds; for dates, since 1970 began (UTC)."""
     resolution: float
@@ -96,6 +108,50 @@ class Stamps(NamedTuple):
 def unit_seconds(unit: str) -> float | None:
     """Seconds in a unit of time, or None if it is not known as one."""
     return UNIT_SECONDS.get(unit.strip(" .").lower().replace("μ", "µ"))
+
+
+def kept_unit(unit: str | None, dated_step: float | None = None) -> str:
+    """The unit of time in which the writer of a file thinks: s, min, h, d or yr.
+
+    Args:
+        unit: The unit of the time stamps, as the file or the caller states it.
+        dated_step: The step in seconds of stamps that are dates: samples by the week and rarer are about years, samples
+            by ten minutes and rarer about days.
+    """
+    if dated_step is not None:
+        return "yr" if dated_step >= 6 * DAY else "d" if dated_step >= 600 else "s"
+    worth = unit_seconds((unit or "s").partition(" since ")[0])
+    return next((name for name in SHOWN_UNITS if UNIT_SECONDS[name] == worth), "s")
+
+
+def likely_unit(stamps: Array, series: str) -> str | None:
+    """The unit of time stamps that nobody states, where their numbers leave little doubt; None for seconds.
+
+    Calendar years run from 1600 to 2150 in steps of a year, a quarter, a month, a week or a day, as in the tables of
+    R; Julian days are millions; brightness in the steps of a space telescope, in days, has its stamps in days.
+
+    Args:
+        stamps: The time stamps, (n,).
+        series: Name of the series.
+    """
+    if stamps.ndim != 1 or stamps.dtype.kind not in "fiu" or stamps.size < 3:
+        return None
+    t = stamps[np.isfinite(stamps)].astype(np.float64)
+    if t.size < 3:
+        return None
+    step = abs(float(np.median(np.diff(t))))
+    if JULIAN_DAYS[0] < t.min() and t.max() < JULIAN_DAYS[1]:
+        return "d"
+    if YEARS[0] <= t.min() and t.max() <= YEARS[1] and _is_near(step, YEARLY_STEPS, 0.02):
+        return "yr"
+    if BRIGHTNESS.search(series) and _is_near(DAY * step, CADENCES, 0.005):
+        return "d"
+    return None
+
+
+def _is_near(step: float, known: tuple[float, ...], share: float) -> bool:
+    """Whether a step is one of the known ones, up to a share of it."""
+    return any(abs(step - one) <= share * one for one in known)
 
 
 def header_unit(header: str, of_time: bool = False) -> str | None:
@@ -250,16 +306,17 @@ def to_seconds(stamps: Array, unit: str | None = None, resolution: float = 0.0) 
             f"expected time stamps as numbers or dates of shape (n,), received shape {stamps.shape} of "
             f"type {stamps.dtype}; drop them and give dt instead."
         )
-    bad = np.isnat(stamps) if stamps.dtype.kind == "M" else ~np.isfinite(stamps.astype(float))
-    if bad.any():
+    present = ~np.isnat(stamps) if stamps.dtype.kind == "M" else np.isfinite(stamps.astype(float))
+    if 2 * present.sum() < stamps.size:
         raise ValueError(
-            f"times must be finite, received {int(bad.sum())} missing of {stamps.size}, the first at "
-            f"index {int(np.argmax(bad))}; drop the time stamps and give dt, or cut these samples."
+            f"expected time stamps, received {int((~present).sum())} missing of {stamps.size}; name another column "
+            "with time, or leave them aside: time='none' with dt (on the command line --time none --dt SECONDS)."
         )
+    first = int(np.argmax(present))
     if stamps.dtype.kind == "M":
         ticks = stamps.astype("M8[ns]").astype(np.int64)
-        after = (ticks - ticks[0]).astype(np.float64) / BILLION
-        return Stamps(after, float(ticks[0] / BILLION), resolution, True)
+        after = np.where(present, (ticks - ticks[first]) / BILLION, math.nan)
+        return Stamps(after, float(ticks[first] / BILLION), resolution, True)
     name, since, reference = (unit or "s").partition(" since ")
     worth, epoch = unit_seconds(name), parse_date(reference)
     if worth is None or (since and epoch is None):
@@ -267,7 +324,7 @@ def to_seconds(stamps: Array, unit: str | None = None, resolution: float = 0.0) 
             f"expected time stamps in one of the units ns, us, ms, s, min, h, d, yr (or one of them since a date), "
             f"received {unit!r}; state the unit with time_unit (on the command line --time-unit)."
         )
-    start = float(stamps[0])
+    start = float(stamps[first])
     likely = next((name for name, least in SMALLEST_COUNTS.items() if abs(start) >= least), None)
     if unit is None and likely is not None:
         raise ValueError(
@@ -275,11 +332,11 @@ def to_seconds(stamps: Array, unit: str | None = None, resolution: float = 0.0) 
             f"looks like {likely} since 1970; state the unit with time_unit={likely!r}, or 's' if it is that (on the "
             f"command line --time-unit {likely})."
         )
-    raw = stamps.astype(np.float64)
-    rounding = 2 * float(np.spacing(np.abs(raw).max()))
-    after = raw - raw[0]
+    raw = np.where(present, stamps.astype(np.float64), math.nan)
+    rounding = 2 * float(np.spacing(np.abs(raw[present]).max()))
+    after = raw - start
     if stamps.dtype.kind in "iu" and np.abs(raw).max() < 2**62:  # exact: nanoseconds since 1970
         ticks = stamps.astype(np.int64)
         after, rounding = (ticks - ticks[0]).astype(np.float64), 0.0
-    first = start * worth + (epoch or 0) / BILLION
-    return Stamps(after * worth, first, max(resolution, rounding) * worth, bool(since))
+    origin = start * worth + (epoch or 0) / BILLION
+    return Stamps(after * worth, origin, max(resolution, rounding) * worth, bool(since))

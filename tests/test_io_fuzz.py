@@ -57,7 +57,8 @@ def check(path: Path, **options: object) -> str:
     for one in found:
         for stream in one.channels:
             assert np.isfinite(stream.values).all() and np.isfinite(stream.times).all()
-            assert stream.dt > 0 and np.isfinite(stream.nyquist)
+            assert stream.n == 1 or (stream.step > 0 and np.isfinite(stream.nyquist))
+            assert stream.is_even == (stream.dt > 0)
     return "read"
 
 

@@ -2,6 +2,9 @@
 
 Offset, trend and noise are measured as :mod:`slotflow.data.trend` and :mod:`slotflow.data.noise_level` say.
 
+**Uneven times.** Noise and spectrum are those of the samples on the nearest places of an even grid, zero where there is
+none. White noise stays white on it, and its level is exact; tones are blurred by the jitter.
+
 **Strongest band.** Of all stretches of 150 bins, the one with the most power above the level that noise alone exceeds
 in one series out of a thousand.
 """
@@ -9,21 +12,24 @@ in one series out of a thousand.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from slotflow.data.channel import Channel
 from slotflow.data.gaps import fill_gaps
 from slotflow.data.noise_level import median_power, periodogram
 from slotflow.data.observation import Observation
+from slotflow.data.read.timeline import MERGED
 from slotflow.data.trend import (
     EXTREME,
     detrend,
     fit_line,
+    places,
     removed_order,
-    sample_numbers,
     scaled,
     without_line,
 )
@@ -35,6 +41,7 @@ __all__ = [
     "describe",
     "detrend",
     "fill_gaps",
+    "spectrum_of",
     "strongest_band",
 ]
 
@@ -49,6 +56,8 @@ FEWEST_BINS = 10
 """Narrowest band that the default model analyses (`zoom.FEWEST_BINS`)."""
 LEAKAGE = 1e-6
 """Share of a peak's power below which other bins are its leakage."""
+LONGEST_GRID = 2**22
+"""Most places of the grid that uneven samples are put on."""
 FALSE_ALARM = 1e-3
 """Chance that noise alone passes for a peak somewhere."""
 
@@ -63,9 +72,9 @@ class Description:
     n: int
     """Samples."""
     dt: float
-    """Step in seconds."""
+    """Step in seconds; of uneven times the median step."""
     span: float
-    """Length n·dt in seconds."""
+    """Length of the record in seconds."""
     t0: float
     """Time of the first sample in seconds, counted from t_ref."""
     t_ref: float
@@ -75,19 +84,23 @@ class Description:
     rms: float
     """Root mean square about the mean."""
     noise: float
-    """Noise level from the median of the spectrum."""
+    """Noise level from the median of the spectrum; of complex samples that of each part."""
     offset: float
-    """Value in the middle of the series without its tones."""
+    """Value in the middle of the series without its tones; of complex samples its modulus."""
     offset_sigmas: float
     """The same in standard errors of white noise."""
     trend: float
-    """Slope per second."""
+    """Slope per second; of complex samples its modulus."""
     trend_sigmas: float
     """The same in standard errors of white noise."""
     filled: tuple[tuple[int, int], ...]
     """First and last index of each run of samples that were missing and filled."""
     notes: tuple[str, ...]
     """What the reader assumed and did."""
+    even: bool = True
+    """Whether the samples are evenly spaced, none missing."""
+    missing: int = 0
+    """Samples that were missing and left out."""
 
     @property
     def rate(self) -> float:
@@ -108,6 +121,7 @@ class Description:
                 f"{self.filled_count} of {self.n:,} samples were missing and filled "
                 f"({len(self.filled)} gap(s)); the likelihood takes them for data"
             )
+        found += [note for note in self.notes if MERGED in note]
         removed = removed_order(self.notes)  # what a fit has left is what tones did to it
         if abs(self.trend_sigmas) > SIGNIFICANT and removed < 1:
             found.append(
@@ -123,8 +137,12 @@ class Description:
 
     def __str__(self) -> str:
         unit = f" {self.unit}" if self.unit else ""
+        size = f"{self.n:,} samples × {self.dt:.6g} s = {self.span:.6g} s, {self.rate:.6g} samples per second"
+        if not self.even:
+            gone = f" ({self.missing:,} missing)" if self.missing else ""
+            size = f"{self.n:,} samples{gone} in {self.span:.6g} s, median step {self.dt:.6g} s"
         lines = [
-            f"{self.n:,} samples × {self.dt:.6g} s = {self.span:.6g} s, {self.rate:.6g} samples per second",
+            size,
             f"rms {self.rms:.4g}{unit}, noise about {self.noise:.4g}{unit}, offset {self.offset:.4g}{unit}, "
             f"trend {self.trend:.4g}{unit} per second",
         ]
@@ -159,28 +177,57 @@ class Band(NamedTuple):
 def describe(stream: Channel) -> Description:
     """Describes a series: size, offset, trend and noise, and what was filled."""
     scale, x = scaled(stream)
-    (offset, trend), (offset_error, trend_error) = fit_line(x)
-    centred = x - x.mean()
-    residual = x - offset - trend * sample_numbers(x.size)
-    power = periodogram(residual)[1:]
-    noise = math.sqrt(float(median_power(power))) if power.size else 0.0
+    u = places(stream)
+    (offset, trend), (offset_error, trend_error) = fit_line(x, u)
+    power = spectrum_of(stream, x - offset - trend * u)[0][1:]
+    level = float(median_power(power)) if power.size else 0.0
+    noise = math.sqrt(level / (2 if stream.is_complex else 1))
     floor = max(noise, QUIETEST_NOISE)
+    size: Callable[[Any], float] = abs if stream.is_complex else float
     return Description(
         n=stream.n,
-        dt=stream.dt,
+        dt=stream.step,
         span=stream.duration,
         t0=stream.t0,
         t_ref=stream.t_ref,
         unit=stream.unit,
-        rms=scale * float(np.sqrt(np.mean(centred**2))),
+        rms=scale * float(np.sqrt(np.mean(np.abs(x - x.mean()) ** 2))),
         noise=scale * noise,
-        offset=scale * offset,
-        offset_sigmas=offset / (floor * offset_error),
-        trend=scale * (trend / stream.dt),
-        trend_sigmas=trend / (floor * trend_error),
+        offset=scale * size(offset),
+        offset_sigmas=size(offset) / (floor * offset_error),
+        trend=scale * (size(trend) / stream.step),
+        trend_sigmas=size(trend) / (floor * trend_error),
         filled=stream.filled,
         notes=stream.notes,
+        even=stream.is_even,
+        missing=stream.missing,
     )
+
+
+def spectrum_of(stream: Channel, x: NDArray[Any]) -> tuple[NDArray[np.float64], float]:
+    """Hann periodogram of a series at any times, and the width of its bins in Hz.
+
+    Args:
+        stream: The series, which says when its samples were taken.
+        x: Samples to take instead of its own, (n,).
+
+    Returns:
+        Power from zero frequency on, (bins,), whose mean is σ² in white noise; of complex samples for frequencies of
+        both signs, as `np.fft.fft` orders them. And the distance of two bins.
+    """
+    if stream.is_even and not stream.is_complex:
+        return periodogram(x), 1 / stream.duration
+    u = places(stream)
+    span = float(u[-1] - u[0])
+    step = max(span / (LONGEST_GRID - 1), 1.0)
+    index = np.rint((u - u[0]) / step).astype(np.int64)
+    n = int(index[-1]) + 1
+    w = np.cos(np.pi * u / (span + 2)) ** 2
+    grid = np.bincount(index, w * x.real, n).astype(x.dtype)
+    if stream.is_complex:
+        grid += 1j * np.bincount(index, w * x.imag, n)
+    transform = np.fft.fft(grid) if stream.is_complex else np.fft.rfft(grid)[: n // 2]
+    return np.abs(transform) ** 2 / (w**2).sum(), 1 / (n * step * stream.step)
 
 
 def strongest_band(stream: Channel, bins: int = 150) -> Band:
@@ -198,7 +245,11 @@ def strongest_band(stream: Channel, bins: int = 150) -> Band:
     """
     if bins < FEWEST_BINS + 3:
         raise ValueError(f"expected bins >= {FEWEST_BINS + 3}, received {bins}.")
-    power = periodogram(scaled(without_line(stream))[1])
+    if stream.is_complex:
+        raise ValueError(
+            "expected a real series to find a band in, received a complex one; state the band."
+        )
+    power, width_of_bin = spectrum_of(stream, scaled(without_line(stream))[1])
     last = power.size - 1  # bins 0 .. last
     width = min(bins, last - LOWEST_BIN) - 2  # edges are rounded by half a bin at most
     if width < FEWEST_BINS + 1:
@@ -220,10 +271,10 @@ def strongest_band(stream: Channel, bins: int = 150) -> Band:
     if significant:
         middle = (int(peaks[0]) + int(peaks[-1])) // 2
         low = min(max(middle - width // 2, LOWEST_BIN), last - width)
-    digits = max(0, math.ceil(math.log10(stream.duration)))
-    edges = [round(place / stream.duration, digits) for place in (low, low + width)]
+    digits = max(0, math.ceil(-math.log10(width_of_bin)))
+    edges = [round(place * width_of_bin, digits) for place in (low, low + width)]
     found = float(power[peak]) / level
-    return Band(edges[0], edges[1], peak / stream.duration, found, significant)
+    return Band(edges[0], edges[1], peak * width_of_bin, found, significant)
 
 
 def check_scale(observation: Observation, amplitude: tuple[float, float]) -> None:

@@ -10,15 +10,18 @@ u_n = n − (N − 1)/2,
 
 .. math:: a = \frac{Σ w_n x_n}{Σ w_n}, \qquad b = \frac{Σ w_n u_n x_n}{Σ w_n u_n^2},
 
-which do not disturb each other, because the weights are even and u is odd. A tone's part of a and b falls as the
-window's leakage, with the cube of the number of cycles, so that a tone is not reported as a trend. The price is a
-larger error: white noise of standard deviation σ gives b the error σ (Σ w² u²)^½ / Σ w u², and a likewise. Where tones
-are looked for, and nobody has asked for a least-squares fit, this line is subtracted (:func:`without_line`).
+which do not disturb each other, because the weights are even and u is odd. At uneven times u_n is the time from the
+middle in units of the median step, and the line is fitted about the weighted mean of u instead. A tone's part of a and
+b falls as the window's leakage, with the cube of the number of cycles, so that a tone is not reported as a trend. The
+price is a larger error: white noise of standard deviation σ gives b the error σ (Σ w² u²)^½ / Σ w u², and a likewise.
+Where tones are looked for, and nobody has asked for a least-squares fit, this line is subtracted
+(:func:`without_line`).
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +36,7 @@ __all__ = [
     "detrend",
     "fit_line",
     "hann_weights",
+    "places",
     "removed_order",
     "sample_numbers",
     "scaled",
@@ -40,6 +44,7 @@ __all__ = [
 ]
 
 Array = NDArray[np.float64]
+Samples = NDArray[Any]
 
 HIGHEST_ORDER = 3
 """Highest order of a polynomial that `detrend` removes."""
@@ -70,12 +75,14 @@ def detrend(channel: Channel, order: int = 0) -> Channel:
             f"expected an order from 0 (offset) to {HIGHEST_ORDER} (cubic), received {order!r}."
         )
     scale, x = scaled(channel)
-    u = sample_numbers(x.size)
-    basis = _polynomials(u, order)
-    fitted = basis @ (basis.T @ x)
-    fitted += basis @ (basis.T @ (x - fitted))  # what rounding left of a large offset
-    slope = float(u @ fitted / (u @ u)) if x.size > 1 else 0.0
-    said = _said(scale * float(fitted.mean()), scale * (slope / channel.dt), order)
+    u = places(channel)
+    weights = np.ones(x.size) if channel.errors is None else channel.errors.min() / channel.errors
+    basis = _polynomials(u, weights, order)
+    fitted = basis @ (basis.T @ (weights * x))
+    fitted += basis @ (basis.T @ (weights * x - fitted))  # what rounding left of a large offset
+    fitted = fitted / weights
+    slope = (u @ fitted / (u @ u)).item() if x.size > 1 else 0.0
+    said = _said(scale * fitted.mean().item(), scale * (slope / channel.step), order)
     if order >= 2:
         said = f"{POLYNOMIALS[order]} with {said}"
     notes = (*channel.notes, f"{said} {REMOVED}least squares)")
@@ -93,9 +100,10 @@ def without_line(channel: Channel, order: int = 1) -> Channel:
         The series without them; its notes say what was subtracted.
     """
     scale, x = scaled(channel)
-    offset, slope = fit_line(x)[0]
-    line = offset + (slope * sample_numbers(x.size) if order else 0.0)
-    said = _said(scale * offset, scale * (slope / channel.dt), order)
+    u = places(channel)
+    offset, slope = fit_line(x, u)[0]
+    line = offset + (slope * u if order else 0.0)
+    said = _said(scale * offset, scale * (slope / channel.step), order)
     notes = (*channel.notes, f"{said} {REMOVED}Hann-weighted fit)")
     return replace(channel, values=scale * (x - line), notes=notes)
 
@@ -106,7 +114,7 @@ def removed_order(notes: tuple[str, ...]) -> int:
     return max((1 if " and trend " in note else 0 for note in applied), default=-1)
 
 
-def _said(offset: float, trend: float, order: int) -> str:
+def _said(offset: complex, trend: complex, order: int) -> str:
     """Offset and, from order 1 on, trend per second in words."""
     return f"offset {offset:.6g}" + (f" and trend {trend:.6g} per second" if order else "")
 
@@ -114,7 +122,7 @@ def _said(offset: float, trend: float, order: int) -> str:
 def check_varying(channel: Channel) -> None:
     """Refuses a series of which nothing can be inferred."""
     size = float(np.abs(channel.values).max())
-    if np.ptp(channel.values) == 0:
+    if (channel.values == channel.values[0]).all():
         raise ValueError(
             f"expected a series that varies, received {channel.n:,} samples that all are {channel.values[0]:g}; there "
             "is nothing to infer from it: check the column or array that was read."
@@ -135,22 +143,40 @@ def check_remainder(before: Channel, after: Channel) -> None:
         )
 
 
-def fit_line(x: Array) -> tuple[tuple[float, float], tuple[float, float]]:
-    """Offset and slope per sample of (n,) by the Hann-weighted fit, and their errors for noise of σ = 1."""
-    w, u = hann_weights(x.size), sample_numbers(x.size)
-    total, square = w.sum(), (w * u**2).sum()
-    offset = float((w * x).sum() / total)
+def fit_line(x: Samples, u: Array) -> tuple[tuple[Any, Any], tuple[float, float]]:
+    """Offset and slope by the Hann-weighted fit, and their errors for noise of σ = 1.
+
+    Args:
+        x: Samples, (n,), real or complex.
+        u: Where they were taken, (n,), in steps from the middle; see `places`.
+
+    Returns:
+        The value in the middle and the slope per step, and the error of each.
+    """
+    w = np.cos(np.pi * u / (2 * np.abs(u).max() + 2)) ** 2
+    total = w.sum()
+    centre = (w * u).sum() / total
+    mean = (w * x).sum() / total
     offset_error = float(np.sqrt((w**2).sum()) / total)
     if x.size < 3:
-        return (offset, 0.0), (offset_error, 1.0)
-    slope = float((w * u * x).sum() / square)
-    return (offset, slope), (offset_error, float(np.sqrt(((w * u) ** 2).sum()) / square))
+        return (mean.item(), 0.0), (offset_error, 1.0)
+    square = (w * (u - centre) ** 2).sum()
+    slope = (w * (u - centre) * x).sum() / square
+    slope_error = float(np.sqrt(((w * (u - centre)) ** 2).sum()) / square)
+    return ((mean - slope * centre).item(), slope.item()), (offset_error, slope_error)
 
 
-def scaled(channel: Channel) -> tuple[float, Array]:
+def scaled(channel: Channel) -> tuple[float, Samples]:
     """The largest absolute value (1 if all are 0) and the samples (n,) over it, so that no square overflows."""
     scale = float(np.abs(channel.values).max()) or 1.0
     return scale, channel.values / scale
+
+
+def places(channel: Channel) -> Array:
+    """Where the samples were taken, (n,), in steps from the middle of the record."""
+    if channel.is_even:
+        return sample_numbers(channel.n)
+    return np.asarray((channel.times - channel.mid_time) / channel.step)
 
 
 def sample_numbers(n: int) -> Array:
@@ -163,8 +189,8 @@ def hann_weights(n: int) -> Array:
     return np.asarray(np.sin(np.pi * np.arange(1, n + 1) / (n + 1)) ** 2)
 
 
-def _polynomials(u: Array, order: int) -> Array:
-    """An orthonormal basis of the polynomials up to an order at the places u, (n, at most order + 1)."""
+def _polynomials(u: Array, weights: Array, order: int) -> Array:
+    """An orthonormal basis of weighted polynomials up to an order at the places u, (n, at most order + 1)."""
     places = u / max(float(np.abs(u).max()), 1.0)
     powers = np.vander(places, min(order + 1, u.size), increasing=True)
-    return np.linalg.qr(powers)[0]
+    return np.linalg.qr(weights[:, None] * powers)[0]

@@ -1,9 +1,10 @@
-"""Files as observations, in four steps.
+"""Files as observations, in five steps.
 
 - `formats/`: each format gives a `Table` (`tables`), named arrays that are read when they are asked for. A further
   format is one more file there.
-- `series`: the series and its time stamps are chosen among the arrays by one set of rules, whatever the format;
-  `timestamps` knows units of time, dates and headers.
+- `choice`: the series and what belongs to it are chosen among the arrays by one set of rules, whatever the format
+  (`names`); `clock` and `timeline` find its sampling instants, `timestamps` knows units of time, dates and headers.
+- `series`: its signals as channels, without the numbers that stand for missing values (`marks`).
 - `signals`: the signals of an open file, a few at a time.
 - `files`: all of them at once, as `slotflow.io` and `Observation.read` give them.
 

@@ -123,7 +123,7 @@ def _named(table: Table, wanted: str | int, option: str) -> str:
         return numbered[str(wanted)]
     listing = ", ".join(map(repr, table.names[:NAMES_SHOWN])) or "none"
     raise ValueError(
-        f"expected one of {listing} as {option}, received {wanted!r}; name one of them (on the command line --{option})."
+        f"expected one of {listing} as {option}, received {wanted!r}; name another (on the command line --{option})."
     )
 
 

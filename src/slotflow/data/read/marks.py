@@ -1,8 +1,8 @@
 """Numbers that stand for missing values, such as −9999.
 
-Three things make a number such a mark: the caller says so; the file says so (``# missing value: -99.99``) and the number
-lies outside of all others; or it is one of the usual marks (9999, −999.9, −32768, 1e20 and the like) and further away
-from all others than these are from each other. Everything that is left out is noted.
+Three things make a number such a mark: the caller says so; the file says so (``# missing value: -99.99``), and the
+number lies outside of all others; or it is one of the usual marks (9999, −999.9, −32768, 1e20 and the like), and
+further away from all others than these are from each other. Everything that is left out is noted.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ from numpy.typing import NDArray
 __all__ = ["marks_in_text", "without_marks"]
 
 NUMBER = r"(?<![\w.:/-])(-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)(?![\w:/-])"
-WORDS = r"(?:missing|no[ _-]?data|nodata|fill(?:ed)?[ _-]?values?|absent|unavailable|invalid|bad value)"
+WORDS = (
+    r"(?:missing|no[ _-]?data|nodata|fill(?:ed)?[ _-]?values?|absent|unavailable|invalid|bad value)"
+)
 BEFORE = re.compile(rf"{WORDS}[^0-9\n]{{0,40}}?{NUMBER}", re.IGNORECASE)
 AFTER = re.compile(rf"{NUMBER}[^0-9\n]{{0,40}}?{WORDS}", re.IGNORECASE)
 USUAL = [sign * nines for sign in (-1, 1) for nines in (999, 9999, 99999, 999999, 999.9, 999.99)]

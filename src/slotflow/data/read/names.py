@@ -12,13 +12,74 @@ from collections.abc import Sequence
 __all__ = ["complex_pair", "errors_of", "is_secondary", "obvious_series", "plain", "segments_of"]
 
 SERIES = (
-    "pdcsap_flux sap_flux flux relative_flux rel_flux norm_flux magnitude mag brightness intensity "
-    "strain signal value values val x y data sample samples height sea_level water_level waterlevel sealevel level "
-    "elevation verified voltage volts amplitude displacement position acceleration velocity radial_velocity vrad rv "
-    "pressure temperature temp counts count_rate rate current average mean measurement measured reading observed obs"
-).split()
+    "pdcsap_flux",
+    "sap_flux",
+    "flux",
+    "relative_flux",
+    "rel_flux",
+    "norm_flux",
+    "magnitude",
+    "mag",
+    "brightness",
+    "intensity",
+    "strain",
+    "signal",
+    "value",
+    "values",
+    "val",
+    "x",
+    "y",
+    "data",
+    "sample",
+    "samples",
+    "height",
+    "sea_level",
+    "water_level",
+    "waterlevel",
+    "sealevel",
+    "level",
+    "elevation",
+    "verified",
+    "voltage",
+    "volts",
+    "amplitude",
+    "displacement",
+    "position",
+    "acceleration",
+    "velocity",
+    "radial_velocity",
+    "vrad",
+    "rv",
+    "pressure",
+    "temperature",
+    "temp",
+    "counts",
+    "count_rate",
+    "rate",
+    "current",
+    "average",
+    "mean",
+    "measurement",
+    "measured",
+    "reading",
+    "observed",
+    "obs",
+)
 """What people call the column that matters, the more telling names first."""
-ERROR_WORDS = "err error errors sigma unc uncertainty uncert stderr std sd sdev stdev".split()
+ERROR_WORDS = (
+    "err",
+    "error",
+    "errors",
+    "sigma",
+    "unc",
+    "uncertainty",
+    "uncert",
+    "stderr",
+    "std",
+    "sd",
+    "sdev",
+    "stdev",
+)
 """What people call the standard deviation of a sample, alone or beside the name of what it belongs to."""
 SECONDARY = re.compile(
     rf"(.*_)?({'|'.join(ERROR_WORDS)})(_.*)?$|e_.+|(.*_)?(quality|flags?|qc|cadence(no)?|timecorr|bkg|background|"
@@ -71,7 +132,9 @@ def errors_of(name: str, names: Sequence[str]) -> str | None:
         names: All columns.
     """
     series = plain(name)
-    own = {f"{series}_{word}" for word in ERROR_WORDS} | {f"{word}_{series}" for word in ERROR_WORDS}
+    own = {f"{series}_{word}" for word in ERROR_WORDS} | {
+        f"{word}_{series}" for word in ERROR_WORDS
+    }
     own |= {f"e_{series}", f"{series}err", f"err{series}", f"d{series}", f"delta_{series}"}
     beside = [n for n in names if n != name and n.rpartition("/")[0] == name.rpartition("/")[0]]
     for wanted in (own, set(ERROR_WORDS)):

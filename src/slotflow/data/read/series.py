@@ -1,15 +1,8 @@
-"""A series of a file on its time line: which step it has, where it starts, and its signals as channels.
+"""A series of a file and its signals as channels.
 
-- The step is the caller's ``dt``; otherwise the file's (``dt_long``, ``dt_short`` or ``dt``; a rate such as ``fs`` or
-  ``sample_rate``; that of a WAV file); otherwise it is measured on the time stamps. Where two of them are known they
-  must agree: over the whole series the two grids may drift apart by 5 % of one step.
-- Time stamps are seconds unless the file or the caller states another unit, or the numbers leave no doubt
-  (:func:`slotflow.data.read.timestamps.likely_unit`).
-- Stamps are put in order, each once; even ones become a grid, others are kept as they are
-  (:mod:`slotflow.data.read.timeline`).
 - Missing samples are left out by the channel: numbers that are not finite, marks such as −9999
-  (:mod:`slotflow.data.read.marks`), and stamps that are absent from an otherwise even grid. On an even grid the caller
-  may have them filled instead.
+  (:mod:`slotflow.data.read.marks`), and stamps that are absent from an otherwise even grid
+  (:mod:`slotflow.data.read.timeline`). On an even grid the caller may have them filled instead.
 - Phases refer to t = 0, which is the file's own zero, or ``t_ref`` on the file's clock: what the caller says, or the
   first stamp where that is a date or lies more than 100 durations from zero (an epoch).
 """
@@ -24,26 +17,15 @@ import numpy as np
 from slotflow.data.channel import Channel, as_series
 from slotflow.data.gaps import fill_gaps
 from slotflow.data.read.choice import Choice, choose
+from slotflow.data.read.clock import Clock, clock_of
 from slotflow.data.read.marks import without_marks
 from slotflow.data.read.options import ReadOptions
 from slotflow.data.read.tables import Array, Rows, Table
-from slotflow.data.read.timeline import GRID_SLACK, Timeline, timeline_of
-from slotflow.data.read.timestamps import (
-    RATES,
-    STARTS,
-    STEPS,
-    kept_unit,
-    likely_unit,
-    parse_date,
-    print_date,
-    to_seconds,
-)
+from slotflow.data.read.timestamps import parse_date, print_date
 from slotflow.data.trend import check_remainder, check_varying, detrend
 
 __all__ = ["Series", "read_series"]
 
-UNEVEN_SLACK = 0.1
-"""Share of the median step of uneven stamps by which a step that is stated elsewhere may differ from it."""
 EPOCH_DURATIONS = 100.0
 """Durations from zero beyond which the phase at t = 0 says nothing."""
 
@@ -62,16 +44,10 @@ class Series:
     """Their errors: as many rows, or one for all of them."""
     segments: Array | None
     """A whole number for each sample of a signal, (m,)."""
-    timeline: Timeline
+    clock: Clock
     """When the samples were taken."""
-    start: float | None
-    """Time of the first sample on the file's clock in seconds; None where the file has no clock."""
-    dated: bool
-    """Whether that clock counts from 1970."""
     unit: str
     """Unit of the values; empty if unknown."""
-    time_unit: str
-    """Unit in which the file counts time."""
     marks: tuple[float, ...]
     """Numbers that the file says stand for missing values."""
     notes: tuple[str, ...]
@@ -84,15 +60,15 @@ class Series:
             t_ref: What the caller says: seconds, or a date where the clock counts from 1970. None stands for 0, or
                 for the first sample where that is a date or an epoch.
         """
-        start = self.start or 0.0
+        start = self.clock.start or 0.0
         if t_ref is None:
-            far = abs(start) > EPOCH_DURATIONS * self.timeline.duration
-            return start if self.dated or far else 0.0
-        ticks = parse_date(t_ref) if isinstance(t_ref, str) and self.dated else None
+            far = abs(start) > EPOCH_DURATIONS * self.clock.timeline.duration
+            return start if self.clock.dated or far else 0.0
+        ticks = parse_date(t_ref) if isinstance(t_ref, str) and self.clock.dated else None
         try:
             found = float(t_ref) if ticks is None else ticks / 10**9
         except ValueError:
-            known = "a date such as 2024-03-01T12:00:00" if self.dated else "seconds"
+            known = "a date such as 2024-03-01T12:00:00" if self.clock.dated else "seconds"
             raise ValueError(f"expected t_ref as {known}, received {t_ref!r}.") from None
         if not math.isfinite(found):
             raise ValueError(f"expected a finite t_ref, received {t_ref!r}.")
@@ -110,10 +86,10 @@ class Series:
             stated: Whether the caller chose it; if not, signals without a clock begin at t = 0.
         """
         unclocked = -t_ref if stated and t_ref else 0.0
-        t0 = unclocked if self.start is None else self.start - t_ref
+        t0 = unclocked if self.clock.start is None else self.clock.start - t_ref
         notes = self.notes
         if t_ref:
-            date = f" ({print_date(t_ref)})" if self.dated and abs(t_ref) < 2**33 else ""
+            date = f" ({print_date(t_ref)})" if self.clock.dated and abs(t_ref) < 2**33 else ""
             notes += (f"phases refer to t_ref = {t_ref!r} s{date}",)
         found: list[Channel | ValueError] = []
         errors = self._errors(first, last)
@@ -145,7 +121,7 @@ class Series:
             origin: The time of the first instant, and what it counts from.
             notes: What to say of all signals.
         """
-        options, timeline = self.options, self.timeline
+        options, timeline = self.options, self.clock.timeline
         values, marked = without_marks(as_series(row), options.missing, self.marks)
         weights, weighted = _usable(errors, values)
         values, weights = timeline.arranged(values, weights)
@@ -176,7 +152,7 @@ class Series:
             errors=weights,
             segments=segments,
             trend=0 if options.trend is None else options.trend,
-            time_unit=self.time_unit,
+            time_unit=self.clock.unit,
         )
         return self._checked(channel)
 
@@ -196,7 +172,7 @@ class Series:
         self, values: Array, errors: Array | None
     ) -> tuple[Array, Array | None, tuple[tuple[int, int], ...]]:
         """A signal of an even grid without gaps, and the runs of samples that were filled."""
-        if not self.timeline.is_even:
+        if not self.clock.timeline.is_even:
             raise ValueError(
                 "expected even time stamps to fill missing samples of, received uneven ones; leave fill out (on the "
                 "command line --fill): samples need not be even, nor complete."
@@ -254,7 +230,7 @@ def read_series(table: Table, file: str, role: str, options: ReadOptions) -> Ser
     choice = choose(table, role, options)
     with np.errstate(all="ignore"):  # what overflows is refused as not finite
         rows = choice.rows(table)
-        clock = _clock(table, choice, rows.size, role, options)
+        clock = clock_of(table, choice, rows.size, role, options)
     errors = None if choice.errors is None else Rows.of(table.get(choice.errors))
     if errors is not None and errors.count not in (1, rows.count):
         raise ValueError(
@@ -268,11 +244,8 @@ def read_series(table: Table, file: str, role: str, options: ReadOptions) -> Ser
         rows,
         errors,
         _labels(table, choice, rows.size),
-        clock.timeline,
-        clock.start,
-        clock.dated,
+        clock,
         table.units.get(choice.name, ""),
-        clock.unit,
         table.marks,
         table.notes + choice.notes + said + clock.notes,
     )
@@ -290,101 +263,3 @@ def _labels(table: Table, choice: Choice, size: int) -> Array | None:
         )
     labels = found.astype(np.int64)
     return labels if np.ptp(labels) else None
-
-
-@dataclass(frozen=True)
-class _Clock:
-    """The sampling instants of a series, and what they are counted in."""
-
-    timeline: Timeline
-    start: float | None = None
-    dated: bool = False
-    unit: str = "s"
-    notes: tuple[str, ...] = ()
-
-
-def _clock(table: Table, choice: Choice, n: int, role: str, options: ReadOptions) -> _Clock:
-    """The sampling instants of n samples, after a check that all accounts of their step agree."""
-    name, time = choice.name, choice.time
-    steps = {} if options.dt is None else {"dt as given": float(options.dt)}
-    if table.step is not None:
-        steps["the sampling rate in the file"] = table.step
-    if found := table.find(name, role, *STEPS):
-        steps[f"{found!r} in the file"] = table.number(found)
-    if found := table.find(name, role, *RATES):
-        steps[f"the rate {found!r} in the file"] = _inverse(table.number(found), found)
-    if time is not None:
-        clock = _stamped(table, choice, n, options)
-        _check_steps(steps | {f"the time stamps {time!r}": clock.timeline.step}, clock, time)
-        if steps and clock.timeline.is_even:
-            step = next(iter(steps.values()))
-            return replace(clock, timeline=replace(clock.timeline, step=step))
-        return clock
-    if not steps:
-        argument, flag = ("dt", "--dt") if role == "long" else ("dt_short", "--dt-short")
-        raise ValueError(
-            "expected a sampling step or time stamps, received neither; "
-            f"give the step in seconds with {argument} (on the command line {flag})."
-        )
-    found = table.find(name, role, *STARTS)
-    start = table.number(found) if found else None
-    clock = _Clock(Timeline(n, next(iter(steps.values()))), start)
-    _check_steps(steps, clock, None)
-    return clock
-
-
-def _stamped(table: Table, choice: Choice, n: int, options: ReadOptions) -> _Clock:
-    """The sampling instants of n samples from their time stamps."""
-    time = str(choice.time)
-    raw = table.get(time)
-    unit = options.time_unit or table.units.get(time)
-    likely = likely_unit(raw, choice.name) if unit is None else None
-    stamps = to_seconds(raw, unit or likely, table.resolution)
-    if stamps.seconds.size != n:
-        raise ValueError(
-            f"times and values must have equal lengths, received {stamps.seconds.size} and {n}."
-        )
-    timeline = timeline_of(stamps)
-    notes: tuple[str, ...] = ()
-    if raw.dtype.kind != "M":
-        said = f"in {unit}" if unit else "without a unit, taken as seconds"
-        if likely:
-            said = f"without a unit, taken as {likely} by their size (time_unit says otherwise)"
-        notes = (f"time stamps {time!r} {said}",)
-    shown = kept_unit(unit or likely, timeline.step if stamps.dated else None)
-    start = stamps.start + timeline.shift
-    return _Clock(timeline, start, stamps.dated, shown, notes + timeline.notes)
-
-
-def _check_steps(steps: dict[str, float], clock: _Clock, time: str | None) -> None:
-    """Refuses accounts of the step that contradict each other."""
-    (first, chosen), *others = steps.items()
-    for source, step in others:
-        drift = abs(step - chosen) * clock.timeline.n
-        agree = drift <= GRID_SLACK * abs(step)
-        if not clock.timeline.is_even:
-            agree = abs(step - chosen) <= UNEVEN_SLACK * abs(step)
-        if not agree:
-            raise ValueError(
-                f"expected one sampling step, received {chosen:.9g} s ({first}) and "
-                f"{step:.9g} s ({source}); correct or drop one of them{_no_time(time)}."
-            )
-
-
-def _inverse(rate: float, name: str) -> float:
-    """The step of a sampling rate."""
-    if not (math.isfinite(rate) and rate > 0):
-        raise ValueError(
-            f"expected samples per second above 0 as {name!r}, received {rate:g}; correct the file."
-        )
-    return 1 / rate
-
-
-def _no_time(time: str | None) -> str:
-    """What else to do where stamps contradict a step."""
-    if time is None:
-        return ""
-    return (
-        f"; if {time!r} holds no times, say so with time='none' (on the command line --time none), or name the column "
-        "of the values if it is that one (--column)"
-    )

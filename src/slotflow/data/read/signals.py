@@ -151,7 +151,7 @@ def _short_options(table: Table, path: PathLike, options: ReadOptions) -> ReadOp
 
 def _check_pair(long: Series, short: Series) -> None:
     """Refuses streams that do not belong together."""
-    if short.start is not None and long.start is not None and short.dated != long.dated:
+    if None not in (short.clock.start, long.clock.start) and short.clock.dated != long.clock.dated:
         raise ValueError(
             "expected the time stamps of both streams on one clock, received dates in one file and numbers "
             "in the other; write both alike."

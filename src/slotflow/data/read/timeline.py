@@ -121,6 +121,8 @@ def timeline_of(stamps: Stamps) -> Timeline:
         falling = backward == t.size - 1
         said = "falling" if falling else f"out of order in {backward} place(s)"
         notes.append(f"time stamps {said}: samples sorted by time")
+    shift = float(t[0]) if t.size else 0.0
+    t = t - shift
     places: NDArray[np.int64] | None = None
     fresh = np.diff(t, prepend=-math.inf) > 0
     if repeated := int((~fresh).sum()):
@@ -133,8 +135,7 @@ def timeline_of(stamps: Stamps) -> Timeline:
             f"expected at least 2 time stamps, received {t.size}: one sample is no series; check the file, or record "
             "more."
         )
-    shift = float(t[0])
-    t = _restore_grid(t - shift, stamps.resolution)
+    t = _restore_grid(t, stamps.resolution)
     if (step := even_step(t)) is not None:
         return Timeline(t.size, step, None, order, places, shift, tuple(notes))
     if (gridded := missing_stamps(t, stamps.resolution)) is not None:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 __all__ = [
     "AUXILIARY",
+    "DAY",
     "RATES",
     "STARTS",
     "STEPS",
@@ -24,8 +25,6 @@ __all__ = [
     "clock_seconds",
     "header_unit",
     "join_dates",
-    "kept_unit",
-    "likely_unit",
     "parse_clock",
     "parse_date",
     "print_date",
@@ -81,16 +80,6 @@ BILLION = 10**9
 SMALLEST_COUNTS = {"ns": 1e18, "us": 1e15, "ms": 1e12}
 """Units, and the smallest number that is more likely a time since 1970 in this unit than one in seconds."""
 
-YEARS, JULIAN_DAYS = (1600.0, 2150.0), (2.3e6, 2.6e6)
-"""First and last number of time stamps that may be calendar years, and Julian days."""
-YEARLY_STEPS = (1.0, 1 / 2, 1 / 4, 1 / 12, 1 / 24, 1 / 52, 1 / 365.25)
-"""Steps of calendar series, in years: by year, quarter, month, half a month, week and day."""
-CADENCES = (20.0, 58.85, 120.0, 200.0, 600.0, 1765.46, 1800.0)
-"""Steps of the light curves of space telescopes, in seconds."""
-BRIGHTNESS = re.compile(r"flux|mag", re.IGNORECASE)
-SHOWN_UNITS = ("s", "min", "h", "d", "yr")
-"""Units of time in which frequencies are shown."""
-
 
 class Stamps(NamedTuple):
     """Time stamps of n samples."""
@@ -108,50 +97,6 @@ class Stamps(NamedTuple):
 def unit_seconds(unit: str) -> float | None:
     """Seconds in a unit of time, or None if it is not known as one."""
     return UNIT_SECONDS.get(unit.strip(" .").lower().replace("μ", "µ"))
-
-
-def kept_unit(unit: str | None, dated_step: float | None = None) -> str:
-    """The unit of time in which the writer of a file thinks: s, min, h, d or yr.
-
-    Args:
-        unit: The unit of the time stamps, as the file or the caller states it.
-        dated_step: The step in seconds of stamps that are dates: samples by the week and rarer are about years, samples
-            by ten minutes and rarer about days.
-    """
-    if dated_step is not None:
-        return "yr" if dated_step >= 6 * DAY else "d" if dated_step >= 600 else "s"
-    worth = unit_seconds((unit or "s").partition(" since ")[0])
-    return next((name for name in SHOWN_UNITS if UNIT_SECONDS[name] == worth), "s")
-
-
-def likely_unit(stamps: Array, series: str) -> str | None:
-    """The unit of time stamps that nobody states, where their numbers leave little doubt; None for seconds.
-
-    Calendar years run from 1600 to 2150 in steps of a year, a quarter, a month, a week or a day, as in the tables of
-    R; Julian days are millions; brightness in the steps of a space telescope, in days, has its stamps in days.
-
-    Args:
-        stamps: The time stamps, (n,).
-        series: Name of the series.
-    """
-    if stamps.ndim != 1 or stamps.dtype.kind not in "fiu" or stamps.size < 3:
-        return None
-    t = stamps[np.isfinite(stamps)].astype(np.float64)
-    if t.size < 3:
-        return None
-    step = abs(float(np.median(np.diff(t))))
-    if JULIAN_DAYS[0] < t.min() and t.max() < JULIAN_DAYS[1]:
-        return "d"
-    if YEARS[0] <= t.min() and t.max() <= YEARS[1] and _is_near(step, YEARLY_STEPS, 0.02):
-        return "yr"
-    if BRIGHTNESS.search(series) and _is_near(DAY * step, CADENCES, 0.005):
-        return "d"
-    return None
-
-
-def _is_near(step: float, known: tuple[float, ...], share: float) -> bool:
-    """Whether a step is one of the known ones, up to a share of it."""
-    return any(abs(step - one) <= share * one for one in known)
 
 
 def header_unit(header: str, of_time: bool = False) -> str | None:

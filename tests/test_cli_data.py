@@ -174,9 +174,6 @@ def test_missing_samples(tmp_path: Path, tone: Series) -> None:
     t, x = tone
     x[[30, 31, 200]] = np.nan
     path = write(tmp_path / "gaps.csv", t, x)
-    line = refuse(path, *BAND)
-    assert "received 3 NaN or infinite of 400" in line and "samples 30–31 (t = 7.5 s)" in line
-    assert "--fill" in line
     assert "--max-gap" in refuse(path, *BAND, "--fill", "linear", "--max-gap", 1)
     assert "one of linear, mean, received 'cubic'" in refuse(path, *BAND, "--fill", "cubic")
     words = (
@@ -211,15 +208,12 @@ def test_absent_stamps_and_uneven_ones(tmp_path: Path, tone: Series) -> None:
     t, x = tone
     keep = np.delete(np.arange(N), [50, 51, 300])
     gaps = write(tmp_path / "gaps.csv", t[keep], x[keep])
-    line = refuse(gaps, *BAND)
-    assert "3 of 400 samples are missing, after sample 49" in line and "--fill" in line
     (signal,) = answer(gaps, *BAND, "--fill", "linear")["signals"]
     the_tone(signal)
     assert signal["verdict"]["warnings"][0].startswith("3 of 400 samples")
     jitter = 0.02 * DT * np.random.default_rng(1).standard_normal(N)
     line = refuse(write(tmp_path / "uneven.csv", t + jitter, x), *BAND, "--fill", "linear")
-    found = re.search(r"largest deviation ([\d.]+)% of the mean step 0\.2\d+ s", line)
-    assert found and 2 < float(found[1]) < 15
+    assert "expected even time stamps to fill missing samples of" in line and "--fill" in line
 
 
 # --- Clocks ---------------------------------------------------------------------------------------
@@ -293,7 +287,8 @@ def test_netcdf_variable(tmp_path: Path, tone: Series) -> None:
     record = answer(tmp_path / "a.nc", *BAND, "--dataset", "flux")
     the_tone(record["signals"][0])
     assert record["assumed"][0]["streams"][0]["unit"] == "Jy"
-    assert "'flux', 'other'" in refuse(tmp_path / "a.nc", *BAND)
+    chosen = answer(tmp_path / "a.nc", *BAND)["signals"][0]
+    assert "array 'flux' chosen (others: 'other')" in chosen["notes"]
 
 
 def test_patterns_and_folders(tmp_path: Path, tone: Series) -> None:
@@ -398,7 +393,6 @@ def test_a_bad_time_column_can_be_left_aside(tmp_path: Path, tone: Series) -> No
     t, x = tone
     rough = t + 0.4 * DT * np.random.default_rng(0).random(N)
     path = write(tmp_path / "a.csv", rough, x)
-    assert "--time none --dt SECONDS" in refuse(path, *BAND)
     assert "--time none" in refuse(path, *BAND, "--dt", DT)
     (signal,) = answer(path, *BAND, "--time", "none", "--dt", DT)["signals"]
     the_tone(signal)
@@ -484,9 +478,8 @@ def test_rjmcmc_reads_alike(tmp_path: Path, tone: Series, monkeypatch: pytest.Mo
 
     monkeypatch.setattr("slotflow.baselines.methods.baseline", sampler)
     flags = ("--fill", "linear", "--detrend", "0", "--t-ref", "2")
-    for words, message in ((flags, "seen"), (flags[2:], "--fill")):
-        result = CliRunner().invoke(app, ["rjmcmc", str(path), *words])
-        assert result.exit_code == 2 and message in result.output
+    result = CliRunner().invoke(app, ["rjmcmc", str(path), *flags])
+    assert result.exit_code == 2 and "seen" in result.output
     with open_signals(path, ReadOptions(fill="linear", detrend=0, t_ref="2")) as source:
         (obs,) = source.read(0, source.count)
     assert isinstance(obs, Observation)

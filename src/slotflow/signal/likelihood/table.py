@@ -25,13 +25,15 @@ from torch import Tensor
 from slotflow.core.arrays import Array, namespace
 from slotflow.data.sampling import Grid
 
-__all__ = ["Interpolant"]
+__all__ = ["BETA", "WIDTH", "Interpolant", "fast_size", "kernel_weights"]
 
 WIDTH = 16
 """W, points that each value is interpolated from."""
 BETA = 2.3 * WIDTH
 NODES = 120
 """Points of the integral of the kernel's transform."""
+DEGREE = 60
+"""Of the polynomial that stands for the kernel's transform."""
 
 
 class Interpolant:
@@ -45,8 +47,8 @@ class Interpolant:
     """
 
     def __init__(self, series: Any, grid: Grid) -> None:
-        xp, n, size = namespace(series), grid.n, max(_fast_size(2 * grid.n), 2 * WIDTH)
-        weights: Any = _weights(n, size)
+        xp, n, size = namespace(series), grid.n, max(fast_size(2 * grid.n), 2 * WIDTH)
+        weights: Any = kernel_weights(n, size)
         if isinstance(series, Tensor):
             weights = torch.as_tensor(weights, device=series.device)
         weighted = series * weights
@@ -98,24 +100,21 @@ def _kernel(x: Any) -> Any:
 
 
 @functools.lru_cache(maxsize=16)
-def _weights(n: int, size: int) -> Array:
+def kernel_weights(n: int, size: int) -> Array:
     """1/ψ̂(i/R) for i = −⌊n/2⌋ and the following n − 1, (n,)."""
     # t = sin a turns the square root into a cosine: the integrand is smooth and Gauss–Legendre converges at once.
     nodes, shares = np.polynomial.legendre.leggauss(NODES)
     a = 0.5 * np.pi * nodes
     height = 0.25 * np.pi * WIDTH * shares * np.exp(BETA * (np.cos(a) - 1)) * np.cos(a)
-    xi = (np.arange(n) - n // 2) / size
-    transform = np.concatenate(
-        [
-            np.cos(np.pi * WIDTH * np.outer(part, np.sin(a))) @ height
-            for part in np.array_split(xi, 1 + n // 4096)
-        ]
-    )
-    weights: Array = 1 / transform
+    # The transform is an even, entire function of i/R: a series of Chebyshev polynomials gives it to rounding.
+    points = 0.5 * (n + 1) / size * np.cos(np.pi * (np.arange(DEGREE + 1) + 0.5) / (DEGREE + 1))
+    transform = np.cos(np.pi * WIDTH * np.outer(points, np.sin(a))) @ height
+    series = np.polynomial.Chebyshev.fit(points, transform, DEGREE)
+    weights: Array = 1 / series((np.arange(n) - n // 2) / size)
     return weights
 
 
-def _fast_size(n: int) -> int:
+def fast_size(n: int) -> int:
     """Smallest product of 2, 3 and 5 that is even and not below n."""
     best = 1 << max(1, (n - 1).bit_length())
     for threes in range(5):

@@ -1,0 +1,92 @@
+"""Projections that the general likelihood makes once: nuisances made orthogonal, and the part of the data in a band."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from slotflow.core.arrays import Array
+
+if TYPE_CHECKING:
+    from slotflow.signal.likelihood.general import GeneralTones
+
+__all__ = ["inside_band", "orthogonal_columns"]
+
+DEPENDENT = 1e-10
+"""Share of a column's energy that the columns before it must leave for it to count."""
+GUARD = 6.0
+"""Bins beside the band that belong to it."""
+STEP = 0.8
+"""Distance of the tones that span the band, in bins."""
+SPANNED = 1e-6
+"""Energy of a direction, in units of the strongest one's, below which no tone of the band has a part in it."""
+
+
+def orthogonal_columns(
+    tables: Sequence[Array], precisions: Sequence[Array], weights: Array
+) -> tuple[Array, int, float]:
+    """The nuisances' columns of all channels, such that the inner product loses a sum over them.
+
+    Args:
+        tables: U of each channel, (q_s, N_s).
+        precisions: Prior precisions of the columns over σ⁻², (q_s,) each; 0 for flat priors.
+        weights: W of all samples in a row, (N,).
+
+    Returns:
+        U L^{−T}, (q, N); the number of flat columns; and ½ ln det(1 + Λ UᵀWU) of the Gaussian ones given the flat ones.
+    """
+    total, counts = len(weights), [len(table) for table in tables]
+    columns = np.zeros((sum(counts), total))
+    row = place = 0
+    for table in tables:
+        columns[row : row + len(table), place : place + table.shape[1]] = table
+        row, place = row + len(table), place + table.shape[1]
+    precision = np.concatenate([np.zeros(0), *precisions])
+    order = np.argsort(precision > 0, kind="stable")  # the flat ones first
+    columns, precision = columns[order], precision[order]
+    found: list[Array] = []
+    flat, log_det = 0, 0.0
+    for column, prior in zip(columns, precision, strict=True):
+        length = float(weights @ column**2)
+        rest = column
+        for _ in range(2):  # twice: what rounding leaves of the first pass
+            for other in found[:flat]:
+                rest = rest - (weights * rest @ other) * other
+        left = float(weights @ rest**2)
+        if prior > 0 or not left > DEPENDENT * length:
+            continue
+        found.append(rest / np.sqrt(left))
+        flat += 1
+    soft = precision > 0
+    if soft.any():
+        rest = columns[soft]
+        for other in found[:flat]:
+            rest = rest - np.outer(rest * weights @ other, other)
+        gram = (rest * weights) @ rest.T
+        scale = np.sqrt(1 / precision[soft])
+        matrix = np.eye(len(rest)) + scale[:, None] * gram * scale
+        factor = np.linalg.cholesky(matrix)
+        log_det = float(np.log(np.diag(factor)).sum())
+        found += list(np.linalg.solve(factor, scale[:, None] * rest))
+    stacked = np.stack(found) if found else np.zeros((0, total))
+    return stacked, flat, log_det
+
+
+def inside_band(likelihood: GeneralTones) -> tuple[float, int, float]:
+    """The energy of the data in the band, the degrees of freedom there, and the mean of ln |g| over them.
+
+    The span of the tones in the band is known by its Gram matrix G alone, and the data's part in it by their matched
+    filters d: |Πx|² = dᵀ G⁺ d.
+    """
+    low, high = likelihood.band
+    bin_, (least, most) = likelihood.bin, likelihood.limits
+    low, high = max(low - GUARD * bin_, least), min(high + GUARD * bin_, most)
+    f = np.linspace(low, high, int((high - low) / (STEP * bin_)) + 2)
+    log_gain = float(np.mean(np.log(np.abs(likelihood.parts[0].gain(f)))))
+    gram, data = likelihood.amplitude_systems(f[None, :, None])
+    values, vectors = np.linalg.eigh(gram[0])
+    kept = values > SPANNED * values[-1]
+    part = vectors[:, kept].T @ data[0]
+    return float((part**2 / values[kept]).sum()), int(kept.sum()), log_gain

@@ -25,7 +25,7 @@ from torch import Tensor
 from slotflow.core.arrays import Array
 from slotflow.signal.fit import fit, linear_amplitudes
 from slotflow.signal.gauss_newton import LARGEST_MOVE, Bound, Climb, State, climb
-from slotflow.signal.likelihood import Statistics
+from slotflow.signal.likelihood import Likelihood, Statistics
 from slotflow.signal.prior import Prior
 from slotflow.signal.waveforms import TONE, Waveform
 
@@ -114,7 +114,7 @@ class Modes:
 
     def __init__(
         self,
-        statistics: Statistics,
+        statistics: Likelihood,
         prior: Prior,
         extra: Callable[[], Sequence[float]] | None = None,
     ) -> None:
@@ -278,7 +278,7 @@ class Modes:
 
 
 def peaks(
-    statistics: Statistics, z: Array, prior: Prior, count: int, clear: float = 0.0
+    statistics: Likelihood, z: Array, prior: Prior, count: int, clear: float = 0.0
 ) -> list[float]:
     """Frequencies of the strongest peaks of the residual in the band, on the long stream, the strongest first.
 
@@ -289,17 +289,36 @@ def peaks(
         count: Peaks at most.
         clear: Peaks of less power, in units of the noise's mean, are left out.
     """
-    grid, rest = statistics.grids[0], statistics.residuals(z)
-    size = 2 ** math.ceil(math.log2(PADDING * grid.n))
-    spectrum = np.abs(np.fft.rfft(rest[0], size)) ** 2
-    f = np.arange(len(spectrum)) / (size * grid.dt)
-    low, high = (int(np.searchsorted(f, edge)) for edge in prior.frequency)
-    low, high = max(low, 1), min(high, len(f) - 1)
-    inside = spectrum[low:high]
-    top = (inside >= spectrum[low - 1 : high - 1]) & (inside > spectrum[low + 1 : high + 1])
-    level = float((rest[0] ** 2).sum())  # N σ² if nothing but noise is left
-    index = np.flatnonzero(top & (inside > clear * level))
-    return [float(f[low + i]) for i in index[np.argsort(-inside[index])][:count]]
+    f, power = _residual_power(statistics, z, prior.frequency)
+    inside = power[1:-1]
+    top = (inside >= power[:-2]) & (inside > power[2:]) & (inside > clear)
+    top &= (f[1:-1] >= prior.frequency[0]) & (f[1:-1] <= prior.frequency[1])
+    index = np.flatnonzero(top)
+    return [float(f[1 + i]) for i in index[np.argsort(-inside[index])][:count]]
+
+
+def _residual_power(
+    statistics: Likelihood, z: Array, band: tuple[float, float]
+) -> tuple[Array, Array]:
+    """Power of the residual of tones z, (K, Z), in units of the noise's mean, and its frequencies in Hz, (G,) each.
+
+    Even channels have an FFT for it, the first of them alone; any other likelihood knows its matched filter.
+    """
+    low, high = band
+    if isinstance(statistics, Statistics):
+        grid, rest = statistics.grids[0], statistics.residuals(z)[0]
+        size = 2 ** math.ceil(math.log2(PADDING * grid.n))
+        step = 1 / (size * grid.dt)
+        first, last = max(math.ceil(low / step) - 1, 0), min(math.ceil(high / step), size // 2)
+        spectrum = np.abs(np.fft.rfft(rest, size)[first : last + 1]) ** 2
+        level = float((rest**2).sum())  # N σ² if nothing but noise is left
+        return step * np.arange(first, first + len(spectrum)), spectrum / level
+    step = statistics.bin / PADDING
+    f = np.arange(low - step, high + 1.5 * step, step)
+    left = statistics.less(z)
+    variance = float(left.energy) / statistics.n
+    power = np.abs(left.matched(f[None, :, None])[0, :, 0]) ** 2
+    return f, power / np.maximum(statistics.weight_at(f), 1e-300) / variance
 
 
 def _reordered(covariance: Array, order: NDArray[np.int64]) -> Array:

@@ -22,7 +22,7 @@ from slotflow.posterior.draws import WeightedDraws
 from slotflow.posterior.posterior import Posterior
 from slotflow.posterior.tuples import Slots
 from slotflow.posterior.verdict import DrawQuality, Verdict, judge
-from slotflow.signal.likelihood import Statistics
+from slotflow.signal.likelihood import Likelihood
 from slotflow.signal.noise.model import NoiseModel
 from slotflow.signal.prior import Prior
 from slotflow.signal.waveforms import TONE, Waveform
@@ -44,7 +44,7 @@ class JointDraws:
     def __init__(
         self,
         orders: Orders,
-        statistics: Statistics,
+        statistics: Likelihood,
         prior: Prior,
         amortized: Slots,
         waveform: Waveform = TONE,
@@ -159,7 +159,7 @@ class RefinedPosterior(Posterior):
         """Everything that is known of each K, how it was found included."""
         return self.slots.orders
 
-    def statistics(self) -> Statistics:
+    def statistics(self) -> Likelihood:
         """The likelihood of the data, as the search used it."""
         return self.slots.statistics
 

@@ -48,7 +48,7 @@ from slotflow.exact.proposals.splits import RESOLVED
 from slotflow.exact.proposals.surface import Surface, room_for_cells
 from slotflow.exact.target import Target
 from slotflow.exact.tempering import Tempering, tempered
-from slotflow.signal.likelihood import Statistics
+from slotflow.signal.likelihood import Likelihood
 from slotflow.signal.prior import Prior
 
 __all__ = ["across_orders"]
@@ -70,7 +70,7 @@ SMALL = 0.05
 
 
 def across_orders(
-    statistics: Statistics,
+    statistics: Likelihood,
     prior: Prior,
     *,
     starts: Sequence[Array] = (),
@@ -127,7 +127,7 @@ class _Search:
 
     def __init__(
         self,
-        statistics: Statistics,
+        statistics: Likelihood,
         prior: Prior,
         extra: Callable[[], Sequence[float]] | None,
         draws: int,
@@ -169,7 +169,9 @@ class _Search:
         target = Target(self.statistics, self.prior, k)
         if k == 0:
             rss = np.array([float(self.statistics.energy)])
-            self.log_z[0], self.error[0] = float(target.log_likelihood(rss)[0]), 0.0
+            nothing = np.zeros((1, 0, target.waveform.coordinates))
+            self.log_z[0] = float(log_sum_exp(target.node_log_likelihoods(nothing)))
+            self.error[0] = 0.0
             self.methods[0] = "analytic"
             n = self.draws
             self.results[0] = Importance(

@@ -17,7 +17,8 @@ import numpy as np
 import torch
 
 from slotflow.core.arrays import Array
-from slotflow.signal.likelihood import Statistics
+from slotflow.core.numeric import log_sum_exp
+from slotflow.signal.likelihood import Likelihood
 from slotflow.signal.noise import WhiteNoise
 from slotflow.signal.prior import Prior
 from slotflow.signal.systems import inverse
@@ -26,6 +27,22 @@ __all__ = ["Target"]
 
 CHUNK = 1024
 """Draws whose likelihood is computed at a time."""
+
+
+class _Node:
+    """One value of the noise's shape, with the level integrated out."""
+
+    def __init__(self, statistics: Likelihood, prior: Prior) -> None:
+        self.statistics, self.log_weight = statistics, statistics.log_weight
+        rms = math.sqrt(float(statistics.energy) / statistics.n)
+        # Each component that was removed before took its degrees of freedom.
+        spent = statistics.waveform.coordinates * statistics.removed
+        self.noise = WhiteNoise.under(prior.sigma, max(statistics.n - spent, 2), rms)
+        self.constant = (
+            -0.5 * self.noise.n * math.log(2 * math.pi)
+            - statistics.log_scale
+            - (0.0 if self.noise.known else math.log(prior.sigma[1] - prior.sigma[0]))
+        )
 
 
 class Target:
@@ -37,23 +54,20 @@ class Target:
         k: Number of components.
     """
 
-    def __init__(self, statistics: Statistics, prior: Prior, k: int) -> None:
+    def __init__(self, statistics: Likelihood, prior: Prior, k: int) -> None:
         if len(statistics.energy) != 1:
             raise ValueError(
                 f"expected the statistics of one signal, received {len(statistics.energy)}; choose one with take()."
             )
         self.statistics, self.prior, self.k = statistics, prior, k
         self.waveform = statistics.waveform
-        rms = math.sqrt(float(statistics.energy) / statistics.n)
-        # Each component that was removed before took its degrees of freedom.
-        spent = self.waveform.coordinates * statistics.removed
-        self.noise = WhiteNoise.under(prior.sigma, max(statistics.n - spent, 2), rms)
-        self.constant = (
-            math.lgamma(k + 1)
-            - 0.5 * self.noise.n * math.log(2 * math.pi)
-            - statistics.log_scale
-            - (0.0 if self.noise.known else math.log(prior.sigma[1] - prior.sigma[0]))
-        )
+        self.nodes = [_Node(one, prior) for one in (statistics, *statistics.nodes)]
+        total = log_sum_exp(np.array([node.log_weight for node in self.nodes]))
+        for node in self.nodes:
+            node.constant += node.log_weight - float(total) + math.lgamma(k + 1)
+        self.noise, self.constant = self.nodes[0].noise, self.nodes[0].constant
+        if len(self.nodes) > 1:  # what a single likelihood is taken for is the whole of them
+            self.constant -= self.nodes[0].log_weight - float(total)
         self.evaluations = 0
 
     @property
@@ -70,28 +84,45 @@ class Target:
         log_prior -= np.log(np.maximum(moduli, 1e-300)).sum((-2, -1))
         return log_prior
 
-    def rss(self, z: Array) -> Array:
-        """Residual sum of squares, (n,), of z, (n, K, Z)."""
+    def rss(self, z: Array, node: int = 0) -> Array:
+        """Residual sum of squares, (n,), of z, (n, K, Z), under the first or another node of the noise."""
         self.evaluations += len(z)
+        statistics = self.nodes[node].statistics
+        energy = float(statistics.energy)
         if self.k == 0:
-            return np.full(len(z), float(self.statistics.energy))
+            return np.full(len(z), energy)
         parts = [
-            self.statistics.gains(*self.waveform.unpack(z[None, i : i + CHUNK]))[0]
+            statistics.gains(*self.waveform.unpack(z[None, i : i + CHUNK]))[0]
             for i in range(0, len(z), CHUNK)
         ]
         gains: Array = np.concatenate(parts) if parts else np.zeros(0)
-        return float(self.statistics.energy) + gains
+        return energy + gains
 
     def log_likelihood(self, rss: Array) -> Array:
-        """Log-likelihood with σ integrated out, K! included, same shape."""
+        """Log-likelihood with σ integrated out, K! included, same shape; of the noise's first node alone."""
         return self.noise.log_marginal(rss) + self.constant
 
+    def node_log_likelihoods(self, z: Array) -> Array:
+        """The same under each node of the noise, its weight included, (nodes, n), of z, (n, K, Z)."""
+        return np.stack(
+            [
+                node.noise.log_marginal(self.rss(z, i)) + node.constant
+                for i, node in enumerate(self.nodes)
+            ]
+        )
+
     def log_prob(self, z: Array) -> tuple[Array, Array]:
-        """Log density and RSS of z, (n, K, Z), shape (n,) each; the likelihood is computed inside the support only."""
+        """Log density and RSS of z, (n, K, Z), shape (n,) each; the likelihood is computed inside the support only.
+
+        The density is that of all nodes of the noise together, RSS that of the first one.
+        """
         log_prob, rss = self.log_prior(z), np.full(len(z), np.nan)
         inside = np.flatnonzero(log_prob > -np.inf)
         rss[inside] = self.rss(z[inside])
-        log_prob[inside] += self.log_likelihood(rss[inside])
+        if len(self.nodes) == 1:
+            log_prob[inside] += self.log_likelihood(rss[inside])
+        else:
+            log_prob[inside] += log_sum_exp(self.node_log_likelihoods(z[inside]), axis=0)
         return log_prob, rss
 
     def gaussian(self, z: Array, extra: float = 0.0) -> tuple[Array, Array] | None:

@@ -164,9 +164,9 @@ class _Moves:
         self, target: Target, start: Proposal, table: BirthTable | None, rng: np.random.Generator
     ) -> None:
         self.target, self.start, self.table, self.rng = target, start, table, rng
-        self.waveform, grid = target.waveform, target.statistics.grids[0]
-        self.unit_c = math.sqrt(2 / grid.n)
-        self.unit_f = math.sqrt(6) / (math.pi * grid.duration)
+        self.waveform, statistics = target.waveform, target.statistics
+        self.unit_c = math.sqrt(2 / statistics.weight)
+        self.unit_f = math.sqrt(6) / (math.pi * statistics.duration)
         self.scale = {"one": 1.0, "two": 1.0, "all": 1.0}
 
     def sweep(self, state: _State, beta: float) -> None:

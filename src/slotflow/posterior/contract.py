@@ -23,7 +23,7 @@ from slotflow.signal.waveforms import Waveform
 
 if TYPE_CHECKING:
     from slotflow.posterior.limits import UpperLimit
-    from slotflow.signal.likelihood import Statistics
+    from slotflow.signal.likelihood import Likelihood
 
 __all__ = ["Result", "centre_of"]
 
@@ -147,7 +147,7 @@ class Result(Facts):
 
     # ------------------------------------------------------------------ fits
 
-    def statistics(self) -> Statistics:
+    def statistics(self) -> Likelihood:
         """The likelihood of the data, which fits, residuals and tests ask; refused where a file lacks the data."""
         from slotflow.signal.likelihood import Statistics
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import torch
 
 from slotflow.core.arrays import Array
-from slotflow.signal.likelihood import Statistics
+from slotflow.signal.likelihood import Likelihood
 
 __all__ = ["best_draw", "residual"]
 
 
-def best_draw(draws: Array, statistics: Statistics) -> Array:
+def best_draw(draws: Array, statistics: Likelihood) -> Array:
     """The draw with the smallest sum of squared residuals, (n, K, P) to (K, P)."""
     best = 0
     if draws.shape[1]:
@@ -19,7 +19,7 @@ def best_draw(draws: Array, statistics: Statistics) -> Array:
     return chosen
 
 
-def residual(statistics: Statistics, theta: Array) -> list[Array]:
+def residual(statistics: Likelihood, theta: Array) -> list[Array]:
     """Each stream's data minus some components, over the stream's noise ratio, (N_s,) each.
 
     Args:

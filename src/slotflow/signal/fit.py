@@ -32,7 +32,7 @@ from torch import Tensor
 
 from slotflow.core.arrays import namespace
 from slotflow.signal.gauss_newton import Climb, State, climb
-from slotflow.signal.likelihood import Statistics
+from slotflow.signal.likelihood import Likelihood
 from slotflow.signal.systems import System, factorize, free_unknowns, theta_covariance
 
 __all__ = ["TOLERANCE", "Laplace", "fit", "linear_amplitudes"]
@@ -81,7 +81,7 @@ class _Rules:
 
 @torch.no_grad()
 def fit(
-    statistics: Statistics,
+    statistics: Likelihood,
     theta: Tensor,
     mask: Tensor | None = None,
     sigma: Tensor | None = None,
@@ -122,7 +122,7 @@ def fit(
     return Laplace(**{name: _together([part[name] for part in parts]) for name in names})
 
 
-def _fitted(statistics: Statistics, theta: Any, mask: Any, sigma: Any, rules: _Rules) -> Laplace:
+def _fitted(statistics: Likelihood, theta: Any, mask: Any, sigma: Any, rules: _Rules) -> Laplace:
     """`fit` in the library that its arguments belong to."""
     xp, waveform, reference = namespace(theta), statistics.waveform, statistics.reference
     n, energy = statistics.n, statistics.energy
@@ -157,7 +157,7 @@ def _fitted(statistics: Statistics, theta: Any, mask: Any, sigma: Any, rules: _R
     )
 
 
-def _no_components(statistics: Statistics, theta: Tensor, sigma: Tensor | None) -> Laplace:
+def _no_components(statistics: Likelihood, theta: Tensor, sigma: Tensor | None) -> Laplace:
     """The fit of noise alone; theta is (B, 0, P)."""
     rss, n = statistics.energy.clone(), statistics.n
     floor = (SIGMA_FLOOR**2 * rss / n).clamp_min(torch.finfo(torch.float64).tiny)
@@ -175,19 +175,19 @@ def _no_components(statistics: Statistics, theta: Tensor, sigma: Tensor | None) 
 
 
 def _sensible(
-    statistics: Statistics, start: Any, xi: Any, c: Any, floor: Any, mask: Any, rules: _Rules
+    statistics: Likelihood, start: Any, xi: Any, c: Any, floor: Any, mask: Any, rules: _Rules
 ) -> Any:
     """Whether all components ended in the band that the long stream resolves, near their starts and alive, (B,)."""
-    xp, grid = namespace(xi), statistics.grids[0]
+    xp, (low, high) = namespace(xi), statistics.limits
     place = statistics.waveform.shape.index(statistics.waveform.place)
     here, there = xi[..., place], start[..., place]
-    inside = (here > 0) & (here < grid.nyquist)
-    near = xp.abs(here - there) * grid.duration <= rules.max_shift
+    inside = (here > low) & (here < high)
+    near = xp.abs(here - there) * statistics.duration <= rules.max_shift
     alive = (xp.abs(c) ** 2 > floor[:, None, None]).all(-1)
     return ((inside & near & alive) | ~mask).all(-1)
 
 
-def _mismatch(statistics: Statistics, end: State, system: System, size: Any) -> Any:
+def _mismatch(statistics: Likelihood, end: State, system: System, size: Any) -> Any:
     """Largest entry of e of the module's docstring, (B,), for a displacement of size ε σ, (B, 1)."""
     xp, waveform = namespace(size), statistics.waveform
     away = system.colour(xp.ones_like(system.scale)) * size
@@ -199,7 +199,7 @@ def _mismatch(statistics: Statistics, end: State, system: System, size: Any) -> 
 
 
 @torch.no_grad()
-def linear_amplitudes(statistics: Statistics, places: Tensor, mask: Tensor | None = None) -> Tensor:
+def linear_amplitudes(statistics: Likelihood, places: Tensor, mask: Tensor | None = None) -> Tensor:
     """Best amplitudes and phases of components at given shapes, a linear problem.
 
     Args:
@@ -222,7 +222,7 @@ def linear_amplitudes(statistics: Statistics, places: Tensor, mask: Tensor | Non
     return _together([torch.from_numpy(row) for row in rows])
 
 
-def _amplitudes(statistics: Statistics, xi: Any, mask: Any) -> Any:
+def _amplitudes(statistics: Likelihood, xi: Any, mask: Any) -> Any:
     """`linear_amplitudes` in the library that its arguments belong to."""
     xp, waveform = namespace(xi), statistics.waveform
     xi = xp.where(mask[..., None], xi, 0.0)
@@ -236,7 +236,7 @@ def _amplitudes(statistics: Statistics, xi: Any, mask: Any) -> Any:
     return xp.where(mask[..., None], theta, 0.0)
 
 
-def _in_numpy(statistics: Statistics, values: Tensor, mask: Tensor) -> bool:
+def _in_numpy(statistics: Likelihood, values: Tensor, mask: Tensor) -> bool:
     """Whether NumPy fits the signals one after the other: there are few, on the CPU, with all components present."""
     return (
         len(values) <= FEW_SIGNALS

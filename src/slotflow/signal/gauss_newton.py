@@ -30,7 +30,7 @@ import torch
 from torch import Tensor
 
 from slotflow.core.arrays import namespace
-from slotflow.signal.likelihood import Statistics
+from slotflow.signal.likelihood import Likelihood
 from slotflow.signal.systems import System, factorize, free_unknowns
 
 __all__ = ["LARGEST_MOVE", "Bound", "Climb", "State", "climb", "shortened"]
@@ -106,7 +106,7 @@ class State:
     """Whether the climb has ended, (B,), bool."""
 
     @classmethod
-    def at(cls, statistics: Statistics, z: Any, mask: Any, over: Any = None) -> State:
+    def at(cls, statistics: Likelihood, z: Any, mask: Any, over: Any = None) -> State:
         """The start of climbs.
 
         Args:
@@ -136,7 +136,7 @@ class State:
         return State(**{field.name: getattr(self, field.name)[rows] for field in fields(State)})
 
 
-def climb(statistics: Statistics, state: State, options: Climb) -> State:
+def climb(statistics: Likelihood, state: State, options: Climb) -> State:
     """Takes steps until all signals are done; the stragglers of a batch go on by themselves.
 
     Args:
@@ -202,7 +202,7 @@ def _note_converged(state: State, system: System, step: Any, limit: Any) -> None
         state.converged |= small & plain.regular & (decrement < limit)
 
 
-def shortened(step: Any, statistics: Statistics, largest: float, all_alike: bool = False) -> Any:
+def shortened(step: Any, statistics: Likelihood, largest: float, all_alike: bool = False) -> Any:
     """Steps Δz, (B, K, Z), none of which moves a shape by more than `largest` of its bins.
 
     Args:
@@ -213,7 +213,7 @@ def shortened(step: Any, statistics: Statistics, largest: float, all_alike: bool
     """
     xp, waveform = namespace(step), statistics.waveform
     share: Any = None
-    for d, scale in enumerate(waveform.scales(statistics.grids[0].duration)):
+    for d, scale in enumerate(waveform.scales(statistics.duration)):
         limit = largest * scale
         own = limit / xp.clip(xp.abs(step[..., d : d + 1]), limit, None)  # (B, K, 1)
         share = own if share is None else xp.minimum(share, own)

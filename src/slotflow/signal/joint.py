@@ -68,7 +68,7 @@ def joint_step(
     waveform = statistics.waveform
     products = statistics.products_of(xi, c)
     gain, slope, matrix = products.equations(c)
-    scales = waveform.scales(statistics.grids[0].duration)
+    scales = waveform.scales(statistics.duration)
     matrix = matrix + _ridge(statistics, mask, sigma, largest, [REACH * scale for scale in scales])
     system = factorize(matrix, free_unknowns(waveform, mask))
     step = system.solve(slope).nan_to_num().reshape(*mask.shape, waveform.coordinates)

@@ -24,7 +24,7 @@ from slotflow.exact.proposals.gaussian import Mixture, Proposal, Warped
 from slotflow.exact.proposals.ridge import Ridge, ridges
 from slotflow.exact.proposals.splits import PairTable, splits
 from slotflow.exact.target import Target
-from slotflow.signal.likelihood import Statistics
+from slotflow.signal.likelihood import Likelihood
 from slotflow.signal.prior import Prior
 
 __all__ = ["Proposer", "laplace_evidence", "without_weakest"]
@@ -63,7 +63,7 @@ class Proposer:
     """
 
     def __init__(
-        self, statistics: Statistics, prior: Prior, modes: Modes, rng: np.random.Generator
+        self, statistics: Likelihood, prior: Prior, modes: Modes, rng: np.random.Generator
     ) -> None:
         self.statistics, self.prior, self.modes, self.rng = statistics, prior, modes, rng
         self.pair_tables: dict[int, tuple[tuple[Array, Array], list[PairTable]]] = {}

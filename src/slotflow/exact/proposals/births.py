@@ -105,7 +105,7 @@ class BirthTable:
         cells = int(np.clip((high - low) / target.bin * CELLS_PER_BIN, 64, LARGEST_TABLE))
         self.low, self.width, self.cells = low, (high - low) / cells, cells
         f: Array = low + self.width * (np.arange(cells, dtype=np.float64) + 0.5)
-        rest, energy = statistics.less(z), statistics.weight
+        rest, energy = statistics.less(z), statistics.weight_at(f)
         filtered: Complex = rest.matched(f[None, :, None])[0, :, 0]
         coupling = statistics.coupling(f[:, None], z)  # (cells, 2, 3D)
         precision = target.noise.precision(float(rest.energy))

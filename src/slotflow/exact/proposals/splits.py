@@ -29,7 +29,7 @@ from slotflow.core.arrays import Array
 from slotflow.core.numeric import log_sum_exp
 from slotflow.exact.proposals.gaussian import Gaussian
 from slotflow.exact.target import Target
-from slotflow.signal.likelihood import Statistics
+from slotflow.signal.likelihood import Likelihood
 from slotflow.signal.waveforms import TONE
 
 __all__ = ["RESOLVED", "PairTable", "Split", "divided", "merged", "splits"]
@@ -65,7 +65,7 @@ class PairTable:
         rss = float(rest.energy)
         self.precision = target.noise.precision(rss)
         total = complex(TONE.simple(z)[1][j])
-        snr = abs(total) * math.sqrt(self.precision * statistics.grids[0].n / 2)
+        snr = abs(total) * math.sqrt(self.precision * statistics.weight / 2)
         width = min(math.sqrt(0.37 * snr + 1) / (0.9 * snr), 1.0)
         half = width * np.sinh(np.linspace(-1, 1, ANGLES + 1) * math.asinh(0.5 * math.pi / width))
         self.angle: Array = np.concatenate([half[:-1], half + math.pi])  # −π/2 to 3π/2
@@ -117,7 +117,7 @@ class PairTable:
         self.shape = shape
 
     def _gain(
-        self, rest: Statistics, z: Array, j: int, delta: Array, first: Complex
+        self, rest: Likelihood, z: Array, j: int, delta: Array, first: Complex
     ) -> tuple[Array, Array]:
         """λ⟨r, v⟩ − ½λ⟨v, v⟩ and λB of splits of the j-th of D tones z: (n,) and (n, 3D).
 
@@ -137,7 +137,7 @@ class PairTable:
         parts = (f_1, first), (f_2, second), (np.full(n, middle), np.full(n, -total))
         filtered = rest.matched(f[None, :, None])[0, :, 0]
         products = rest.coupling(f[:, None], z)
-        square = sum(0.5 * rest.weight * np.abs(c_a) ** 2 for _, c_a in parts)
+        square = sum(0.5 * rest.weight_at(f_a) * np.abs(c_a) ** 2 for f_a, c_a in parts)
         for (f_a, c_a), (f_b, c_b) in itertools.combinations(parts, 2):
             seen = rest.overlap(f_a[:, None], f_b[:, None])[:, 0, 0]
             square = square + (c_a.conj() * c_b * seen).real

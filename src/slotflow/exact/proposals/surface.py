@@ -106,7 +106,7 @@ class Surface:
 
     def kernel(self, f: Array, other: Array) -> Complex:
         """κ(f, other): what a tone of amplitude 1 at `other` adds to the matched filter at f; shapes broadcast."""
-        kappa: Complex = 0.5 * self.statistics.overlap(f[..., None], other[..., None])[..., 0, 0]
+        kappa: Complex = 0.5 * self.statistics.kernel(other - f)
         return kappa
 
     def rounded(self, f: Array) -> Array:

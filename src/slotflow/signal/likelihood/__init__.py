@@ -3,12 +3,24 @@
 - `base`: what such an object answers (`Likelihood`).
 - `products`: from inner products of basis functions to the normal equations, for any waveform.
 - `even`: tones on even grids in white noise, from closed forms (`kernels`) and a table (`table`).
-- `statistics`: the data of such signals (`Statistics`), the instance that the package uses.
+- `statistics`: the data of such signals (`Statistics`), the fast path.
+- `general`: tones in samples at any times, real or complex, in noise of any shape (`GeneralTones`), from smooth
+  functions of frequency (`curves`) over filtered and weighted samples (`samples`, `projection`).
+- `observed`: which of the two an observation takes (`likelihood_of`).
 - `dense`: any times, any noise covariance, any waveform, written out: what the others are tested against.
 """
 
 from slotflow.signal.likelihood.base import Likelihood
+from slotflow.signal.likelihood.general import GeneralTones
+from slotflow.signal.likelihood.observed import likelihood_of
 from slotflow.signal.likelihood.products import Equations, Products
 from slotflow.signal.likelihood.statistics import Statistics
 
-__all__ = ["Equations", "Likelihood", "Products", "Statistics"]
+__all__ = [
+    "Equations",
+    "GeneralTones",
+    "Likelihood",
+    "Products",
+    "Statistics",
+    "likelihood_of",
+]

@@ -36,11 +36,69 @@ class Likelihood(ABC):
     """τ, the instant that complex amplitudes refer to, in seconds."""
     energy: Any
     """Σ |x|²/r² over all channels, (B,)."""
+    removed: int = 0
+    """Components that were fitted to the data and taken out of them before: each took its degrees of freedom."""
+    nodes: tuple[Likelihood, ...] = ()
+    """The likelihood under other values of what is unknown of the noise's shape (`signal/noise/model.py`)."""
+    log_weight: float = 0.0
+    """Logarithm of the prior's mass of this value among `nodes`."""
 
     @property
     @abstractmethod
     def n(self) -> int:
-        """Number of samples of all channels of one signal."""
+        """Number of real degrees of freedom of the data of one signal: that of its samples, if they are real."""
+
+    @property
+    def duration(self) -> float:
+        """Length T of the first channel in seconds; 1/T is the bin."""
+        raise NotImplementedError
+
+    @property
+    def bin(self) -> float:
+        """1/T of the first channel, in Hz."""
+        return 1 / self.duration
+
+    @property
+    def limits(self) -> tuple[float, float]:
+        """Frequencies in Hz between which components are told apart."""
+        raise NotImplementedError
+
+    @property
+    def weight(self) -> float:
+        """Twice the energy of a component of unit amplitude, `overlap` with itself; the mean over the band."""
+        raise NotImplementedError
+
+    def weight_at(self, place: Any) -> Any:
+        """The same at given places (frequencies of tones); same shape."""
+        return namespace(place).full_like(place, self.weight)
+
+    def kernel(self, distance: Any) -> Any:
+        """`overlap` as a function of the distance of two places alone, as far as it is one; same shape.
+
+        Proposals, which need not be exact, ask for this.
+        """
+        raise NotImplementedError
+
+    @property
+    def in_numpy(self) -> Any:
+        """The same in NumPy arrays."""
+        raise NotImplementedError
+
+    def take(self, index: Any) -> Any:
+        """The signals of an index, shape (B',), int64, or of a mask, shape (B,), bool."""
+        raise NotImplementedError
+
+    def less(self, z: Any) -> Any:
+        """One signal with components z, (K, Z), taken out of its data."""
+        raise NotImplementedError
+
+    def amplitude_systems(self, xi: Any) -> tuple[Any, Any]:
+        """Normal equations of the amplitudes alone at m sets of shapes, (m, K, D), of one signal.
+
+        Returns:
+            G, (m, 2KM, 2KM), and d, (m, 2KM), in the order of all Re c, then all Im c; RSS = Σ x² − 2 d·c + c·G c.
+        """
+        raise NotImplementedError
 
     @property
     @abstractmethod
@@ -57,7 +115,10 @@ class Likelihood(ABC):
 
     @abstractmethod
     def overlap(self, xi_a: Any, xi_b: Any) -> Any:
-        """Σ b̄(ξ_a) b(ξ_b) over all channels, (..., M, M), at shapes that broadcast, (..., D) each."""
+        """Twice the inner product of components of unit amplitudes, (..., M, M), at shapes, (..., D), that broadcast.
+
+        For real data that is P = Σ b̄(ξ_a) b(ξ_b) over all channels (Q is left out), for complex data 2P.
+        """
 
     @abstractmethod
     def coupling(self, xi: Any, z: Any) -> Any:

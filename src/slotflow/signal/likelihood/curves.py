@@ -17,6 +17,7 @@ costs six complex products and no sine.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,7 +45,7 @@ class Curve:
         derivatives: The function and its first two derivatives by frequency on the grid, (3, L, …).
     """
 
-    def __init__(self, low: float, step: float, derivatives: NDArray[np.complex128]) -> None:
+    def __init__(self, low: float, step: float, derivatives: NDArray[Any]) -> None:
         self.low, self.step = low, step
         value, slope, bend = derivatives[0], step * derivatives[1], 0.5 * step**2 * derivatives[2]
         # What is left of the other end's value, slope and bend fixes the three highest powers.
@@ -64,7 +65,7 @@ class Curve:
     @property
     def high(self) -> float:
         """Last frequency of the grid, in Hz."""
-        return self.low + self.step * self.powers.shape[1]
+        return float(self.low + self.step * self.powers.shape[1])
 
     def __call__(self, f: Array) -> Complex:
         """The function at frequencies, (*shape of f, …); the nearest piece goes on beyond the ends of the grid."""
@@ -79,7 +80,7 @@ class Curve:
 
 
 def curves_of_sums(
-    u: Array, rows: NDArray[np.complex128], span: tuple[float, float], count: int
+    u: Array, rows: NDArray[Any], span: tuple[float, float], count: int
 ) -> list[Curve]:
     """M_p as a function of frequency for p = 0 to count − 1.
 
@@ -108,9 +109,7 @@ def curves_of_sums(
     return curves
 
 
-def sums_on_a_grid(
-    u: Array, rows: NDArray[np.complex128], first: float, step: float, count: int
-) -> Complex:
+def sums_on_a_grid(u: Array, rows: NDArray[Any], first: float, step: float, count: int) -> Complex:
     """Σ_i a_i e^{2πifu_i} at f = first + l·step for l = 0 to count − 1.
 
     Args:
@@ -127,9 +126,9 @@ def sums_on_a_grid(
     middle = first + step * (count // 2)
     turned = rows * np.exp(2j * math.pi * np.remainder(middle * u, 1.0))
     spread = _spreading(step * u, size)
-    fine = np.fft.ifft((spread @ turned.T).T, norm="forward")  # Σ_j b_j e^{+2πi m j/R}
+    fine = np.fft.ifft(np.asarray(spread @ turned.T).T, norm="forward")  # Σ_j b_j e^{+2πi m j/R}
     centred = np.concatenate([fine[:, size - count // 2 :], fine[:, : count - count // 2]], -1)
-    found: Complex = centred * kernel_weights(count, size)
+    found: Complex = (centred * kernel_weights(count, size)).astype(np.complex128)
     return found
 
 

@@ -115,7 +115,7 @@ class Dense(Likelihood):
         for s in range(len(self.data)):
             a, b = self.basis(s, xi_a), self.basis(s, xi_b)
             total = total + a.conj() @ b.mT
-        return total
+        return 2 * total if self.complex else total
 
     def coupling(self, xi: Tensor, z: Tensor) -> Tensor:
         """Products of one component's derivatives with those of others, without Q; see `Likelihood.coupling`."""

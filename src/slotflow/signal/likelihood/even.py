@@ -76,9 +76,14 @@ class EvenTones(Likelihood):
         return sum(grid.n for grid in self.grids)
 
     @property
-    def bin(self) -> float:
-        """1/T of the first channel, in Hz."""
-        return 1 / self.grids[0].duration
+    def duration(self) -> float:
+        """Length of the first channel in seconds."""
+        return self.grids[0].duration
+
+    @property
+    def limits(self) -> tuple[float, float]:
+        """0 and the first channel's Nyquist frequency, in Hz."""
+        return 0.0, self.grids[0].nyquist
 
     @property
     def log_scale(self) -> float:
@@ -223,8 +228,12 @@ class EvenTones(Likelihood):
         """W_p(f) = Σ w^p e^{2πifw}/r_s² over all samples for p = 0.., (powers, *shape of f), complex."""
         return window(f, self.placed, powers).sum(1)
 
+    def kernel(self, distance: Any) -> Any:
+        """W_0 at differences of frequencies; same shape."""
+        return self.window(distance)[0]
+
     def overlap(self, xi_a: Any, xi_b: Any) -> Any:
-        """Σ b̄(ξ_a) b(ξ_b) over all channels at frequencies that broadcast, (..., 1) each; (..., 1, 1)."""
+        """P at frequencies that broadcast, (..., 1) each; (..., 1, 1); see `Likelihood.overlap`."""
         return self.window(xi_b - xi_a)[0][..., None]
 
     def coupling(self, xi: Array, z: Array) -> Array:

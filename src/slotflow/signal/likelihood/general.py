@@ -1,8 +1,8 @@
 r"""Tones in samples at any times, real or complex, with weights, filters and nuisances: one signal, in NumPy.
 
-A tone is Re c b(u), b = g(f) e^{2πifu}, u = t − τ (no real part for complex data); ∂b/∂f = (g′ + 2πiu g) e^{2πifu}. Both
-are α_0 e + α_1 u e with e = e^{2πifu}, so that with the moments of the sampling W_p(f) = Σ w u^p e^{2πifu}, known as
-curves (`curves.py`), all inner products of functions i and j of tones at f_a and f_b are
+A tone is Re c b(u), b = g(f) e^{2πifu}, u = t − τ (no real part for complex data); ∂b/∂f = (g′ + 2πiu g) e^{2πifu}.
+Both are α_0 e + α_1 u e with e = e^{2πifu}, so that with the moments of the sampling W_p(f) = Σ w u^p e^{2πifu}, known
+as curves (`curves.py`), all inner products of functions i and j of tones at f_a and f_b are
 
 .. math:: P_{ij} = \bar α_{0i} α_{0j} W_0 + (\bar α_{0i} α_{1j} + \bar α_{1i} α_{0j}) W_1 + \bar α_{1i} α_{1j} W_2
           - \sum_q \bar v_{iq} v_{jq} \quad \text{at } f_b - f_a ,
@@ -73,12 +73,10 @@ class GeneralTones(Likelihood):
         """The likelihood under other values of what is unknown of the noise's shape."""
         self.log_weight = node.log_weight
         first = observation.long
-        self.reference, self.duration = first.mid_time, first.duration
+        self.reference, self._duration = first.mid_time, first.duration
         reach = MARGIN / self.duration
-        low, high = band
-        self.band, self.limits = band, (low - reach, high + reach)
-        if not self.complex:
-            self.limits = max(self.limits[0], 0.0), self.limits[1]
+        low, high = band[0] - reach, band[1] + reach
+        self.band, self._limits = band, (low if self.complex else max(low, 0.0), high)
         self.parts = [
             whitened(channel, noise)
             for channel, noise in zip(observation.channels, node.channels, strict=True)
@@ -147,9 +145,14 @@ class GeneralTones(Likelihood):
         return int(self.degrees)
 
     @property
-    def bin(self) -> float:
-        """1/T of the first channel, in Hz."""
-        return 1 / self.duration
+    def duration(self) -> float:
+        """Length of the first channel in seconds."""
+        return self._duration
+
+    @property
+    def limits(self) -> tuple[float, float]:
+        """The band and a few bins on either side of it, in Hz."""
+        return self._limits
 
     @property
     def log_scale(self) -> float:
@@ -163,7 +166,7 @@ class GeneralTones(Likelihood):
 
     @cached_property
     def weight(self) -> float:
-        """Σ w |g|², twice the energy of a real tone of unit amplitude, the mean over the band."""
+        """Twice the energy of a tone of unit amplitude, the mean over the band."""
         low, high = self.band
         seen = self.weight_at(np.linspace(low, high, 65))
         return float(seen.mean())
@@ -174,7 +177,7 @@ class GeneralTones(Likelihood):
         return tuple(Instants(part.times) for part in self.parts)
 
     def weight_at(self, f: Array) -> Array:
-        """Σ w |g|² at frequencies, less what the nuisances take; same shape."""
+        """The same at frequencies; same shape."""
         own: Array = self.overlap(f[..., None], f[..., None])[..., 0, 0].real
         return own
 
@@ -216,9 +219,9 @@ class GeneralTones(Likelihood):
             np.abs(curves[0].powers[0] * s.gain(_grid(curves[0]))[:, None]) ** 2
             for curves, s in zip(found, self.samples, strict=True)
         ]
-        total = sum(
-            float(s.weights.sum()) * np.abs(s.gain(_grid(found[0][0]))) ** 2 for s in self.samples
-        )
+        total = np.zeros(len(powers[0]))
+        for s in self.samples:
+            total += float(s.weights.sum()) * np.abs(s.gain(_grid(found[0][0]))) ** 2
         seen = (sum(powers) / total[:, None]).max(0) > UNSEEN  # (q,)
         if not seen.any():
             return None
@@ -279,8 +282,17 @@ class GeneralTones(Likelihood):
             total = total + (s.gain(f) * curves[0](f)).conj()
         return torch.from_numpy(total) if isinstance(xi, Tensor) else total
 
+    def kernel(self, distance: Any) -> Any:
+        """`overlap` as a function of the distance alone: with the gains' mean squares, and without nuisances."""
+        f, total = np.linspace(*self.band, 65), 0.0
+        for i, s in enumerate(self.samples):
+            total = total + float(np.mean(np.abs(s.gain(f)) ** 2)) * self._windows[i][0][0](
+                distance
+            )
+        return 2 * total if self.complex else total
+
     def overlap(self, xi_a: Any, xi_b: Any) -> Any:
-        """Σ b̄(ξ_a) b(ξ_b) over all samples at frequencies that broadcast, (..., 1) each; (..., 1, 1)."""
+        """P, or 2P of complex data, at frequencies that broadcast, (..., 1) each; (..., 1, 1)."""
         a, b = np.broadcast_arrays(xi_a, xi_b)
         total: Any = 0.0
         left: Any = 0.0
@@ -294,7 +306,7 @@ class GeneralTones(Likelihood):
                 right = right + g_b[..., None] * curve(b)
         if self._nuisances is not None:
             total = total - (left.conj() * right).sum(-1)
-        return total[..., None]
+        return (2 * total if self.complex else total)[..., None]
 
     def coupling(self, xi: Array, z: Array) -> Array:
         """Products of a tone's derivatives by Re c and Im c with those of others, without Q; (G, 2, K·3)."""
@@ -423,7 +435,7 @@ class GeneralTones(Likelihood):
 
 def _gram(left: Complex, right: Complex, w: list[Complex]) -> Complex:
     """Σ over powers of u of α_i α_j W, (B, 2, K, 2, K), with W_0, W_1 and W_2 of (B, K, K) each."""
-    total: Complex = np.zeros((), dtype=np.complex128)  # type: ignore[assignment]
+    total: Complex = np.zeros(1, dtype=np.complex128)
     for i in range(2):
         for j in range(2):
             both = left[i][..., None, None] * right[j][:, None, None]

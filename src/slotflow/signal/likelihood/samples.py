@@ -52,7 +52,9 @@ class Gain:
             return np.full(np.shape(f), value, dtype=np.complex128)
         delay = -2j * math.pi * self.step * np.arange(len(self.taps))
         turn = np.exp(-2j * math.pi * np.remainder(f * self.step, 1.0))
-        found: Complex = np.polynomial.polynomial.polyval(turn, self.taps * delay**order)
+        found: Complex = np.asarray(
+            np.polynomial.polynomial.polyval(turn, self.taps * delay**order), dtype=np.complex128
+        )
         return found
 
     def same(self, other: Gain) -> bool:

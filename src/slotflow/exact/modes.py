@@ -311,12 +311,12 @@ def _residual_power(
         step = 1 / (size * grid.dt)
         first, last = max(math.ceil(low / step) - 1, 0), min(math.ceil(high / step), size // 2)
         spectrum = np.abs(np.fft.rfft(rest, size)[first : last + 1]) ** 2
-        level = float((rest**2).sum())  # N σ² if nothing but noise is left
+        level = max(float((rest**2).sum()), 1e-300)  # N σ² if nothing but noise is left
         return step * np.arange(first, first + len(spectrum)), spectrum / level
     step = statistics.bin / PADDING
     f = np.arange(low - step, high + 1.5 * step, step)
     left = statistics.less(z)
-    variance = float(left.energy) / statistics.n
+    variance = max(float(left.energy), 1e-300) / statistics.n
     power = np.abs(left.matched(f[None, :, None])[0, :, 0]) ** 2
     return f, power / np.maximum(statistics.weight_at(f), 1e-300) / variance
 

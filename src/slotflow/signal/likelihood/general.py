@@ -35,7 +35,7 @@ from slotflow.data.sampling import Instants, Sampling
 from slotflow.signal.likelihood.base import Likelihood
 from slotflow.signal.likelihood.curves import curves_of_sums
 from slotflow.signal.likelihood.products import Equations, Products
-from slotflow.signal.likelihood.projection import inside_band, orthogonal_columns
+from slotflow.signal.likelihood.projection import inside_band, orthogonal_columns, spanning
 from slotflow.signal.likelihood.samples import Samples, nuisance_columns, whitened
 from slotflow.signal.noise.model import NoiseNode
 from slotflow.signal.waveforms import TONE, Waveform
@@ -133,8 +133,11 @@ class GeneralTones(Likelihood):
         self.log_scale_ *= 2 if self.complex else 1
         self.log_scale_ += self.log_modes
         if self.local:
-            energy, self.degrees, log_gain = inside_band(self)
-            self.log_scale_ -= self.degrees * log_gain
+            f = spanning(self.band, self.limits, self.bin)
+            gram, data = self.amplitude_systems(f[None, :, None])
+            energy, self.degrees = inside_band(gram[0], data[0])
+            gain = np.abs(self.parts[0].gain(f))
+            self.log_scale_ -= self.degrees * float(np.log(gain).mean())
         self.energy: Any = torch.tensor([energy], dtype=torch.float64)
 
     # ------------------------------------------------------------------ facts

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from slotflow.core.arrays import Array
 
-if TYPE_CHECKING:
-    from slotflow.signal.likelihood.general import GeneralTones
-
-__all__ = ["inside_band", "orthogonal_columns"]
+__all__ = ["inside_band", "orthogonal_columns", "spanning"]
 
 DEPENDENT = 1e-10
 """Share of a column's energy that the columns before it must leave for it to count."""
@@ -74,19 +70,26 @@ def orthogonal_columns(
     return stacked, flat, log_det
 
 
-def inside_band(likelihood: GeneralTones) -> tuple[float, int, float]:
-    """The energy of the data in the band, the degrees of freedom there, and the mean of ln |g| over them.
+def inside_band(gram: Array, data: Array) -> tuple[float, int]:
+    """The energy of the data in the span of some tones, dᵀ G⁺ d, and the dimension of the span.
 
-    The span of the tones in the band is known by its Gram matrix G alone, and the data's part in it by their matched
-    filters d: |Πx|² = dᵀ G⁺ d.
+    Args:
+        gram: G, the inner products of the tones' cosines and sines, (2R, 2R).
+        data: d, those with the data, (2R,).
     """
-    low, high = likelihood.band
-    bin_, (least, most) = likelihood.bin, likelihood.limits
-    low, high = max(low - GUARD * bin_, least), min(high + GUARD * bin_, most)
-    f = np.linspace(low, high, int((high - low) / (STEP * bin_)) + 2)
-    log_gain = float(np.mean(np.log(np.abs(likelihood.parts[0].gain(f)))))
-    gram, data = likelihood.amplitude_systems(f[None, :, None])
-    values, vectors = np.linalg.eigh(gram[0])
+    values, vectors = np.linalg.eigh(gram)
     kept = values > SPANNED * values[-1]
-    part = vectors[:, kept].T @ data[0]
-    return float((part**2 / values[kept]).sum()), int(kept.sum()), log_gain
+    part = vectors[:, kept].T @ data
+    return float((part**2 / values[kept]).sum()), int(kept.sum())
+
+
+def spanning(band: tuple[float, float], limits: tuple[float, float], bins: float) -> Array:
+    """Frequencies in Hz, (R,), of tones that span the band and what lies just beside it.
+
+    Args:
+        band: In Hz.
+        limits: Frequencies that may not be passed, in Hz.
+        bins: 1/T, in Hz.
+    """
+    low, high = max(band[0] - GUARD * bins, limits[0]), min(band[1] + GUARD * bins, limits[1])
+    return np.linspace(low, high, int((high - low) / (STEP * bins)) + 2)

@@ -94,7 +94,7 @@ def tables(tmp_path: Path, simulation: Simulation) -> tuple[Path, Path]:
 
 def test_demo_prints_a_table_and_writes_a_picture(tmp_path: Path) -> None:
     output = run("demo", "--out", tmp_path / "demo.png")
-    for text in ("p(K | x)", "K = 3", "amplitude", "truth", "Noise level", "most probable", "ms"):
+    for text in ("p(K | x)", "K = 6", "amplitude", "truth", "Noise level", "most probable", "ms"):
         assert text in output
     assert "Verdict: exact" in output and "Evidence of K = 6: ln Z = " in output
     assert (tmp_path / "demo.png").read_bytes().startswith(b"\x89PNG")

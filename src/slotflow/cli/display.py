@@ -15,6 +15,9 @@ from slotflow.cli import output
 from slotflow.cli.data import shown_name
 from slotflow.cli.output import finite
 from slotflow.cli.printing import print_assumed, print_posterior
+from slotflow.cli.request import Results
+from slotflow.core.units import frequency_unit
+from slotflow.show.wording import chance
 
 __all__ = ["FEW_SIGNALS", "Display"]
 
@@ -33,16 +36,16 @@ class Display:
 
     Args:
         total: How many signals there are.
-        as_json: Whether to print one JSON document.
-        quiet: Whether to print nothing but that and complaints.
-        lines: Whether each of many signals gets a line.
+        results: What is to be printed and written.
     """
 
-    def __init__(self, total: int, as_json: bool, quiet: bool, lines: bool) -> None:
-        self.total, self.as_json = total, as_json
-        self.quiet, self.lines = quiet, lines
+    def __init__(self, total: int, results: Results) -> None:
+        self.total, self.as_json = total, results.as_json
+        self.quiet, self.verbose = results.quiet, results.verbose
+        self.lines = results.out is None  # each of many signals gets one
         self.records: list[Record] = []
         self.assumed: dict[str, Record] = {}
+        self.units: dict[str, str] = {}
         self.counts: Counter[int] = Counter()
         self.verdicts: Counter[str] = Counter()
         self.done = self.files = self.warned = 0
@@ -54,6 +57,7 @@ class Display:
             self.last, self.files = record["file"], self.files + 1
         if self.as_json or self.files <= EXPLAINED_FILES:
             self.assumed.setdefault(record["file"], record["assumed"])
+            self.units.setdefault(record["file"], record["frequency_unit"])
         self.warned += bool(record["warnings"] or record["verdict"]["warnings"])
         self.counts[record["k_map"]] += 1
         self.verdicts[record["verdict"]["status"]] += 1
@@ -67,7 +71,7 @@ class Display:
             probability = record["k_probs"][record["k_map"]]
             output.console.print(
                 f"{escape(shown_name(record['file']))} [{record['signal']}]  K = {record['k_map']} "
-                f"(p = {probability:.3f})  {record['verdict']['status']}",
+                f"(p = {chance(probability)})  {record['verdict']['status']}",
                 markup=False,
             )
         self.done += 1
@@ -107,7 +111,7 @@ class Display:
         """What was assumed of the first signals, how many signals have K components, and the verdicts."""
         for file, assumed in self.assumed.items():
             output.console.print(f"[bold]{escape(shown_name(file))}[/bold], its first signal")
-            _print_assumed(file, assumed)
+            _print_assumed(file, assumed, self.units[file])
         output.console.print("and likewise for every signal, from its own data")
         if self.files > len(self.assumed):
             output.console.print(f"and so on, for {self.files:,} files in all")
@@ -130,24 +134,25 @@ class Display:
             if record["signals_in_file"] > self.total == 1:
                 which = f"signal {number} of {record['signals_in_file']}, counted from 0"
                 output.console.print(f"  {which}; --signal names another")
+            print_posterior(record, verbose=self.verbose)
+            for line in record.get("run", []):
+                output.console.print(escape(line))
             if record["assumed"] != told:  # once for signals under the same prior
                 told, known = record["assumed"], []
-                _print_assumed(record["file"], told)
+                output.console.print("Assumed")
+                _print_assumed(record["file"], told, record["frequency_unit"])
             for note in record["notes"]:
                 if note not in known:
                     output.console.print(f"  note   {escape(note)}")
             known = record["notes"]
-            print_posterior(record)
-            for line in record.get("run", []):
-                output.console.print(escape(line))
             for doubt in record["warnings"]:
                 output.complain("warning", f"{title}: {doubt}")
             for path in record.get("files", {}).values():
                 output.console.print(f"Written: {escape(str(Path(path)))}")
 
 
-def _print_assumed(file: str, assumed: Record) -> None:
-    """Prints what was assumed of a signal of a file, and what speaks against it."""
-    print_assumed(assumed)
+def _print_assumed(file: str, assumed: Record, unit: str) -> None:
+    """Prints what was assumed of a signal of a file, and what speaks against it; frequencies in a unit."""
+    print_assumed(assumed, frequency_unit(unit))
     for doubt in assumed["warnings"]:
         output.complain("warning", f"{shown_name(file)}: {doubt}")

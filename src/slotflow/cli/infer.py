@@ -6,6 +6,7 @@ help does not wait for torch.
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Annotated
 
@@ -16,6 +17,7 @@ from slotflow.cli.expand import expanded
 from slotflow.cli.options import FILE, help_text
 from slotflow.cli.request import MOST_SAVED, Computation, Request, Results, Sampler
 from slotflow.cli.stated import PriorFlags
+from slotflow.cli.watch import Watch
 
 __all__ = ["ALIASES", "HELP", "alias", "run"]
 
@@ -84,9 +86,12 @@ def _infer(
     ] = None,
 ) -> None:
     """Infers the components of the signals in files."""
-    from slotflow.cli.session import analyse
+    started = time.perf_counter()
+    with Watch(results.quiet or results.as_json) as watch:
+        from slotflow.cli.session import Session
 
-    analyse(Request(files, signal, data, prior, computation, sampler, results))
+        request = Request(files, signal, data, prior, computation, sampler, results)
+        Session(request, watch, started).run()
 
 
 run = expanded(_infer)

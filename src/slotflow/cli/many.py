@@ -13,7 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from slotflow.cli.budget import Budget
 from slotflow.cli.data import shown_name
+from slotflow.core.stages import tell
 from slotflow.core.store import Record, identity
 from slotflow.data.observation import Observation
 from slotflow.data.read.options import ReadOptions
@@ -66,6 +68,8 @@ class Job:
     """Hash of the network's weights."""
     facts: dict[str, Any] = field(default_factory=dict)
     """Whatever else shapes a result, as plain values."""
+    budget: Budget | None = None
+    """The time that is left; None where nothing was stated."""
 
     def identity(self, observation: Observation) -> str:
         """What the result of a signal is known by."""
@@ -79,14 +83,21 @@ class Job:
 
     def infer(self, batch: list[Observation]) -> Iterator[Posterior]:
         """The posteriors of a batch, one after another."""
+        tell("inference")
+        time = {} if self.budget is None else {"max_seconds": self.budget.of_each()}
         return posteriors(
             self.network,
             batch,
             prior=self.stated,
             method=self.method,
             batch_size=CHUNK,
-            **self.options,
+            **self.options | time,
         )
+
+    def answered(self) -> None:
+        """Counts a signal that has its answer, or will have none."""
+        if self.budget is not None:
+            self.budget.spend()
 
 
 @dataclass(frozen=True)
@@ -125,6 +136,7 @@ def answers(
                 yield from _flush(job, waiting)
                 waiting = []
             if ready is not None:
+                job.answered()
                 yield ready
             elif observation is not None:
                 waiting.append((answer, observation))
@@ -134,6 +146,7 @@ def answers(
 def _signals(sources: Sources, file: Path) -> Iterator[tuple[Answer, Observation | None]]:
     """The signals of a file; None beside the answer for what cannot be asked."""
     done = 0
+    tell("reading")
     try:
         with open_signals(file, sources.options) as source:
             first, last = 0, source.count
@@ -160,10 +173,14 @@ def content_of(observation: Observation) -> str:
     """Hash of the samples, the sampling and what is known of a signal, 32 hexadecimal digits."""
     digest = hashlib.blake2b(digest_size=16)
     for channel in observation.channels:
-        names = ("n", "dt", "t0", "sigma", "t_ref", "unit", "filled", "notes")
+        names = ("n", "dt", "t0", "sigma", "t_ref", "unit", "filled", "notes", "gain", "trend")
         facts = tuple(getattr(channel, name) for name in names)
         digest.update(repr(facts).encode())
         digest.update(channel.values.tobytes())
+        if not channel.is_even:
+            digest.update(channel.times.tobytes())
+        for array in (channel.errors, channel.segments):
+            digest.update(b"" if array is None else array.tobytes())
     return digest.hexdigest()
 
 
@@ -174,12 +191,14 @@ def _flush(job: Job, batch: list[tuple[Answer, Observation]]) -> Iterator[Answer
     done = 0
     try:
         for post in _quietly(job.infer([observation for _, observation in batch])):
+            job.answered()
             yield dataclasses.replace(batch[done][0], post=post)
             done += 1
     except FAILURES as error:
         if len(batch) == 1:
             debug(error)
             answer = batch[0][0]
+            job.answered()
             yield dataclasses.replace(answer, error=f"{shown_name(answer.file)}: {error}")
             return
         for one in batch[done:]:

@@ -42,6 +42,7 @@ __all__ = [
     "Sigma",
     "SigmaShort",
     "Signal",
+    "band_bounds",
     "bounds",
     "help_text",
     "load_config",
@@ -128,7 +129,9 @@ ModelName = Annotated[
 Band = Annotated[
     str | None,
     typer.Option(
-        metavar="F_LO:F_HI", help="Band that may hold tones, in Hz.", rich_help_panel=PRIOR
+        metavar="F_LO:F_HI[UNIT]",
+        help="Band that may hold tones, in Hz or in a unit behind it: 5:7c/d.",
+        rich_help_panel=PRIOR,
     ),
 ]
 Amplitude = Annotated[
@@ -214,6 +217,18 @@ KMin = Annotated[
 KMax = Annotated[
     int | None, typer.Option(min=1, help="Largest number of components.", rich_help_panel=PRIOR)
 ]
+
+
+def band_bounds(option: str, text: str | None) -> tuple[float, float] | None:
+    """Reads ``LOW:HIGH`` in Hz, or with a unit of frequency behind it: ``5:7c/d``."""
+    from slotflow.core.units import FREQUENCY_UNITS
+
+    for name in sorted(FREQUENCY_UNITS, key=len, reverse=True):  # mHz before Hz
+        if text is not None and text.endswith(name):
+            found = bounds(option, text.removesuffix(name))
+            size = FREQUENCY_UNITS[name].hertz
+            return None if found is None else (found[0] * size, found[1] * size)
+    return bounds(option, text)
 
 
 def bounds(option: str, text: str | None) -> tuple[float, float] | None:

@@ -1,8 +1,13 @@
-"""What is printed of a posterior: assumptions, verdict, bars of p(K | x), evidences and the table of components."""
+"""What is printed of a posterior: the answer first, then verdict, p(K | x), components and what was assumed.
+
+Records hold frequencies in Hz; here they are shown in the unit of the record.
+"""
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from rich.box import SIMPLE_HEAD
@@ -11,87 +16,145 @@ from rich.table import Table
 
 from slotflow.cli.terminal import console
 from slotflow.core.store import Record
+from slotflow.core.units import HERTZ, FrequencyUnit, frequency_unit
 from slotflow.posterior.assumed import Assumed
+from slotflow.posterior.noise import NoiseFacts
 from slotflow.posterior.verdict import ess_words
-from slotflow.show.wording import evidence_words, limit_words, measured, number, ratio_words
-from slotflow.signal.waveforms import waveform_named
+from slotflow.show.wording import (
+    chance,
+    evidence_words,
+    limit_words,
+    measured,
+    number,
+    ratio_words,
+)
+from slotflow.signal.waveforms import Parameter, Waveform, waveform_named
 
 __all__ = ["print_assumed", "print_posterior"]
 
 VERDICT_STYLES = {"exact": "green", "approximate": "yellow", "misfit": "red"}
 """Colours of the verdicts."""
-FEW_ORDERS = 12
-"""Numbers of components that are all printed."""
 VISIBLE_PROBABILITY = 5e-4
 """p(K | x) that is not printed as zero."""
 SURE_EXISTENCE = 0.995
 """Existence probability that need not be told."""
+FEW_PLACES = 6
+"""Components whose frequencies are named in the first line."""
 
 
-def print_assumed(record: Record) -> None:
-    """Prints what `assumed_record` gives."""
+def print_assumed(record: Record, unit: FrequencyUnit = HERTZ) -> None:
+    """Prints what `assumed_record` gives, frequencies in a unit."""
     streams = record["streams"]
-    for name, stream in zip(("long", "short"), streams, strict=False):
-        start = f", from t = {stream['t0']:.6g} s" if stream["t0"] else ""
-        unit = f", in {stream['unit']}" if stream["unit"] else ""
-        console.print(
-            f"  {name:<6s} {stream['n']:,} samples × {stream['dt']:.6g} s = {stream['duration']:.6g} s, "
-            f"{stream['rate']:.6g} per second, Nyquist {0.5 / stream['dt']:.6g} Hz{start}{escape(unit)}"
-        )
-    for line in Assumed.from_record(record).lines([stream["sigma"] for stream in streams]):
+    names = ("long", "short", *(f"no. {i}" for i in range(3, len(streams) + 1)))
+    for name, stream in zip(names, streams, strict=False):
+        words = f"{stream['words']}, in {stream['unit']}" if stream["unit"] else stream["words"]
+        console.print(f"  {name:<6s} {escape(words)}")
+    levels = [stream["sigma"] for stream in streams]
+    for line in Assumed.from_record(record).lines(levels, unit):
         console.print(f"  {escape(line)}")
 
 
-def print_posterior(record: Record, truth: Record | None = None) -> None:
-    """Prints the verdict, p(K | x) with the evidences, the table of components and the noise level.
+def print_posterior(record: Record, truth: Record | None = None, verbose: bool = False) -> None:
+    """Prints the answer, the verdict, p(K | x) with the evidences, the table of components and the noise level.
 
     Args:
         record: What `posterior_record` gives.
         truth: True ``k``, ``noise_std`` and ``components``, where they are known.
+        verbose: Whether to print every window and every K.
     """
-    verdict = record["verdict"]
-    style = VERDICT_STYLES.get(verdict["status"], "")
-    console.print(
-        f"\n[bold]Verdict: [{style}]{verdict['status']}[/{style}][/bold]: {escape(verdict['reason'])}"
-        + "".join(f"; [red]but[/red] {escape(text)}" for text in verdict["warnings"])
-    )
-    evidence = record["log_evidence"]
-    method = record.get("method", "")
-    network = method.startswith("slotflow:") and "exact" not in method
-    console.print("\nq(K | x)" if network else "\np(K | x)")
-    best = -math.inf if evidence is None else evidence[record["k_map"]]["value"]
-    shown = _worth_a_line(record["k_probs"], truth["k"] if truth else record["k_map"])
-    for k, p in shown.items():
-        marks = " ◂ most probable" if k == record["k_map"] else ""
-        marks += " (true K)" if truth and k == truth["k"] else ""
-        ratio = "" if evidence is None else _evidence(evidence[k], best)
-        console.print(f"  K = {k:<2d} {_bar(p):<24s} {p:6.3f}{ratio}{marks}".rstrip())
-    if math.isfinite(best) and evidence is not None:
-        words = evidence_words(best, evidence[record["k_map"]]["error"])
-        ess = "" if record["ess"] is None else f", ESS per draw {ess_words(record['ess'])}"
-        console.print(f"Evidence of K = {record['k_map']}: ln Z = {words}{ess}")
+    shown = _Shown(record, truth)
+    console.print(f"\n[bold]{escape(record['answer'] + shown.places)}[/bold]")
+    _print_verdict(record["verdict"])
+    _print_windows(record["windows"], shown.unit, verbose)
+    _print_counts(record, truth, verbose)
     if record["components"] or (truth and truth["components"]):
-        console.print(f"\nComponents, given K = {record['k_map']} (median ± sd)")
-        console.print(_component_table(record, truth), soft_wrap=False)
+        phase = f", phase at {record['phase_at']}" if record["phase_at"] != "t = 0" else ""
+        console.print(f"\nComponents, given K = {record['k_map']} (median ± sd{escape(phase)})")
+        console.print(shown.table(), soft_wrap=False)
     else:
         console.print("\nNo component: noise alone is the most probable.")
     if record["upper_limit"] is not None:
-        console.print(escape(limit_words(record["upper_limit"], record["unit"])))
-    sigma, error = record["noise_std"], record["noise_std_error"]
-    unit = f" {record['unit']}" if record["unit"] else ""
-    console.print(
-        f"\nNoise level σ = {measured(sigma, error) if error else f'{sigma:.4g}'}{escape(unit)}"
-        + (f" (truth {number(truth['noise_std'], error or sigma / 100)})" if truth else "")
-    )
-    if record["components"] and network:
+        console.print(escape(limit_words(record["upper_limit"], record["unit"], shown.unit)))
+    console.print(f"\n{escape(_noise_words(record, truth))}")
+    if record["components"] and _of_network(record):
         share = record["constrained_fraction"]
         console.print(f"Draws outside the prior's bounds, drawn again: {share:.1%}")
     console.print()
 
 
-def _worth_a_line(k_probs: list[float], named: int) -> dict[int, float]:
-    """The numbers of components to print: all of up to `FEW_ORDERS`, of more those around what is possible."""
-    if len(k_probs) <= FEW_ORDERS:
+def _print_verdict(verdict: Record) -> None:
+    """The verdict, and what to do about one that is not exact."""
+    style = VERDICT_STYLES.get(verdict["status"], "")
+    console.print(
+        f"[bold]Verdict: [{style}]{verdict['status']}[/{style}][/bold]: {escape(verdict['reason'])}"
+        + "".join(f"; [red]but[/red] {escape(text)}" for text in verdict["warnings"])
+    )
+    if verdict["status"] != "exact":
+        for text in verdict["advice"]:
+            console.print(f"  [bold]→[/bold] {escape(text)}")
+
+
+def _print_windows(windows: list[Record], unit: FrequencyUnit, verbose: bool) -> None:
+    """How many windows have which verdict; a line for each of them where that is asked for."""
+    if not windows:
+        return
+    counts = {name: sum(w["status"] == name for w in windows) for name in VERDICT_STYLES}
+    found = ", ".join(f"{n} {name}" for name, n in counts.items() if n)
+    more = "" if verbose else " (--verbose lists them)"
+    console.print(f"{len(windows)} windows: {found}{more}")
+    for window in windows if verbose else []:
+        low, high = window["core"]
+        p = "" if window["k_prob"] is None else f" (p = {chance(window['k_prob'])})"
+        style = VERDICT_STYLES.get(window["status"], "")
+        console.print(
+            f"  {low * unit.factor:.6g}–{unit.text(high)}  K = {window['k_map']}{p}  "
+            f"[{style}]{window['status']}[/{style}]: {escape(window['reason'])}"
+        )
+
+
+def _print_counts(record: Record, truth: Record | None, verbose: bool) -> None:
+    """The bars of p(K | x), and the evidences."""
+    evidence = record["log_evidence"]
+    console.print("\nq(K | x)" if _of_network(record) else "\np(K | x)")
+    best = -math.inf if evidence is None else evidence[record["k_map"]]["value"]
+    named = truth["k"] if truth else record["k_map"]
+    for k, p in _worth_a_line(record["k_probs"], named, verbose).items():
+        marks = " ◂ most probable" if k == record["k_map"] else ""
+        marks += " (true K)" if truth and k == truth["k"] else ""
+        ratio = "" if evidence is None else _evidence(evidence[k], best)
+        console.print(f"  K = {k:<2d} {_bar(p):<24s} {chance(p):>7s}{ratio}{marks}".rstrip())
+    if math.isfinite(best) and evidence is not None:
+        words = evidence_words(best, evidence[record["k_map"]]["error"])
+        ess = "" if record["ess"] is None else f", ESS per draw {ess_words(record['ess'])}"
+        proposed = f", proposed by {record['proposed_by']}" if record["proposed_by"] else ""
+        console.print(f"Evidence of K = {record['k_map']}: ln Z = {words}{ess}{proposed}")
+
+
+def _noise_words(record: Record, truth: Record | None) -> str:
+    """The noise level, and which noise was assumed and why."""
+    sigma, error = record["noise_std"], record["noise_std_error"]
+    text = f"Noise level σ = {measured(sigma, error) if error else f'{sigma:.4g}'}"
+    text += f" {record['unit']}" if record["unit"] else ""
+    text += f" (truth {number(truth['noise_std'], error or sigma / 100)})" if truth else ""
+    if record["noise"] is None:
+        return text
+    noise = NoiseFacts.from_record(record["noise"])
+    text += f", {noise.name} noise"
+    if noise.name != "white" and math.isfinite(noise.in_band.mean):
+        text += f", {noise.in_band} in the band"
+    text += "".join(f", {name} {value}" for name, value in noise.shape.items())
+    return text + (f": {noise.words}" if noise.words else "")
+
+
+def _of_network(record: Record) -> bool:
+    """Whether the network answered alone."""
+    method = record.get("method", "")
+    return bool(method.startswith("slotflow:") and "exact" not in method)
+
+
+def _worth_a_line(k_probs: list[float], named: int, verbose: bool) -> dict[int, float]:
+    """The numbers of components to print: those that are possible and their neighbours, or all of them."""
+    if verbose:
         return dict(enumerate(k_probs))
     likely = [k for k, p in enumerate(k_probs) if p >= VISIBLE_PROBABILITY or k == named]
     return {k: k_probs[k] for k in range(max(likely[0] - 1, 0), min(likely[-1] + 2, len(k_probs)))}
@@ -103,54 +166,88 @@ def _evidence(found: Record, best: float) -> str:
     return f"  {f'Δ ln Z {words}' if words else '':<18s}"
 
 
-def _component_table(record: Record, truth: Record | None) -> Table:
-    """One row per component, with its true values beside it where they are known."""
-    table = Table(box=SIMPLE_HEAD, header_style="bold", padding=(0, 1, 0, 0), show_edge=False)
-    table.add_column("#", justify="right")
-    waveform = waveform_named(record["waveform"])
-    for name, unit in zip(waveform.names, waveform.units(record["unit"]), strict=True):
-        heading = f"{name} [{unit}]" if unit else name
-        table.add_column(escape(heading), justify="right", no_wrap=True)
-        if truth:
-            table.add_column("truth", justify="right", style="cyan")
-    doubtful = any(row["existence"] < SURE_EXISTENCE for row in record["components"])
-    if doubtful:
-        table.add_column("exists", justify="right")
-    true = truth["components"] if truth else []
-    for row, exact in _pairs(record["components"], true, waveform.place):
-        cells = [str(row["component"]) if row else "–"]
-        for name in waveform.names:
-            sd = row[f"{name}_sd"] if row else math.nan
-            cells.append(measured(row[f"{name}_median"], sd) if row else "missed")
-            if truth:
-                cells.append(number(exact[name], sd) if exact else "none")
-        if doubtful:
-            cells.append(f"{row['existence']:.2f}" if row else "")
-        table.add_row(*cells)
-    return table
-
-
-def _pairs(
-    rows: list[Record], truth: list[Record], place: str
-) -> list[tuple[Record | None, Record | None]]:
-    """Inferred and true components side by side, the nearest of each other; None where there is none.
-
-    Args:
-        rows: Rows of a summary.
-        truth: True parameters of each component.
-        place: Name of the parameter that tells components apart.
-    """
-    from scipy.optimize import linear_sum_assignment
-
-    inferred, true = [r[f"{place}_median"] for r in rows], [t[place] for t in truth]
-    i, j = linear_sum_assignment(np.abs(np.subtract.outer(inferred, true)))
-    partner = dict(zip(i.tolist(), j.tolist(), strict=True))
-    found = [(row, truth[partner[n]] if n in partner else None) for n, row in enumerate(rows)]
-    missed = [(None, t) for n, t in enumerate(truth) if n not in partner.values()]
-    return [*found, *missed]
-
-
 def _bar(p: float, width: int = 24) -> str:
     """A probability as blocks of an eighth."""
     eighths = round(8 * width * p)
     return "█" * (eighths // 8) + " ▏▎▍▌▋▊▉"[eighths % 8].strip()
+
+
+@dataclass(frozen=True)
+class _Shown:
+    """The components of a record, in its units, beside the truth where it is known."""
+
+    record: Record
+    truth: Record | None
+
+    @cached_property
+    def unit(self) -> FrequencyUnit:
+        """Of the frequencies."""
+        return frequency_unit(self.record["frequency_unit"])
+
+    @cached_property
+    def waveform(self) -> Waveform:
+        """What the components are."""
+        return waveform_named(self.record["waveform"])
+
+    def factor(self, parameter: Parameter) -> float:
+        """What values of a parameter are multiplied by to be shown."""
+        return self.unit.factor if parameter.unit == HERTZ.name else 1.0
+
+    @property
+    def places(self) -> str:
+        """Where the components are, in words: " at 5.6, 6.1 and 11.2 c/d"."""
+        rows, name = self.record["components"], self.waveform.place
+        if not rows:
+            return ""
+        factor = self.factor(self.waveform.parameters[self.waveform.column(name)])
+        texts = [number(factor * row[f"{name}_median"], factor * row[f"{name}_sd"]) for row in rows]
+        if len(texts) > FEW_PLACES:
+            return f", from {texts[0]} to {texts[-1]} {self.unit.name}"
+        listed = texts[0] if len(texts) == 1 else f"{', '.join(texts[:-1])} and {texts[-1]}"
+        return f" at {listed} {self.unit.name}"
+
+    def table(self) -> Table:
+        """One row per component, with its true values beside it where they are known."""
+        table = Table(box=SIMPLE_HEAD, header_style="bold", padding=(0, 1, 0, 0), show_edge=False)
+        table.add_column("#", justify="right")
+        units = self.waveform.units(self.record["unit"])
+        for parameter, unit in zip(self.waveform.parameters, units, strict=True):
+            unit = self.unit.name if parameter.unit == HERTZ.name else unit
+            heading = f"{parameter.name} [{unit}]" if unit else parameter.name
+            table.add_column(escape(heading), justify="right", no_wrap=True)
+            if self.truth:
+                table.add_column("truth", justify="right", style="cyan")
+        rows = self.record["components"]
+        doubtful = any(row["existence"] < SURE_EXISTENCE for row in rows)
+        if doubtful:
+            table.add_column("exists", justify="right")
+        for row, exact in self._pairs():
+            cells = [str(row["component"]) if row else "–"]
+            for parameter in self.waveform.parameters:
+                cells += self._cells(row, exact, parameter)
+            if doubtful:
+                cells.append(chance(row["existence"], 2) if row else "")
+            table.add_row(*cells)
+        return table
+
+    def _cells(self, row: Record | None, exact: Record | None, parameter: Parameter) -> list[str]:
+        """A parameter with its uncertainty, and its true value where the truth is known."""
+        factor, name = self.factor(parameter), parameter.name
+        sd = factor * row[f"{name}_sd"] if row else math.nan
+        cells = [measured(factor * row[f"{name}_median"], sd) if row else "missed"]
+        if self.truth:
+            cells.append(number(factor * exact[name], sd) if exact else "none")
+        return cells
+
+    def _pairs(self) -> list[tuple[Record | None, Record | None]]:
+        """Inferred and true components side by side, the nearest of each other; None where there is none."""
+        from scipy.optimize import linear_sum_assignment
+
+        rows, place = self.record["components"], self.waveform.place
+        truth = self.truth["components"] if self.truth else []
+        inferred, true = [r[f"{place}_median"] for r in rows], [t[place] for t in truth]
+        i, j = linear_sum_assignment(np.abs(np.subtract.outer(inferred, true)))
+        partner = dict(zip(i.tolist(), j.tolist(), strict=True))
+        found = [(row, truth[partner[n]] if n in partner else None) for n, row in enumerate(rows)]
+        missed = [(None, t) for n, t in enumerate(truth) if n not in partner.values()]
+        return [*found, *missed]

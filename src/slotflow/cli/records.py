@@ -10,8 +10,11 @@ import numpy as np
 
 from slotflow.cli.data import stream_record
 from slotflow.core.store import Record
+from slotflow.posterior.display import display_unit
+from slotflow.posterior.facts import WindowRow
 from slotflow.posterior.sampled import SampledPosterior, SamplerRun
-from slotflow.show.wording import fill_warnings
+from slotflow.show.advice import remedies
+from slotflow.show.wording import fill_warnings, headline
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -21,23 +24,33 @@ if TYPE_CHECKING:
 __all__ = ["assumed_record", "method_record", "posterior_record"]
 
 
-def posterior_record(post: Posterior, summary: pd.DataFrame, full: bool = True) -> Record:
+def posterior_record(
+    post: Posterior, summary: pd.DataFrame, full: bool = True, frequency_unit: str | None = None
+) -> Record:
     """A posterior and its summary as plain values; None for evidence, ESS or upper limits where there are none.
+
+    All frequencies are in Hz; ``frequency_unit`` says in which unit a person reads them.
 
     Args:
         post: The posterior.
-        summary: Its table of components.
+        summary: Its table of components, frequencies in Hz.
         full: Whether to find the share of draws outside the prior too, which takes as long as the rest.
+        frequency_unit: The stated unit; None for the one that goes with the data.
     """
     components = summary.drop(columns="verdict").reset_index().to_dict(orient="records")
     evidence = post.log_evidence
     names = ("value", "error")
     return {
+        "answer": headline(post),
         "verdict": {
             "status": post.verdict.status,
             "reason": post.verdict.reason,
+            "advice": remedies(post),
             "warnings": fill_warnings(post.observation) if post.has_data else [],
         },
+        "windows": [_window(row) for row in post.window_rows],
+        "frequency_unit": display_unit(post, frequency_unit).name,
+        "phase_at": summary.attrs["phase_at"],
         "method": post.method,
         "waveform": post.waveform.name,
         "k_map": post.k_map,
@@ -56,6 +69,17 @@ def posterior_record(post: Posterior, summary: pd.DataFrame, full: bool = True) 
         "proposed_by": post.proposed_by,
         "unit": post.unit,
         "constrained_fraction": post.constrained_fraction() if full else None,
+    }
+
+
+def _window(row: WindowRow) -> Record:
+    """A window of a band as plain values."""
+    return {
+        "core": list(row.core),
+        "k_map": row.k_map,
+        "k_prob": row.k_prob,
+        "status": row.verdict.status,
+        "reason": row.verdict.reason,
     }
 
 

@@ -12,6 +12,7 @@ from slotflow.cli.data import DataFlags
 from slotflow.cli.options import (
     COMPUTATION,
     OUTPUT,
+    PRIOR,
     SAMPLER,
     Device,
     Json,
@@ -24,9 +25,12 @@ from slotflow.cli.options import (
 )
 from slotflow.cli.stated import PriorFlags
 from slotflow.core.methods import METHODS
+from slotflow.core.units import frequency_unit
 
 __all__ = ["MOST_SAVED", "Computation", "Request", "Results", "Sampler"]
 
+SHOWN_UNITS = ("Hz", "kHz", "mHz", "uHz", "c/d", "1/d", "1/h", "1/yr")
+"""Units that the help names."""
 MOST_SAVED = 100
 """Signals whose posteriors are written unless the user says otherwise; of more, the catalogue alone."""
 
@@ -35,6 +39,23 @@ def _check_method(name: str) -> str:
     """Refuses a method that does not exist."""
     if name not in METHODS:
         raise ValueError(f"--method: expected one of {', '.join(METHODS)}, received {name!r}.")
+    return name
+
+
+def _check_outliers(name: str | None) -> str | None:
+    """Refuses a way to treat outliers that does not exist."""
+    if name not in (None, "clip"):
+        raise ValueError(f"--outliers: expected clip, received {name!r}.")
+    return name
+
+
+def _check_unit(name: str | None) -> str | None:
+    """Refuses a unit of frequency that is not known."""
+    if name is not None:
+        try:
+            frequency_unit(name)
+        except ValueError as error:
+            raise ValueError(f"--frequency-unit: {error}") from None
     return name
 
 
@@ -59,11 +80,30 @@ class Computation:
             rich_help_panel=COMPUTATION,
         ),
     ] = True
+    noise: Annotated[
+        str,
+        typer.Option(
+            metavar="auto|white|local|ar(P)|power_law|FILE",
+            help="The noise: white; local (a level of its own in each band); coloured, by P coefficients or a power "
+            "law; or a file with frequencies and power spectral densities. auto decides by a test and says so.",
+            rich_help_panel=PRIOR,
+        ),
+    ] = "auto"
+    outliers: Annotated[
+        str | None,
+        typer.Option(
+            metavar="clip",
+            callback=_check_outliers,
+            help="clip: leave out samples that lie far beyond the scatter of the others, and say how many.",
+            rich_help_panel=PRIOR,
+        ),
+    ] = None
     max_seconds: Annotated[
         float | None,
         typer.Option(
             min=0,
-            help="Time budget for one signal, in seconds: for the exact step 10 if not given, for a sampler none.",
+            help="Time budget of the command in seconds, shared by its signals. If not given, the exact step takes 10 "
+            "for each signal, and a sampler as long as it needs.",
             rich_help_panel=COMPUTATION,
         ),
     ] = None
@@ -158,7 +198,35 @@ class Results:
         bool, typer.Option("--plot", help="Write posterior.png too.", rich_help_panel=OUTPUT)
     ] = False
     report: Report = None
+    frequency_unit: Annotated[
+        str | None,
+        typer.Option(
+            metavar="|".join(SHOWN_UNITS),
+            callback=_check_unit,
+            help="Unit of the frequencies in tables, pictures and reports; if not given, c/d, 1/h or 1/yr for times in "
+            "days, hours or years, and Hz for any other. JSON is in Hz.",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = None
+    phase_at: Annotated[
+        str,
+        typer.Option(
+            metavar="auto|mid|start|zero|TIME",
+            help="Instant that phases refer to; TIME is in seconds, with a unit (1990.5yr) or a date. auto: t = 0 if "
+            "the series holds it, otherwise the middle of the series.",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = "auto"
     as_json: Json = False
+    verbose: Annotated[
+        bool,
+        typer.Option(
+            "--verbose",
+            "-v",
+            help="Print more: every window of a band that was analysed in several, and all probabilities.",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = False
     quiet: Quiet = False
 
 

@@ -12,7 +12,10 @@ from slotflow.cli.many import Answer
 from slotflow.cli.records import assumed_record, method_record, posterior_record
 from slotflow.cli.request import Results
 from slotflow.core.files import atomic_path
+from slotflow.core.units import FrequencyUnit
 from slotflow.data.read.formats import STANDARD_INPUT
+from slotflow.posterior.display import display_unit
+from slotflow.posterior.summaries import in_unit
 from slotflow.posterior.verdict import unlikely_amplitude
 from slotflow.show.plots import plot_posterior, save_figure
 from slotflow.show.report.report import write_report
@@ -41,10 +44,11 @@ def result_record(
     post = answer.post
     assert post is not None and post.assumed is not None
     observation, prior = post.observation, post.assumed.prior
-    summary = post.summary(n=writer.samples, seed=writer.seed)
+    shown = writer.results
+    summary = post.summary(n=writer.samples, seed=writer.seed, phase_at=shown.phase_at)
     record: dict[str, Any] = {"file": str(answer.file), "signal": answer.signal}
     record["signals_in_file"] = answer.in_file
-    record |= posterior_record(post, summary, full)
+    record |= posterior_record(post, summary, full, shown.frequency_unit)
     record |= method_record(post)
     record["assumed"] = assumed_record(post)
     record["notes"] = data_notes(observation)
@@ -132,12 +136,17 @@ class Writer:
         for path in files.values():
             remove_leftovers(path)
         if files:
+            table = in_unit(summary, self._unit(post), post.waveform)
             with atomic_path(files["summary"]) as temporary:
-                summary.to_csv(temporary)
+                table.to_csv(temporary)
             post.save(files["posterior"], n=self.samples, seed=self.seed)
         if "figure" in files:
             save_figure(plot_posterior(post, band=prior.frequency), files["figure"])
         return {name: str(path) for name, path in files.items()}
+
+    def _unit(self, post: Posterior) -> FrequencyUnit:
+        """The unit of the frequencies in a signal's table."""
+        return display_unit(post, self.results.frequency_unit)
 
 
 def check_folder(option: str, folder: Path) -> None:

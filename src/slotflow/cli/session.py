@@ -13,12 +13,14 @@ from typing import Any
 import typer
 
 from slotflow.cli import output
+from slotflow.cli.budget import Budget
 from slotflow.cli.data import shown_name
 from slotflow.cli.display import FEW_SIGNALS, Display
 from slotflow.cli.many import FAILURES, Answer, Job, Sources, answers, debug
 from slotflow.cli.request import MOST_SAVED, Computation, Request, Results, Sampler
 from slotflow.cli.results import Writer, result_record, stems
 from slotflow.cli.tables import write_table, write_tables
+from slotflow.cli.watch import Watch
 from slotflow.core.methods import SAMPLERS
 from slotflow.core.progress import progress
 from slotflow.core.store import Record, Store, signal_name
@@ -27,18 +29,10 @@ from slotflow.network.cards import content_hash
 from slotflow.network.model import SlotFlow
 from slotflow.train.processes import stop_signals
 
-__all__ = ["analyse"]
+__all__ = ["Session"]
 
 STORE = "ledger.sqlite"
 """File in the output folder from which a stopped run goes on."""
-EXACT_SECONDS = 10.0
-"""Time budget of the exact step of one signal, if none is stated."""
-
-
-def analyse(request: Request) -> None:
-    """Infers the components of the signals in files, and prints and writes what was found."""
-    _check(request.results, request.computation)
-    Session(request).run()
 
 
 class Session:
@@ -46,10 +40,14 @@ class Session:
 
     Args:
         request: What the command line says.
+        watch: Shows what is being done.
+        started: When the command began, by `time.perf_counter`.
     """
 
-    def __init__(self, request: Request) -> None:
+    def __init__(self, request: Request, watch: Watch, started: float) -> None:
         computation, results = request.computation, request.results
+        _check(results, computation)
+        self.watch = watch
         stated, levels = request.prior.stated()
         writer = Writer(results, computation.samples, computation.seed)
         self.network = SlotFlow.from_pretrained(computation.model, device=computation.device)
@@ -78,18 +76,21 @@ class Session:
             self.network,
             stated,
             method,
-            _options(request, method, alone=total == 1),
+            _options(request, method, total),
             weights=content_hash(self.network.state_dict(), {"name": self.network.config.name}),
             facts={
                 "samples": computation.samples,
                 "full": self.full,
                 "sampler": asdict(request.sampler),
+                "seconds": computation.max_seconds,
+                "shown": (results.frequency_unit, results.phase_at),
             },
+            budget=_budget(computation, method, started, total),
         )
         self.asked = _asked(computation, method, self.network.config.name)
         many = results.out is not None and total > 1
         self.store = Store(results.out / STORE, results.force) if many and results.out else None
-        self.display = Display(total, results.as_json, results.quiet, lines=results.out is None)
+        self.display = Display(total, results)
         self.failed: list[Record] = []
         self.computed = 0
 
@@ -97,6 +98,8 @@ class Session:
         """Answers all signals, and closes the run."""
         stopped: KeyboardInterrupt | None = None
         tables: dict[str, str] = {}
+        if self.total > 1 or self.job.method in SAMPLERS:  # they have bars of their own
+            self.watch.close()
         with (
             # Of many signals the one under way is finished; a second Ctrl-C does not wait for it.
             stop_signals() if self.total > 1 else nullcontext(threading.Event()) as stop,
@@ -146,6 +149,7 @@ class Session:
 
     def _close(self, tables: dict[str, str], stopped: KeyboardInterrupt | None) -> None:
         """Lists what failed, shows what is left to show, and ends with the exit code."""
+        self.watch.close()
         bad, out = sum(entry["signals"] for entry in self.failed), self.results.out
         if out is not None and self.total > 1:
             if self.failed:
@@ -191,22 +195,31 @@ def _check(results: Results, computation: Computation) -> None:
         )
 
 
-def _options(request: Request, method: str, alone: bool) -> dict[str, Any]:
-    """Keywords of `SlotFlow.infer`."""
+def _budget(computation: Computation, method: str, started: float, signals: int) -> Budget | None:
+    """The stated time, where it is shared among the answers of the exact step or of the network."""
+    if computation.max_seconds is None or method in SAMPLERS:
+        return None
+    return Budget(computation.max_seconds, started, signals)
+
+
+def _options(request: Request, method: str, signals: int) -> dict[str, Any]:
+    """Keywords of `SlotFlow.infer`, but for the time of each signal."""
     computation = request.computation
     options: dict[str, Any] = {"seed": computation.seed, "threads": computation.threads}
-    seconds = computation.max_seconds
-    if method == "exact":
-        options["max_seconds"] = EXACT_SECONDS if seconds is None else seconds
+    if computation.noise != "auto":
+        options["noise"] = computation.noise
+    if computation.outliers is not None:
+        options["outliers"] = computation.outliers
     if method in SAMPLERS:
-        show = alone and not request.results.quiet
+        seconds = math.inf
+        if computation.max_seconds is not None:
+            seconds = computation.max_seconds / max(signals, 1)
+        show = signals == 1 and not request.results.quiet
         options["sampler"] = _sampler(request.sampler, method, seconds, show)
     return options
 
 
-def _sampler(
-    flags: Sampler, method: str, max_seconds: float | None, show: bool
-) -> dict[str, object]:
+def _sampler(flags: Sampler, method: str, max_seconds: float, show: bool) -> dict[str, object]:
     """Arguments of a classical method; refuses those of another one."""
     names = {
         "classical": (),
@@ -218,7 +231,7 @@ def _sampler(
         raise ValueError(f"--{foreign[0]} is no option of --method {method}; drop it.")
     if method == "classical":
         return {}
-    given["max_seconds"] = math.inf if max_seconds is None else max_seconds
+    given["max_seconds"] = max_seconds
     if method == "rjmcmc":
         from slotflow.baselines import ensemble
 
@@ -232,9 +245,11 @@ def _sampler(
 def _asked(computation: Computation, method: str, name: str) -> dict[str, object]:
     """Settings that a report tells."""
     model = name + (f" from {computation.model}" if computation.model else "")
-    seconds = EXACT_SECONDS if computation.max_seconds is None else computation.max_seconds
-    step = {"exact": f"at most {seconds:g} s", "network": "left out"}.get(method)
     facts: dict[str, object] = {"model": model, "method": method}
-    if step is not None:
-        facts["exact step"] = step
+    if method == "network":
+        facts["exact step"] = "left out"
+    if computation.max_seconds is not None:
+        facts["time budget"] = f"{computation.max_seconds:g} s"
+    if computation.outliers is not None:
+        facts["outliers"] = computation.outliers
     return facts | {"draws": computation.samples, "seed": computation.seed}

@@ -17,6 +17,7 @@ from slotflow.cli.options import (
     PriorFile,
     Sigma,
     SigmaShort,
+    band_bounds,
     bounds,
 )
 
@@ -76,7 +77,7 @@ class PriorFlags:
     def _flags(self) -> dict[str, Any]:
         """The flags as fields of a statement."""
         return {
-            "frequency": bounds("--band", self.band),
+            "frequency": band_bounds("--band", self.band),
             "lowest_frequency": self.f_lo,
             "amplitude": bounds("--amplitude", self.amplitude),
             "min_separation": self.min_separation,

@@ -12,6 +12,9 @@ from pathlib import Path
 
 from slotflow.core.files import atomic_path
 from slotflow.core.store import Record, Store
+from slotflow.core.units import HERTZ, FrequencyUnit, frequency_unit
+from slotflow.posterior.summaries import frequency_columns
+from slotflow.signal.waveforms import waveform_named
 
 __all__ = ["write_table", "write_tables"]
 
@@ -19,7 +22,8 @@ __all__ = ["write_table", "write_tables"]
 def write_tables(store: Store, folder: Path) -> dict[str, str]:
     """Writes catalogue.csv and signals.csv of this run, each whole or not at all, and says where they are."""
     files = {"catalogue": folder / "catalogue.csv", "signals": folder / "signals.csv"}
-    write_table(files["catalogue"], _components(store.records()))
+    unit = _common_unit(store.records())
+    write_table(files["catalogue"], _components(store.records(), unit))
     write_table(files["signals"], map(_signal, store.records()))
     return {name: str(path) for name, path in files.items()}
 
@@ -51,10 +55,22 @@ def _signal(record: Record) -> Record:
     }
 
 
-def _components(records: Iterator[Record]) -> Iterator[Record]:
-    """One row per component: facts about the signal, then the columns of `Posterior.to_catalogue` by their names."""
+def _components(records: Iterator[Record], unit: FrequencyUnit) -> Iterator[Record]:
+    """One row per component: facts about the signal, then the columns of `Posterior.summary` by their names."""
     for record in records:
         row = _signal(record)
         facts = {name: row[name] for name in ("file", "signal", "k_map", "p_k_map", "verdict")}
+        powers = frequency_columns(waveform_named(record["waveform"]))
         for component in record["components"]:
-            yield facts | {name: value for name, value in component.items() if name != "slot"}
+            columns = {name: value for name, value in component.items() if name != "slot"}
+            for name in [name for name in columns if name in powers and unit.name != HERTZ.name]:
+                scaled = columns[name] * unit.factor ** powers[name]
+                columns[f"{name} [{unit.name}]"] = scaled
+                del columns[name]
+            yield facts | columns
+
+
+def _common_unit(records: Iterator[Record]) -> FrequencyUnit:
+    """The unit of all signals' frequencies; Hz where they differ."""
+    names = {record["frequency_unit"] for record in records}
+    return frequency_unit(names.pop()) if len(names) == 1 else HERTZ

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from slotflow.core.units import HERTZ, FrequencyUnit
 from slotflow.data.preprocess import Band
 from slotflow.signal.prior import Prior
 
@@ -48,11 +49,12 @@ class Assumed:
         low, high = self.prior.frequency
         return (high - low) * self.duration
 
-    def lines(self, levels: Sequence[float | None] = ()) -> list[str]:
+    def lines(self, levels: Sequence[float | None] = (), unit: FrequencyUnit = HERTZ) -> list[str]:
         """The band and the prior, in words, one line each.
 
         Args:
             levels: Known noise level of each stream, to be named where they differ.
+            unit: Of the frequencies.
         """
         prior, bin_width = self.prior, 1 / self.duration
         (low, high), (smallest, largest) = prior.frequency, prior.amplitude
@@ -61,9 +63,10 @@ class Assumed:
         separation = "no minimum separation"
         if prior.min_separation > 0:
             bins = prior.min_separation * self.duration
-            separation = f"separation >= {prior.min_separation:.4g} Hz ({bins:.3g} bins)"
+            separation = f"separation >= {unit.text(prior.min_separation, 4)} ({bins:.3g} bins)"
         return [
-            f"band   {low:.9g}–{high:.9g} Hz, {self.bins:.4g} bins of 1/T = {bin_width:.4g} Hz{self._band_source()}",
+            f"band   {low * unit.factor:.9g}–{unit.text(high, 9)}, {self.bins:.4g} bins of 1/T = "
+            f"{unit.text(bin_width, 4)}{self._band_source(unit)}",
             f"prior  K = {prior.k_min}..{prior.k_max}{each}, A in {smallest:g}–{largest:g}{law}"
             f"{self._from_data('amplitude')}, {separation}, {self._noise_words(levels)}",
         ]
@@ -127,11 +130,15 @@ class Assumed:
             return f"σ = {low:.6g} (known{more})"
         return f"σ in {low:.4g}–{high:.4g}{self._from_data('sigma')}"
 
-    def _band_source(self) -> str:
+    def _band_source(self, unit: FrequencyUnit) -> str:
         """Where the band comes from, if the user did not state it."""
         if self.band is None:
             return ", the model's own" if self.sources.get("frequency") == MODEL else ""
-        found = f"with the strongest peak, at {self.band.peak:.6g} Hz"
+        found = f"with the strongest peak, at {unit.text(self.band.peak)}"
         if not self.band.significant:
             found = "although no peak stands out of the noise"
-        return f", proposed: --band {self.band.name}, {found}"
+        name = self.band.name
+        if unit.name != HERTZ.name:
+            low, high = (f"{edge * unit.factor:.4g}" for edge in self.prior.frequency)
+            name = f"{low}:{high}{unit.name}"
+        return f", proposed: --band {name}, {found}"

@@ -27,7 +27,7 @@ from slotflow.signal.waveforms import Waveform
 __all__ = ["PHASE_AT", "Epoch", "display_unit", "epoch_of"]
 
 PHASE_AT = ("auto", "zero", "mid", "start")
-"""Instants that have a name; auto is zero if t = 0 lies in the record, otherwise mid."""
+"""Instants that have a name; auto is zero if t = 0 lies in the record or was chosen (t_ref), otherwise mid."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ def epoch_of(post: Facts, phase_at: str | float = "auto") -> Epoch:
     first, last = float(times[0]), float(times[-1])
     if phase_at == "start":
         return Epoch(first, t_ref, "start of the series", unit)
-    if phase_at == "auto" and first <= 0 <= last:
+    if phase_at == "auto" and (t_ref != 0 or first <= 0 <= last):
         return zero
     return Epoch(first + 0.5 * (last - first), t_ref, "mid-series", unit)
 
@@ -119,4 +119,4 @@ def _stated(phase_at: str | float) -> float:
 
 def _time_unit(post: Facts) -> str:
     """Unit of the time stamps that the data came with."""
-    return getattr(post.observation.long, "time_unit", "s") if post.has_data else "s"
+    return post.observation.long.time_unit if post.has_data else "s"

@@ -23,6 +23,7 @@ __all__ = [
     "components",
     "correlation",
     "covariance_names",
+    "frequency_columns",
     "in_unit",
     "moments",
     "summary",
@@ -124,15 +125,21 @@ def in_unit(frame: pd.DataFrame, unit: FrequencyUnit, waveform: Waveform) -> pd.
     """
     if unit.name == HERTZ.name:
         return frame
-    powers = {p.name: int(p.unit == HERTZ.name) for p in waveform.parameters}
-    columns = {f"{name}_{what}": power for name, power in powers.items() for what in STATISTICS}
-    pairs = combinations_with_replacement(powers.values(), 2)
-    columns |= {name: sum(p) for name, p in zip(covariance_names(waveform), pairs, strict=True)}
-    scaled = {name: columns[name] for name in frame.columns if columns.get(name)}
+    powers = frequency_columns(waveform)
+    scaled = {name: powers[name] for name in frame.columns if name in powers}
     found = frame.assign(**{name: frame[name] * unit.factor**n for name, n in scaled.items()})
     found = found.rename(columns={name: f"{name} [{unit.name}]" for name in scaled})
     found.attrs = dict(frame.attrs)
     return found
+
+
+def frequency_columns(waveform: Waveform) -> dict[str, int]:
+    """The columns of tables that are frequencies, with the power of Hz in which they are: 2 for a variance."""
+    powers = {p.name: int(p.unit == HERTZ.name) for p in waveform.parameters}
+    columns = {f"{name}_{what}": power for name, power in powers.items() for what in STATISTICS}
+    pairs = combinations_with_replacement(powers.values(), 2)
+    columns |= {name: sum(p) for name, p in zip(covariance_names(waveform), pairs, strict=True)}
+    return {name: power for name, power in columns.items() if power}
 
 
 def covariance_names(waveform: Waveform) -> list[str]:

@@ -6,6 +6,7 @@ import dataclasses
 import math
 from typing import TYPE_CHECKING, Any
 
+from slotflow.core.units import HERTZ, FrequencyUnit
 from slotflow.data.observation import Observation
 from slotflow.data.preprocess import describe
 from slotflow.signal.prior import Prior
@@ -94,13 +95,20 @@ def ratio_words(value: float, best: float, error: float) -> str:
     return sign + f"{value - best:+.1f}".replace("-", "−")
 
 
-def limit_words(limit: dict[str, Any], unit: str) -> str:
-    """The upper limits in words."""
+def limit_words(limit: dict[str, Any], unit: str, frequency: FrequencyUnit = HERTZ) -> str:
+    """The upper limits in words.
+
+    Args:
+        limit: What `UpperLimit.record` gives.
+        unit: Of the amplitudes.
+        frequency: Of the frequencies.
+    """
     best, median, worst = (f"{limit[name]:.3g}" for name in ("best", "median", "worst"))
     unit = f" {unit}" if unit else ""
     return (
         f"A lone tone's amplitude would be below {median}{unit} ({100 * limit['credibility']:g} %, median over the "
-        f"band; {best} at {limit['best_frequency']:.5g} Hz to {worst} at {limit['worst_frequency']:.5g} Hz)"
+        f"band; {best} at {frequency.text(limit['best_frequency'], 5)} to {worst} at "
+        f"{frequency.text(limit['worst_frequency'], 5)})"
     )
 
 

@@ -330,15 +330,29 @@ class GeneralTones(Likelihood):
 
     def amplitude_systems(self, xi: Array) -> tuple[Array, Array]:
         """Normal equations of the amplitudes alone at m sets of frequencies, (m, K, 1); see `EvenTones`."""
-        found = self.products(xi)
-        (m, k), (minus, plus) = xi.shape[:2], found.gram[:, :, 1, :, 1]
+        (m, k), f = xi.shape[:2], xi[..., 0]
+        minus, plus = np.zeros((2, m, k, k), dtype=np.complex128)
+        data, seen = np.zeros((m, k), dtype=np.complex128), 0.0
+        for i, s in enumerate(self.samples):
+            g, (near, far) = s.gain(f), self._windows[i]
+            minus += g.conj()[..., None] * g[:, None] * near[0](f[:, None] - f[..., None])
+            if far:
+                plus += g[..., None] * g[:, None] * far[0](f[:, None] + f[..., None])
+            data += (g * self._data[i][0](f)).conj()
+            if self._nuisances is not None:
+                seen = seen + g[..., None] * self._nuisances[i][0](f)  # (m, K, q)
+        if self._nuisances is not None:
+            part = np.asarray(seen)
+            minus -= part.conj() @ part.mT
+            plus -= 0.0 if self.complex else part @ part.mT
         gram = np.empty((m, 2, k, 2, k))
         gram[:, 0, :, 0] = minus.real + plus.real
         gram[:, 1, :, 1] = minus.real - plus.real
         gram[:, 0, :, 1] = -minus.imag - plus.imag
         gram[:, 1, :, 0] = minus.imag - plus.imag
-        data = found.data[:, 1]
-        return gram.reshape(m, 2 * k, 2 * k), np.stack([data.real, data.imag], 1).reshape(m, 2 * k)
+        gram *= 1.0 if self.complex else 0.5
+        both = np.stack([data.real, data.imag], 1)
+        return gram.reshape(m, 2 * k, 2 * k), both.reshape(m, 2 * k)
 
     def gains(self, xi: Any, c: Any) -> Any:
         """RSS minus the data's energy of n draws, (1, n), at frequencies and amplitudes (1, n, K, 1) each."""

@@ -15,10 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slotflow.core.arrays import Array
+from slotflow.exact.noise_facts import noise_facts
 from slotflow.exact.orders import Orders
 from slotflow.exact.start import Start
 from slotflow.exact.target import Target
 from slotflow.posterior.draws import WeightedDraws
+from slotflow.posterior.noise import Estimate
 from slotflow.posterior.posterior import Posterior
 from slotflow.posterior.tuples import Slots
 from slotflow.posterior.verdict import DrawQuality, Verdict, judge
@@ -142,6 +144,10 @@ class RefinedPosterior(Posterior):
         self.log_evidence = np.stack([orders.log_evidence, orders.log_evidence_error], -1)
         self.ess = ess
         self.waveform = slots.waveform
+        level = Estimate(self.noise_std, math.nan if spread is None else spread)
+        self.noise = noise_facts(
+            start.observation, slots.statistics, slots.prior, orders, noise, level
+        )
         self.proposed_by = start.proposed_by
         self._amortized, self._verdict = start.amortized, verdict
 

@@ -1,9 +1,13 @@
-"""The prior to answer under: what the user states, and for the rest as little as can be assumed.
+"""The prior and the noise to answer under: what the user states, and for the rest as little as can be assumed.
 
-The default network takes any band and any prior. Of what is not stated, the **band** is the network's own where the
-series can show it and has no stronger peak elsewhere, and the strongest part of the spectrum if not; **amplitudes** and
-**noise** have bounds that contain what the data show (`from_data`); there is no **minimum separation**; and there may
-be any **number** of tones from 0 on that the network can count, and more of them in windows.
+The default network takes any band and any prior. Of what is not stated, the **band** is everything that the data can
+show, or the one stretch that holds all peaks (`band`); **amplitudes** and **noise** have bounds that contain what the
+data show (`from_data`); there is no **minimum separation**; and there may be any **number** of tones from 0 on that the
+network can count, and more of them in windows. Which **noise** is assumed is decided by a test of the data
+(`slotflow.signal.noise.choice`) unless the user says it.
+
+Even, real data in white noise are **plain**: the network reads them as they are, and offsets that stand out are
+subtracted (`offsets`). For all others there is a likelihood of its own, in which offsets and trends are marginalized.
 
 A network that knows the prior of its training alone (`paper`, `debug`) is asked under that one.
 """
@@ -12,84 +16,181 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from slotflow.data.observation import Observation
-from slotflow.data.preprocess import FALSE_ALARM, Band, strongest_band
-from slotflow.infer.from_data import amplitude_bounds, noise_scale, sigma_bounds
-from slotflow.infer.offsets import without_offsets
+from slotflow.data.preprocess import Band
+from slotflow.infer.band import checked_band, proposed_band
+from slotflow.infer.from_data import Scales, plain_scales, scales_of
+from slotflow.infer.offsets import offset_stays, with_trends, without_offsets
+from slotflow.infer.request import DataRequest, prepared
 from slotflow.infer.statement import Statement
 from slotflow.infer.trained import smallest_ratio, untrained
 from slotflow.network.cardinality import check_k_prior
 from slotflow.network.model import SlotFlow
-from slotflow.network.zoom.model import FEWEST_BINS
 from slotflow.posterior.assumed import DATA, MODEL, PARTS, STATED, WEAK, Assumed
+from slotflow.signal.likelihood.general import GeneralTones
+from slotflow.signal.likelihood.observed import likelihood_of
+from slotflow.signal.noise.choice import choose_noise
+from slotflow.signal.noise.model import NoiseModel
 from slotflow.signal.prior import Prior
 
-__all__ = ["assume"]
+__all__ = ["Basis", "assume"]
 
 Fields = dict[str, Any]
+Bounds = tuple[float, float]
+
+
+class Basis(NamedTuple):
+    """What an answer stands on."""
+
+    assumed: Assumed
+    """The prior and where its parts come from."""
+    observation: Observation
+    """The data as they are analysed."""
+    noise: NoiseModel
+    """Which noise is assumed, and why."""
+    likelihood: GeneralTones | None
+    """The likelihood of data that are not plain; None for plain ones."""
+    scales: Scales | None
+    """What the band shows, where that was looked at."""
 
 
 def assume(
-    model: SlotFlow, observation: Observation, stated: Statement, network_alone: bool = False
-) -> tuple[Assumed, Observation]:
-    """The prior of an observation and where its parts come from, and the observation as it is to be analysed.
+    model: SlotFlow,
+    observation: Observation,
+    stated: Statement,
+    network_alone: bool = False,
+    request: DataRequest | None = None,
+) -> Basis:
+    """What to assume of an observation.
 
     Args:
         model: The network.
         observation: What was measured.
-        stated: What the user says.
+        stated: What the user says of the prior.
         network_alone: Whether no exact step follows; bounds from the data then stay within the network's training.
-
-    Returns:
-        What is assumed, and the observation without the offsets and trends that stand out (`offsets`); it stays as it
-        is where all of the prior is stated or the network knows one prior alone.
+        request: What the user says of noise, trend and outliers.
     """
+    request = DataRequest() if request is None else request
+    observation = prepared(observation, request)
     duration = observation.long.duration
-    if stated.whole is not None:
-        return Assumed.stated(stated.whole, duration), observation
+    if model.widest_band is None:
+        return _under_own_prior(model, observation, stated)
     given = stated.prior_fields
     sources = {name: STATED for name in PARTS if name in given}
     sources["k"] = STATED if stated.limits_k else WEAK
     sources.setdefault("min_separation", WEAK)
-    if model.widest_band is None:
-        return _under_own_prior(model, duration, given, sources), observation
     band = None
+    if stated.whole is not None:
+        given, sources = vars(stated.whole).copy(), dict.fromkeys(PARTS, STATED)
+        given["frequency"] = checked_band(observation, given["frequency"])
+    else:
+        band = _fill_band(model, observation, stated, given, sources)
+        _fill_counts(model, given, stated)
+    noise = _noise(observation, request, given["frequency"], network_alone)
+    plain = observation.is_plain and noise.is_white and _has_no_trend(observation)
+    if plain and offset_stays(observation, given["frequency"][0]) and not network_alone:
+        plain = False
+    scales, likelihood = None, None
+    if plain:
+        if stated.whole is None:
+            observation = without_offsets(observation, given["frequency"][0])
+    else:
+        observation = observation if request.trend is not None else with_trends(observation)
+        likelihood = likelihood_of(observation, noise, given["frequency"])
+    if "amplitude" not in given or "sigma" not in given:
+        scales = _scales(observation, likelihood, given["frequency"])
+        _fill_bounds(model, scales, given, sources, network_alone)
+    prior = Prior(**given)
+    weak = sources["amplitude"] == DATA  # bounds that the network need not know: the exact step does
+    quiet = (weak and not network_alone) or stated.whole is not None or not plain
+    doubts = [] if quiet else untrained(model, observation, prior)
+    assumed = Assumed(prior, duration, sources, band, warnings=tuple(doubts))
+    return Basis(assumed, observation, noise, likelihood, scales)
+
+
+def _noise(
+    observation: Observation, request: DataRequest, band: Bounds, network_alone: bool
+) -> NoiseModel:
+    """The noise to assume; the network alone knows white noise only."""
+    if network_alone and request.noise in ("auto", "white"):
+        return NoiseModel.white(len(observation.channels))
+    if network_alone:
+        raise ValueError(
+            f"expected white noise for a method other than the exact step, received noise = {request.noise!r}; leave "
+            "the exact step on (method='exact')."
+        )
+    return choose_noise(observation, request.noise, band)
+
+
+def _has_no_trend(observation: Observation) -> bool:
+    """Whether nothing but an offset may have to be marginalized."""
+    return all(channel.trend <= 0 for channel in observation.channels)
+
+
+def _under_own_prior(model: SlotFlow, observation: Observation, stated: Statement) -> Basis:
+    """The prior of the training, changed where the user asks for it; the network refuses what it does not know."""
+    if not observation.is_plain:
+        raise ValueError(
+            f"the model {model.config.name!r} knows even, real series of its training alone, received other data; use "
+            "SlotFlow.from_pretrained()."
+        )
+    duration, white = observation.long.duration, NoiseModel.white(len(observation.channels))
+    if stated.whole is not None:
+        assumed = Assumed.stated(stated.whole, duration)
+        return Basis(assumed, observation, white, None, None)
+    given = stated.prior_fields
+    if "k_min" in given or "k_max" in given:
+        given["k_probs"] = None
+    changed = {name: STATED for name in PARTS if name in given}
+    if stated.limits_k:
+        changed["k"] = STATED
+    found = dict.fromkeys(PARTS, MODEL) | changed
+    assumed = Assumed(dataclasses.replace(model.config.prior, **given), duration, found)
+    return Basis(assumed, observation, white, None, None)
+
+
+def _fill_band(
+    model: SlotFlow,
+    observation: Observation,
+    stated: Statement,
+    given: Fields,
+    sources: dict[str, str],
+) -> Band | None:
+    """The band, as stated or as the data show it, and the proposal behind it if there is one.
+
+    Args:
+        model: The network.
+        observation: The data.
+        stated: What the user says.
+        given: Fields of the prior; frequency is added.
+        sources: Where the parts of the prior come from; that of the band is added.
+    """
     if stated.lowest_frequency is not None:
         if "frequency" in given:
             raise ValueError(
                 "expected the band or its lower edge, received both; state one of them."
             )
-        width = math.floor(model.widest_band) / duration
+        assert model.widest_band is not None
+        width = math.floor(model.widest_band) / observation.long.duration
         given["frequency"] = (stated.lowest_frequency, stated.lowest_frequency + width)
         sources["frequency"] = STATED
-    elif "frequency" not in given:
-        band = _proposed_band(model, observation)
-        given["frequency"] = model.config.prior.frequency if band is None else band.edges
-        sources["frequency"] = MODEL if band is None else DATA
-    _fill_counts(model, given, stated)
-    observation = without_offsets(observation, given["frequency"][0])
-    _fill_bounds(model, observation, given, sources, network_alone)
-    prior = Prior(**given)
-    weak = (
-        sources["amplitude"] == DATA
-    )  # bounds that the network need not know: the exact step does
-    doubts = [] if weak and not network_alone else untrained(model, observation, prior)
-    return Assumed(prior, duration, sources, band, warnings=tuple(doubts)), observation
-
-
-def _under_own_prior(
-    model: SlotFlow, duration: float, given: Fields, sources: dict[str, str]
-) -> Assumed:
-    """The prior of the training, changed where the user asks for it; the network refuses what it does not know."""
-    if "k_min" in given or "k_max" in given:
-        given["k_probs"] = None
-    changed = {name: source for name, source in sources.items() if source == STATED}
-    found = dict.fromkeys(PARTS, MODEL) | changed
-    return Assumed(dataclasses.replace(model.config.prior, **given), duration, found)
+    if "frequency" in given:
+        given["frequency"] = checked_band(observation, given["frequency"])
+        return None
+    try:
+        given["frequency"], band = proposed_band(model, observation)
+    except ValueError as error:
+        advice = (
+            "or say where to look (the prior's frequency, on the command line --band F_LO:F_HI)"
+        )
+        raise ValueError(f"{str(error).rstrip('.')}, {advice}.") from error
+    own = given["frequency"] == model.config.prior.frequency
+    sources["frequency"] = MODEL if own else DATA
+    return band
 
 
 def _fill_counts(model: SlotFlow, given: Fields, stated: Statement) -> None:
@@ -122,49 +223,25 @@ def _fill_counts(model: SlotFlow, given: Fields, stated: Statement) -> None:
     given.setdefault("k_max", min(largest, fits))
 
 
-def _fill_bounds(
-    model: SlotFlow,
-    observation: Observation,
-    given: Fields,
-    sources: dict[str, str],
-    network_alone: bool,
-) -> None:
-    """Bounds of amplitude and noise level from the data, where they are not stated."""
-    if "amplitude" in given and "sigma" in given:
-        return
-    band = given["frequency"]
-    level, rms = noise_scale(observation, band)
-    if not rms > 0:
+def _scales(observation: Observation, likelihood: GeneralTones | None, band: Bounds) -> Scales:
+    """What the band shows of noise and tones; refuses data of which nothing is left."""
+    scales = plain_scales(observation, band) if likelihood is None else scales_of(likelihood, band)
+    if not scales.rms > 0:
         raise ValueError(
             f"expected a series that varies, received {observation.long.n:,} samples of which nothing is left without "
             "offset and trend; there is nothing to infer from them: check the data."
         )
+    return scales
+
+
+def _fill_bounds(
+    model: SlotFlow, scales: Scales, given: Fields, sources: dict[str, str], network_alone: bool
+) -> None:
+    """Bounds of amplitude and noise level from the data, where they are not stated."""
     if "amplitude" not in given:
         ratio = {"smallest_ratio": smallest_ratio(model)} if network_alone else {}
-        given["amplitude"] = amplitude_bounds(observation, band, level, **ratio)
+        given["amplitude"] = scales.amplitude(**ratio)
         sources["amplitude"] = DATA
     if "sigma" not in given:
-        given["sigma"] = sigma_bounds(level, rms)
+        given["sigma"] = scales.sigma
         sources["sigma"] = DATA
-
-
-def _proposed_band(model: SlotFlow, observation: Observation) -> Band | None:
-    """The band to analyse if none is stated: the strongest one, or None for the network's own.
-
-    The network's own band is taken where the series shows it, if the strongest peak lies there or none stands out.
-    """
-    assert model.widest_band is not None
-    channel, (low, high) = observation.long, model.config.prior.frequency
-    try:
-        band = strongest_band(channel, math.floor(model.widest_band))
-    except ValueError as error:
-        advice = (
-            "or say where to look (the prior's frequency, on the command line --band F_LO:F_HI)"
-        )
-        raise ValueError(f"{str(error).rstrip('.')}, {advice}.") from error
-    width = (high - low) * channel.duration
-    shown = high <= channel.nyquist and FEWEST_BINS <= width <= model.widest_band
-    margin = 1 / channel.duration  # the peak is known to about a bin
-    within = low - margin <= band.peak <= high + margin
-    faint = band.snr < math.log(channel.n / FALSE_ALARM)
-    return None if shown and (within or faint) else band

@@ -1,27 +1,38 @@
 r"""Bounds of amplitude and noise level that contain what the data show, and nothing that they cannot know.
 
-**Noise.** σ is at least 0. It is at most the root mean square of the series without offset and trend, or three times
-the level outside the band where that is more (`slotflow.data.noise_level`).
+**Noise.** σ is at least 0. It is at most the root mean square of the data without offset and trend, or three times the
+noise level where that is more.
 
 **Amplitudes.** The highest peak of the amplitude spectrum in the band decides: the peak of a lone tone is as high as
 its amplitude. Tones closer than a bin may partly cancel, so the upper bound is twice that peak, or 8.5 times the noise
 of an amplitude, σ√(2/N) for N samples, where nothing stands out. The lower bound is the weakest tone that stands out of
-the noise, 5 σ√(2/N). Two spectra are looked at: one weighted by a Hann window, into which an offset or a tone outside
-the band leaks little, and one without a window, which keeps close tones apart.
+the noise, 5 σ√(2/N).
+
+**Even, real, white data** (`plain_scales`). The level comes from outside the band (`slotflow.data.noise_level`). Two
+spectra are looked at: one weighted by a Hann window, into which an offset or a tone outside the band leaks little, and
+one without a window, which keeps close tones apart.
+
+**Any data** (`scales_of`). With the matched filter D(f) = Σ b̄ x and the energy W(f) = Σ |b|² of a tone of unit
+amplitude under the noise's inner product, |D|²/W of noise alone is exponential with the mean σ² (2σ² for complex
+samples, whose σ is that of either part), and the amplitude of a lone tone is 2|D|/W (|D|/W). The level is that of the
+median over the band.
 """
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 
 from slotflow.data.channel import Channel
+from slotflow.data.noise_level import median_power
 from slotflow.data.observation import Observation
 from slotflow.data.preprocess import describe
 from slotflow.data.trend import without_line
+from slotflow.signal.likelihood.general import GeneralTones
 
-__all__ = ["amplitude_bounds", "noise_scale", "sigma_bounds"]
+__all__ = ["Scales", "plain_scales", "scales_of"]
 
 Bounds = tuple[float, float]
 
@@ -30,48 +41,78 @@ ABOVE_PEAK = 2.0
 STANDS_OUT, SMALLEST_UPPER = 5.0, 8.5
 """In units of the noise of an amplitude: the weakest tone that stands out, and the smallest upper bound."""
 ABOVE_LEVEL = 3.0
-"""Upper bound of σ over the level outside the band."""
+"""Upper bound of σ over the noise level."""
 SMALLEST_RATIO = 1e-4
 """Smallest lower bound of the amplitudes over the upper one: weaker tones drown in what a window leaks."""
+PER_BIN = 2
+"""Points of a spectrum per bin."""
+MOST_POINTS = 200_000
+"""Points of a spectrum at most."""
 
 
-def noise_scale(observation: Observation, band: Bounds) -> tuple[float, float]:
-    """Noise level and root mean square of the long stream, its offset and trend aside.
+@dataclass(frozen=True)
+class Scales:
+    """Sizes of noise and tones, as a band shows them before it is analysed."""
+
+    level: float
+    """Noise level σ."""
+    rms: float
+    """Root mean square of the data in units of the noise's shape, tones included."""
+    peak: float
+    """Amplitude of the highest peak in the band."""
+    amplitude_noise: float
+    """Standard deviation of an amplitude, where it is known best."""
+
+    @property
+    def sigma(self) -> Bounds:
+        """Bounds of σ."""
+        return 0.0, _two_digits(max(ABOVE_LEVEL * self.level, self.rms))
+
+    def amplitude(self, smallest_ratio: float = SMALLEST_RATIO) -> Bounds:
+        """Bounds of A, the lower one no smaller share of the upper one than `smallest_ratio`."""
+        upper = _two_digits(max(ABOVE_PEAK * self.peak, SMALLEST_UPPER * self.amplitude_noise))
+        lower = max(STANDS_OUT * self.amplitude_noise, smallest_ratio * upper)
+        return _two_digits(lower), upper
+
+
+def plain_scales(observation: Observation, band: Bounds) -> Scales:
+    """The scales of an even, real series in white noise.
 
     Args:
-        observation: The data.
+        observation: The data, of which the long stream is looked at.
         band: Frequencies in Hz that may hold tones; the noise is measured outside, or from the median of the whole
             spectrum where too little lies outside.
     """
-    rest = without_line(observation.long).values
+    channel = observation.long
+    rest = without_line(channel).values
     scale = float(np.abs(rest).max()) or 1.0
     rms = scale * float(np.sqrt(np.mean((rest / scale) ** 2)))
     level, _ = observation.noise_level(band)
     if math.isnan(level):
-        level = describe(observation.long).noise
-    return min(level, rms), rms
+        level = describe(channel).noise
+    level = min(level, rms)
+    return Scales(level, rms, _highest_peak(channel, band), level * math.sqrt(2 / channel.n))
 
 
-def sigma_bounds(level: float, rms: float) -> Bounds:
-    """Bounds of σ for what `noise_scale` gives."""
-    return 0.0, _two_digits(max(ABOVE_LEVEL * level, rms))
-
-
-def amplitude_bounds(
-    observation: Observation, band: Bounds, level: float, smallest_ratio: float = SMALLEST_RATIO
-) -> Bounds:
-    """Bounds of A.
+def scales_of(likelihood: GeneralTones, band: Bounds) -> Scales:
+    """The scales of any data.
 
     Args:
-        observation: The data.
+        likelihood: Of the data under the noise that is assumed.
         band: Frequencies in Hz that may hold tones.
-        level: Noise level of the long stream.
-        smallest_ratio: The lower bound is no smaller share of the upper one.
     """
-    noise = level * math.sqrt(2 / observation.long.n)
-    peak = _highest_peak(observation.long, band)
-    upper = _two_digits(max(ABOVE_PEAK * peak, SMALLEST_UPPER * noise))
-    return _two_digits(max(STANDS_OUT * noise, smallest_ratio * upper)), upper
+    low, high = band
+    points = min(2 + math.ceil(PER_BIN * (high - low) / likelihood.bin), MOST_POINTS)
+    f = np.linspace(low, high, points)
+    energy = np.maximum(likelihood.weight_at(f), 1e-300)
+    filtered = np.abs(likelihood.matched(f[None, :, None])[0, :, 0])
+    parts = 2 if likelihood.complex else 1  # real numbers in a sample
+    seen = energy > 1e-3 * energy.max()  # nuisances may take all of a tone
+    level = math.sqrt(float(median_power(filtered[seen] ** 2 / energy[seen])) / parts)
+    rms = math.sqrt(float(likelihood.energy[0]) / likelihood.n)
+    peak = float((2 / parts * filtered[seen] / energy[seen]).max())
+    level = min(level, rms)
+    return Scales(level, rms, peak, level * math.sqrt(2 / parts / float(energy.max())))
 
 
 def _highest_peak(channel: Channel, band: Bounds) -> float:

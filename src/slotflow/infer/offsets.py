@@ -1,16 +1,26 @@
-"""Offsets and trends: what would leak into the band is taken out before the analysis, and said."""
+"""Offsets and trends: what would leak into the band is taken out before the analysis, or marginalized in it, and said.
+
+Far above zero frequency an offset of a long, even series is subtracted (a Hann-weighted fit, which leaves tones of
+three cycles and more alone): what it costs, one degree of freedom of thousands, is next to nothing, and the likelihood
+keeps its closed forms. Nearer to zero, or where samples are few, the offset is a nuisance of the likelihood.
+"""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 from slotflow.data.channel import Channel
 from slotflow.data.observation import Observation
 from slotflow.data.preprocess import SIGNIFICANT, describe
 from slotflow.data.trend import check_remainder, removed_order, without_line
+from slotflow.infer.request import with_channels
 
-__all__ = ["without_offsets"]
+__all__ = ["offset_stays", "with_trends", "without_offsets"]
 
 FEWEST_CYCLES = 3.0
 """Cycles of the band's lowest frequency in a record from which on a Hann-weighted line leaves tones alone."""
+FEWEST_SAMPLES = 300
+"""Samples from which on the degrees of freedom of a line do not count."""
 
 
 def without_offsets(observation: Observation, lowest: float) -> Observation:
@@ -26,20 +36,58 @@ def without_offsets(observation: Observation, lowest: float) -> Observation:
     channels = [_without_offset(channel, lowest) for channel in observation.channels]
     if all(new is old for new, old in zip(channels, observation.channels, strict=True)):
         return observation
-    return Observation(channels, removed=observation.removed)
+    return with_channels(observation, channels)
+
+
+def offset_stays(observation: Observation, lowest: float) -> bool:
+    """Whether an offset or a trend stands out that `without_offsets` leaves in, or whose degrees of freedom count.
+
+    Args:
+        observation: Even, real data.
+        lowest: Lower edge of the band, in Hz.
+    """
+    return any(
+        channel.trend >= 0
+        and _standing_out(channel) is not None
+        and (lowest * channel.duration < FEWEST_CYCLES or channel.n < FEWEST_SAMPLES)
+        for channel in observation.channels
+    )
+
+
+def with_trends(observation: Observation) -> Observation:
+    """The observation with a slope among its nuisances where one stands out of the noise."""
+    channels = [
+        replace(channel, trend=1) if channel.trend == 0 and _has_slope(channel) else channel
+        for channel in observation.channels
+    ]
+    if all(new is old for new, old in zip(channels, observation.channels, strict=True)):
+        return observation
+    return with_channels(observation, channels)
+
+
+def _has_slope(channel: Channel) -> bool:
+    """Whether an even, real series has a slope that stands out."""
+    return channel.is_even and not channel.is_complex and _standing_out(channel) == 1
+
+
+def _standing_out(channel: Channel) -> int | None:
+    """Order of the polynomial that stands out of an even, real series: 0, 1, or None for nothing."""
+    if not channel.values.any():
+        return None
+    found = describe(channel)
+    order = 1 if abs(found.trend_sigmas) > SIGNIFICANT else 0
+    if order == 0 and not abs(found.offset_sigmas) > SIGNIFICANT:
+        return None
+    # A caller's fit, which tones of few cycles have shifted, is left alone.
+    return None if removed_order(channel.notes) >= order else order
 
 
 def _without_offset(channel: Channel, lowest: float) -> Channel:
     """One series without an offset or a trend that stands out; its notes say what was subtracted."""
-    if lowest * channel.duration < FEWEST_CYCLES or not channel.values.any():
+    if lowest * channel.duration < FEWEST_CYCLES:
         return channel
-    found = describe(channel)
-    order = 1 if abs(found.trend_sigmas) > SIGNIFICANT else 0
-    if order == 0 and not abs(found.offset_sigmas) > SIGNIFICANT:
-        return channel
-    if (
-        removed_order(channel.notes) >= order
-    ):  # a caller's fit, which tones of few cycles have shifted
+    order = _standing_out(channel)
+    if order is None:
         return channel
     rest = without_line(channel, order)
     check_remainder(channel, rest)

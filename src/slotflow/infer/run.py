@@ -22,14 +22,20 @@ from slotflow.bands.windows import infer_band, is_crowded, needs_windows
 from slotflow.core.later import later
 from slotflow.core.methods import METHODS, SAMPLERS
 from slotflow.data.observation import Observation
-from slotflow.exact.refine import check_budget
-from slotflow.infer.assume import assume
+from slotflow.exact.refine import Effort, check_budget, exact_posterior
+from slotflow.exact.start import Start
+from slotflow.infer.assume import Basis, assume
+from slotflow.infer.general import general_posterior
+from slotflow.infer.request import DataRequest
 from slotflow.infer.statement import Statement
 from slotflow.network.cardinality import check_k_prior, under_k_prior
 from slotflow.network.model import SlotFlow
 from slotflow.network.options import KPrior
 from slotflow.posterior.assumed import Assumed
 from slotflow.posterior.posterior import Posterior
+from slotflow.signal.likelihood import Statistics
+from slotflow.signal.likelihood.observed import likelihood_of
+from slotflow.signal.noise.choice import choose_noise
 from slotflow.signal.prior import Prior
 
 __all__ = ["posteriors"]
@@ -47,6 +53,9 @@ class _Call:
     threads: int | None = None
     batch_size: int = 256
     sampler: Mapping[str, Any] | None = None
+    noise: Any = "auto"
+    outliers: str | None = None
+    trend: int | None = None
 
     def __post_init__(self) -> None:
         if self.method not in METHODS:
@@ -64,6 +73,7 @@ class _Call:
             raise ValueError(f"expected threads >= 1, received {self.threads}.")
         if self.exact:
             check_budget(self.draws, self.max_seconds)
+        _ = self.request  # refuses what cannot be asked of the data
 
     @property
     def exact(self) -> bool:
@@ -71,9 +81,19 @@ class _Call:
         return self.method == "exact"
 
     @property
+    def request(self) -> DataRequest:
+        """What is said of the data."""
+        return DataRequest(self.noise, self.outliers, self.trend)
+
+    @property
+    def effort(self) -> Effort:
+        """How much work the exact step may be."""
+        return Effort(self.draws, self.seed, self.max_seconds)
+
+    @property
     def for_windows(self) -> dict[str, Any]:
         """What is asked of each window of a band."""
-        names = ("k_prior", "draws", "max_seconds", "seed", "threads")
+        names = ("k_prior", "draws", "max_seconds", "seed", "threads", "noise", "outliers", "trend")
         return {"refine": self.exact} | {name: getattr(self, name) for name in names}
 
 
@@ -81,13 +101,22 @@ class _Call:
 class _Case:
     """An observation and what is assumed of it."""
 
-    observation: Observation
-    assumed: Assumed
+    basis: Basis
     limits_k: bool
     """Whether the user has said how many components there may be."""
     in_windows: bool
     start: Prior | None
-    """The prior that the network answers under; None if windows or a classical method answer."""
+    """The prior that the network answers under; None if windows, another method or the general way answer."""
+
+    @property
+    def observation(self) -> Observation:
+        """The data as they are analysed."""
+        return self.basis.observation
+
+    @property
+    def assumed(self) -> Assumed:
+        """What is assumed of them."""
+        return self.basis.assumed
 
 
 def posteriors(
@@ -128,15 +157,20 @@ def posteriors(
 
 def _case(model: SlotFlow, observation: Observation, stated: Statement, call: _Call) -> _Case:
     """Decides what is assumed of an observation and who answers; refuses what nobody can answer."""
-    assumed, observation = assume(model, observation, stated, call.method == "network")
-    prior, start = assumed.prior, None
-    in_windows = call.method not in SAMPLERS and needs_windows(model, observation, prior)
+    basis = assume(model, observation, stated, not call.exact, call.request)
+    prior, start = basis.assumed.prior, None
+    in_windows = call.method not in SAMPLERS and needs_windows(model, basis.observation, prior)
     if in_windows:
-        assumed = dataclasses.replace(assumed, in_windows=True)
-    elif call.method not in SAMPLERS:
-        start = model._start(prior, observation.long.grid, call.exact)
-        model._check(observation, start)
-    return _Case(observation, assumed, stated.limits_k, in_windows, start)
+        basis = basis._replace(assumed=dataclasses.replace(basis.assumed, in_windows=True))
+    elif basis.likelihood is not None and not call.exact:
+        raise ValueError(
+            f"the method {call.method!r} reads even, real series of one or two channels, received other data; leave "
+            "the exact step on (method='exact'), which knows any sampling."
+        )
+    elif basis.likelihood is None and call.method not in SAMPLERS:
+        start = model._start(prior, basis.observation.long.grid, call.exact)
+        model._check(basis.observation, start)
+    return _Case(basis, stated.limits_k, in_windows, start)
 
 
 def _answers(model: SlotFlow, cases: list[_Case], call: _Call) -> Iterator[Posterior]:
@@ -146,6 +180,8 @@ def _answers(model: SlotFlow, cases: list[_Case], call: _Call) -> Iterator[Poste
     for case in cases:
         if case.in_windows:
             post = _in_windows(model, case, call)
+        elif case.basis.likelihood is not None:
+            post = _general(model, case.basis, case, call)
         elif case.start is None:
             post = _sampled(model, case, call)
         else:
@@ -156,18 +192,39 @@ def _answers(model: SlotFlow, cases: list[_Case], call: _Call) -> Iterator[Poste
 
 
 def _refined(model: SlotFlow, case: _Case, post: Posterior, call: _Call) -> Posterior:
-    """The exact posterior behind the network's answer, if it is asked for; in windows if the band is crowded."""
+    """The exact posterior behind the network's answer, if it is asked for.
+
+    Where it turns out that the noise is not white after all, the analysis is made again under another one; a crowded
+    band is analysed in windows.
+    """
     if not call.exact:
         return post
-    prior = case.assumed.prior
+    prior = under_k_prior(case.assumed.prior, call.k_prior, model.config.prior)
+    start = Start.from_posterior(post, prior, call.seed)
+    likelihood = Statistics.from_observation(post.observation)
     with _threads(call.threads):
-        post = post.refine(
-            prior=under_k_prior(prior, call.k_prior, model.config.prior),
-            draws=call.draws,
-            seed=call.seed,
-            max_seconds=call.max_seconds,
-        )
-    if not case.limits_k and is_crowded(model, post, prior):
+        post = exact_posterior(start, likelihood, prior, call.effort, case.basis.noise)
+    if post.verdict.status == "misfit" and call.noise == "auto":
+        band, fit = prior.frequency, post.best_fit()
+        noise = choose_noise(case.observation, "auto", band, tones=fit)
+        if not noise.is_white:
+            likelihood = likelihood_of(case.observation, noise, band)
+            basis = case.basis._replace(noise=noise, likelihood=likelihood, scales=None)
+            return _general(model, basis, case, call)
+    return _uncrowded(model, case, post, call)
+
+
+def _general(model: SlotFlow, basis: Basis, case: _Case, call: _Call) -> Posterior:
+    """The exact posterior of data that are not plain; in windows if the band is crowded."""
+    prior = under_k_prior(basis.assumed.prior, call.k_prior, model.config.prior)
+    with _threads(call.threads), _evaluating(model):
+        post = general_posterior(model, basis, prior, call.effort)
+    return _uncrowded(model, case, post, call)
+
+
+def _uncrowded(model: SlotFlow, case: _Case, post: Posterior, call: _Call) -> Posterior:
+    """The posterior, or that of windows where there are more tones than the network can count."""
+    if not case.limits_k and is_crowded(model, post, case.assumed.prior):
         with suppress(ValueError):  # what windows refuse stays the misfit that it is
             post = _in_windows(model, case, call)
     return post
@@ -194,12 +251,18 @@ def _amortized(model: SlotFlow, cases: list[_Case], call: _Call) -> list[Posteri
     """The network's answers; the model's mode is left as it was."""
     chunk = [case.observation for case in cases]
     starts = [case.start for case in cases if case.start is not None]
+    with _threads(call.threads), _evaluating(model), torch.inference_mode():
+        return model._infer_batch(chunk, starts, call.k_prior)
+
+
+@contextmanager
+def _evaluating(model: SlotFlow) -> Iterator[None]:
+    """Runs a block with the model ready for inference, and leaves its mode as it was."""
     was_training = model.training
     if was_training:  # a walk through all modules, which takes its time
         model.eval()
     try:
-        with _threads(call.threads), torch.inference_mode():
-            return model._infer_batch(chunk, starts, call.k_prior)
+        yield
     finally:
         if was_training:
             model.train()

@@ -32,3 +32,6 @@ class InferOptions(TypedDict, total=False):
     threads: int | None
     batch_size: int
     sampler: Mapping[str, Any] | None
+    noise: Any
+    outliers: str | None
+    trend: int | None

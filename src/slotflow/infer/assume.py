@@ -33,7 +33,7 @@ from slotflow.network.model import SlotFlow
 from slotflow.posterior.assumed import DATA, MODEL, PARTS, STATED, WEAK, Assumed
 from slotflow.signal.likelihood.general import GeneralTones
 from slotflow.signal.likelihood.observed import likelihood_of
-from slotflow.signal.noise.choice import choose_noise
+from slotflow.infer.noise_choice import choose_noise
 from slotflow.signal.noise.model import NoiseModel
 from slotflow.signal.prior import Prior
 

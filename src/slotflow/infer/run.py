@@ -35,7 +35,7 @@ from slotflow.posterior.assumed import Assumed
 from slotflow.posterior.posterior import Posterior
 from slotflow.signal.likelihood import Statistics
 from slotflow.signal.likelihood.observed import likelihood_of
-from slotflow.signal.noise.choice import choose_noise
+from slotflow.infer.noise_choice import choose_noise
 from slotflow.signal.prior import Prior
 
 __all__ = ["posteriors"]

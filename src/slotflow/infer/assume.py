@@ -100,7 +100,8 @@ def assume(
             observation = without_offsets(observation, given["frequency"][0])
     else:
         observation = observation if request.trend is not None else with_trends(observation)
-        likelihood = likelihood_of(observation, noise, given["frequency"])
+        coloured = None if noise.is_white else noise  # white channels know their ratios themselves
+        likelihood = likelihood_of(observation, coloured, given["frequency"])
     if "amplitude" not in given or "sigma" not in given:
         scales = _scales(observation, likelihood, given["frequency"])
         _fill_bounds(model, scales, given, sources, network_alone)

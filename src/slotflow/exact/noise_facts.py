@@ -92,6 +92,6 @@ def _in_band(likelihood: Likelihood, band: tuple[float, float]) -> float:
     """Level per sample of white noise with the density that σ = 1 means in the middle of the band."""
     if isinstance(likelihood, Statistics):
         return 1.0
-    samples = sum(len(part.times) for part in likelihood.parts)
+    samples = sum(len(part.times) for part in likelihood.parts) * (2 if likelihood.complex else 1)
     seen = float(likelihood.weight_at(np.array([0.5 * (band[0] + band[1])]))[0])
     return math.sqrt(samples / seen) if seen > 0 else math.nan

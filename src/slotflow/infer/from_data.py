@@ -12,10 +12,9 @@ the noise, 5 σ√(2/N).
 spectra are looked at: one weighted by a Hann window, into which an offset or a tone outside the band leaks little, and
 one without a window, which keeps close tones apart.
 
-**Any data** (`scales_of`). With the matched filter D(f) = Σ b̄ x and the energy W(f) = Σ |b|² of a tone of unit
-amplitude under the noise's inner product, |D|²/W of noise alone is exponential with the mean σ² (2σ² for complex
-samples, whose σ is that of either part), and the amplitude of a lone tone is 2|D|/W (|D|/W). The level is that of the
-median over the band.
+**Any data** (`scales_of`). With the matched filter D(f) = Σ b̄ x and twice the energy W(f) of a tone of unit amplitude
+under the noise's inner product (`Likelihood.overlap`), |D|²/W of noise alone is exponential with the mean σ², and the
+amplitude of a lone tone is 2|D|/W, for real and complex samples alike. The level is that of the median over the band.
 """
 
 from __future__ import annotations
@@ -106,13 +105,12 @@ def scales_of(likelihood: GeneralTones, band: Bounds) -> Scales:
     f = np.linspace(low, high, points)
     energy = np.maximum(likelihood.weight_at(f), 1e-300)
     filtered = np.abs(likelihood.matched(f[None, :, None])[0, :, 0])
-    parts = 2 if likelihood.complex else 1  # real numbers in a sample
     seen = energy > 1e-3 * energy.max()  # nuisances may take all of a tone
-    level = math.sqrt(float(median_power(filtered[seen] ** 2 / energy[seen])) / parts)
+    level = math.sqrt(float(median_power(filtered[seen] ** 2 / energy[seen])))
     rms = math.sqrt(float(likelihood.energy[0]) / likelihood.n)
-    peak = float((2 / parts * filtered[seen] / energy[seen]).max())
+    peak = float((2 * filtered[seen] / energy[seen]).max())
     level = min(level, rms)
-    return Scales(level, rms, peak, level * math.sqrt(2 / parts / float(energy.max())))
+    return Scales(level, rms, peak, level * math.sqrt(2 / float(energy.max())))
 
 
 def _highest_peak(channel: Channel, band: Bounds) -> float:

@@ -1,8 +1,8 @@
 """Offsets and trends: what would leak into the band is taken out before the analysis, or marginalized in it, and said.
 
-Far above zero frequency an offset of a long, even series is subtracted (a Hann-weighted fit, which leaves tones of
-three cycles and more alone): what it costs, one degree of freedom of thousands, is next to nothing, and the likelihood
-keeps its closed forms. Nearer to zero, or where samples are few, the offset is a nuisance of the likelihood.
+Far above zero frequency an offset of an even series is subtracted (a Hann-weighted fit, which leaves tones of three
+cycles and more alone), and the likelihood keeps its closed forms. Nearer to zero the offset is a nuisance of the
+likelihood, and so are offset and slope wherever the likelihood is not that of plain data.
 """
 
 from __future__ import annotations
@@ -19,8 +19,7 @@ __all__ = ["offset_stays", "with_trends", "without_offsets"]
 
 FEWEST_CYCLES = 3.0
 """Cycles of the band's lowest frequency in a record from which on a Hann-weighted line leaves tones alone."""
-FEWEST_SAMPLES = 300
-"""Samples from which on the degrees of freedom of a line do not count."""
+SLOPE = "a slope stands out: offset and slope are marginalized"
 
 
 def without_offsets(observation: Observation, lowest: float) -> Observation:
@@ -40,7 +39,7 @@ def without_offsets(observation: Observation, lowest: float) -> Observation:
 
 
 def offset_stays(observation: Observation, lowest: float) -> bool:
-    """Whether an offset or a trend stands out that `without_offsets` leaves in, or whose degrees of freedom count.
+    """Whether an offset or a trend stands out that tones of the band are not independent of.
 
     Args:
         observation: Even, real data.
@@ -48,8 +47,8 @@ def offset_stays(observation: Observation, lowest: float) -> bool:
     """
     return any(
         channel.trend >= 0
+        and lowest * channel.duration < FEWEST_CYCLES
         and _standing_out(channel) is not None
-        and (lowest * channel.duration < FEWEST_CYCLES or channel.n < FEWEST_SAMPLES)
         for channel in observation.channels
     )
 
@@ -57,7 +56,9 @@ def offset_stays(observation: Observation, lowest: float) -> bool:
 def with_trends(observation: Observation) -> Observation:
     """The observation with a slope among its nuisances where one stands out of the noise."""
     channels = [
-        replace(channel, trend=1) if channel.trend == 0 and _has_slope(channel) else channel
+        replace(channel, trend=1, notes=(*channel.notes, SLOPE))
+        if channel.trend == 0 and not channel.is_complex and _standing_out(channel) == 1
+        else channel
         for channel in observation.channels
     ]
     if all(new is old for new, old in zip(channels, observation.channels, strict=True)):
@@ -65,13 +66,8 @@ def with_trends(observation: Observation) -> Observation:
     return with_channels(observation, channels)
 
 
-def _has_slope(channel: Channel) -> bool:
-    """Whether an even, real series has a slope that stands out."""
-    return channel.is_even and not channel.is_complex and _standing_out(channel) == 1
-
-
 def _standing_out(channel: Channel) -> int | None:
-    """Order of the polynomial that stands out of an even, real series: 0, 1, or None for nothing."""
+    """Order of the polynomial that stands out of a real series: 0, 1, or None for nothing."""
     if not channel.values.any():
         return None
     found = describe(channel)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,9 @@ from slotflow.infer.band import checked_band, whole_band
 from slotflow.infer.statement import Statement
 
 Tone = tuple[float, float, float]
+coloured = pytest.mark.skipif(
+    find_spec("slotflow.signal.noise.choice") is None, reason="needs the choice of noise"
+)
 
 
 def model_of(t: np.ndarray, *tones: Tone) -> np.ndarray:
@@ -116,6 +120,7 @@ def test_an_offset_of_a_thousand_levels(zoom: SlotFlow, seed: int, lowest: float
     assert post.verdict.status == "exact", post.verdict
 
 
+@coloured
 def test_a_stronger_tone_outside_the_band(zoom: SlotFlow, seed: int) -> None:
     """A tone of A = 1 in the band, one of A = 30 outside of it, 1.1 Hz away."""
     rng = np.random.default_rng(seed)
@@ -140,6 +145,7 @@ def test_bounds_contain_the_peak(zoom: SlotFlow, seed: int) -> None:
 # --- coloured noise --------------------------------------------------------------------------------
 
 
+@coloured
 def test_tones_in_red_noise(zoom: SlotFlow, seed: int) -> None:
     """AR(1) noise is noticed, and the tones in it are found with errors that hold."""
     rng = np.random.default_rng(seed)
@@ -152,15 +158,14 @@ def test_tones_in_red_noise(zoom: SlotFlow, seed: int) -> None:
     assert post.noise is not None and post.noise.name != "white"
 
 
+@coloured
 def test_tides_in_red_noise(zoom: SlotFlow, seed: int) -> None:
     """Hourly sea level of 60 days: M2, S2, N2 and K1 in noise of 1/f², without being named."""
     rng = np.random.default_rng(seed)
     hour = np.arange(24 * 60) / 24.0  # days
     truth = ((17.0, 1.0, 1.9323), (5.3, 2.0, 2.0), (3.2, 0.5, 1.8960), (14.0, 4.0, 1.0027))
     x = 80.0 + model_of(hour, *truth) + 0.5 * np.cumsum(rng.standard_normal(len(hour)))
-    post = zoom.infer(
-        Observation.from_arrays(values=x, dt=1 / 24), prior={"frequency": (0.8, 2.2)}
-    )
+    post = zoom.infer(Observation.from_arrays(values=x, dt=1 / 24), prior={"frequency": (0.8, 2.2)})
     check_tones(post, *truth)
     assert post.verdict.status != "misfit", post.verdict
 
@@ -174,7 +179,9 @@ def test_bands_of_real_and_complex_data() -> None:
         checked_band(real, (-0.2, 0.3))
     assert whole_band(real) == pytest.approx((1.5 / 50, 1 - 0.5 / 50))
     iq = Observation.from_arrays(values=np.ones(100) + 1j, dt=0.5)
-    assert whole_band(iq) == (-1.0, 1.0) and checked_band(iq, (0.9, -0.9)) == pytest.approx((0.9, 1.1))
+    assert whole_band(iq) == (-1.0, 1.0) and checked_band(iq, (0.9, -0.9)) == pytest.approx(
+        (0.9, 1.1)
+    )
     with pytest.raises(ValueError, match="at most 2 Hz"):
         checked_band(iq, (-1.0, 1.5))
 

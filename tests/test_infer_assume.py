@@ -58,21 +58,21 @@ def test_stress_signals_without_a_prior(zoom: SlotFlow, seed: int) -> None:
 
 def test_each_part_comes_from_somewhere(zoom: SlotFlow) -> None:
     obs = tones((1.0, 0.3, 2.7), noise=0.5, seed=0)
-    found, same = assume(zoom, obs, Statement())
+    found, same, *_ = assume(zoom, obs, Statement())
     assert same is obs and found.prior.frequency == zoom.config.prior.frequency
     weak = {"min_separation": WEAK, "k": WEAK}
     assert found.sources == {"frequency": MODEL, "amplitude": DATA, "sigma": DATA} | weak
-    moved, _ = assume(zoom, tones((1.0, 0.3, 1.2), noise=0.5, seed=0), Statement())
+    moved, *_ = assume(zoom, tones((1.0, 0.3, 1.2), noise=0.5, seed=0), Statement())
     assert moved.sources["frequency"] == DATA and moved.band is not None
     low, high = moved.prior.frequency
     assert low < 1.2 < high and "with the strongest peak, at 1.2" in str(moved)
-    part, _ = assume(zoom, obs, Statement.of({"band": (2.6, 2.9), "k_max": 3, "sigma": (0.5, 0.5)}))
+    part, *_ = assume(zoom, obs, Statement.of({"band": (2.6, 2.9), "k_max": 3, "sigma": (0.5, 0.5)}))
     assert part.prior.frequency == (2.6, 2.9) and (part.prior.k_min, part.prior.k_max) == (0, 3)
     assert part.prior.known_sigma == 0.5 and part.sources["k"] == STATED
     assert part.prior.amplitude == found.prior.amplitude
-    whole, _ = assume(zoom, obs, Statement.of(Prior.paper()))
+    whole, *_ = assume(zoom, obs, Statement.of(Prior.paper()))
     assert whole.prior == Prior.paper() and set(whole.sources.values()) == {STATED}
-    edge, _ = assume(zoom, obs, Statement(lowest_frequency=2.65))
+    edge, *_ = assume(zoom, obs, Statement(lowest_frequency=2.65))
     assert edge.prior.frequency == pytest.approx((2.65, 3.15))
 
 
@@ -107,7 +107,7 @@ def test_noise_without_an_outside(zoom: SlotFlow) -> None:
     obs = tones((3.0, 0.3, 2.0), (2.0, 1.0, 1.1), noise=0.4, seed=3, n=300)
     shifted = Observation.from_arrays(obs.long.values + 100.0, DT)
     for one in (obs, shifted):
-        found, rest = assume(zoom, one, Statement(frequency=(0.2, 5.0)))
+        found, rest, *_ = assume(zoom, one, Statement(frequency=(0.2, 5.0)))
         assert math.isnan(rest.noise_level((0.2, 5.0))[0])
         low, high = found.prior.amplitude
         assert low < 5 * 1.3 * 0.4 * math.sqrt(2 / 300) and 3.0 < high < 8.0

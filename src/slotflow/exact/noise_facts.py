@@ -16,7 +16,8 @@ from slotflow.data.observation import Observation
 from slotflow.exact.orders import Orders
 from slotflow.exact.target import Target
 from slotflow.posterior.noise import Estimate, NoiseFacts, ShapeNode
-from slotflow.signal.likelihood import Likelihood, Statistics
+from slotflow.signal.likelihood import Likelihood
+from slotflow.signal.likelihood.general import GeneralTones
 from slotflow.signal.noise.model import NoiseModel
 from slotflow.signal.prior import Prior
 
@@ -90,7 +91,7 @@ def node_probabilities(likelihood: Likelihood, prior: Prior, orders: Orders) -> 
 
 def _in_band(likelihood: Likelihood, band: tuple[float, float]) -> float:
     """Level per sample of white noise with the density that σ = 1 means in the middle of the band."""
-    if isinstance(likelihood, Statistics):
+    if not isinstance(likelihood, GeneralTones):
         return 1.0
     samples = sum(len(part.times) for part in likelihood.parts) * (2 if likelihood.complex else 1)
     seen = float(likelihood.weight_at(np.array([0.5 * (band[0] + band[1])]))[0])

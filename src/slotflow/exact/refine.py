@@ -26,13 +26,14 @@ from slotflow.exact.start import Start
 from slotflow.exact.tempering import Tempering
 from slotflow.posterior.posterior import Posterior
 from slotflow.posterior.verdict import (
+    Check,
     DrawQuality,
     Verdict,
     check_residual,
     judge,
     unlikely_amplitude,
 )
-from slotflow.signal.likelihood import Statistics
+from slotflow.signal.likelihood import Likelihood, Statistics
 from slotflow.signal.noise import SMALLEST_LEVEL
 from slotflow.signal.noise.model import NoiseModel
 from slotflow.signal.prior import Prior
@@ -114,7 +115,7 @@ class Effort:
 
 def exact_posterior(
     start: Start,
-    likelihood: Statistics,
+    likelihood: Likelihood,
     prior: Prior,
     effort: Effort,
     noise: NoiseModel | None = None,
@@ -197,7 +198,7 @@ def _noise_outside(start: Start, prior: Prior) -> str:
 
 
 def _unsampled(
-    start: Start, prior: Prior, likelihood: Statistics, status: str, reason: str
+    start: Start, prior: Prior, likelihood: Likelihood, status: str, reason: str
 ) -> RefinedPosterior:
     """The proposer's answer with a verdict that says why it was not sampled; the residual is looked at all the same."""
     none = np.zeros((0, likelihood.waveform.size))
@@ -208,12 +209,19 @@ def _unsampled(
         probs = np.pad(prior.k_probs_full, beyond)
     nothing = np.full(start.k_max + 1, -np.inf)
     orders = Orders(nothing, -nothing, probs / probs.sum(), {}, {len(fit): fit}, 0.0)
-    checks = check_residual(likelihood, fit, prior.frequency, prior.known_sigma)
+    checks = _checks(likelihood, fit, prior)
     found = judge(checks, unsampled=_unchecked(start))
     status = "misfit" if found.status == "misfit" else status
     verdict = Verdict(status, f"{reason}; {found.reason}", found.checks)
     slots = JointDraws(orders, likelihood, prior, start.slots, start.waveform)
     return RefinedPosterior(start, slots, verdict)
+
+
+def _checks(likelihood: Likelihood, fit: Array, prior: Prior) -> tuple[Check, ...]:
+    """Tests of what a fit leaves of the data."""
+    if not isinstance(likelihood, Statistics):
+        return ()
+    return check_residual(likelihood, fit, prior.frequency, prior.known_sigma)
 
 
 def _unchecked(start: Start) -> str:
@@ -235,7 +243,7 @@ def _padded(orders: Orders, k_max: int) -> Orders:
 def _verdict(
     orders: Orders,
     missing: list[int],
-    likelihood: Statistics,
+    likelihood: Likelihood,
     prior: Prior,
     start: Start,
     draws: int,
@@ -248,7 +256,7 @@ def _verdict(
         enough = EFFECTIVE * min(draws / taken, 1.0)
         quality = DrawQuality(best.ess, best.pareto_k, orders.k_error, enough)
     verdict = judge(
-        check_residual(likelihood, fit, prior.frequency, prior.known_sigma),
+        _checks(likelihood, fit, prior),
         quality,
         at_k_max=float(orders.k_probs[prior.k_max]),
         unsampled=f"no draw of K = {orders.k_map} has any weight: the prior (amplitude, band, separation) excludes "

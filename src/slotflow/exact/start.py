@@ -25,7 +25,7 @@ from slotflow.data.observation import Observation
 from slotflow.posterior.posterior import Posterior
 from slotflow.posterior.tuples import Slots
 from slotflow.signal.fit import linear_amplitudes
-from slotflow.signal.likelihood import Statistics
+from slotflow.signal.likelihood import Likelihood
 from slotflow.signal.prior import Prior
 from slotflow.signal.waveforms import TONE, Waveform
 
@@ -128,7 +128,7 @@ class Start:
     def from_places(
         cls,
         observation: Observation,
-        likelihood: Statistics,
+        likelihood: Likelihood,
         prior: Prior,
         level: float,
         places: Sequence[Array] = (),

@@ -24,7 +24,8 @@ from slotflow.data.observation import Observation
 from slotflow.data.preprocess import Band
 from slotflow.infer.band import checked_band, proposed_band
 from slotflow.infer.from_data import Scales, plain_scales, scales_of
-from slotflow.infer.offsets import offset_stays, with_trends, without_offsets
+from slotflow.infer.noise_choice import choose_noise
+from slotflow.infer.offsets import plain_data, with_trends
 from slotflow.infer.request import DataRequest, prepared
 from slotflow.infer.statement import Statement
 from slotflow.infer.trained import smallest_ratio, untrained
@@ -33,11 +34,10 @@ from slotflow.network.model import SlotFlow
 from slotflow.posterior.assumed import DATA, MODEL, PARTS, STATED, WEAK, Assumed
 from slotflow.signal.likelihood.general import GeneralTones
 from slotflow.signal.likelihood.observed import likelihood_of
-from slotflow.infer.noise_choice import choose_noise
 from slotflow.signal.noise.model import NoiseModel
 from slotflow.signal.prior import Prior
 
-__all__ = ["Basis", "assume"]
+__all__ = ["Basis", "assume", "general_likelihood"]
 
 Fields = dict[str, Any]
 Bounds = tuple[float, float]
@@ -91,23 +91,24 @@ def assume(
         band = _fill_band(model, observation, stated, given, sources)
         _fill_counts(model, given, stated)
     noise = _noise(observation, request, given["frequency"], network_alone)
-    plain = observation.is_plain and noise.is_white and _has_no_trend(observation)
-    if plain and offset_stays(observation, given["frequency"][0]) and not network_alone:
-        plain = False
+    whole, lowest = stated.whole is not None, given["frequency"][0]
+    plain = None
+    if observation.is_plain and noise.is_white:
+        plain = plain_data(observation, lowest, network_alone)
     scales, likelihood = None, None
-    if plain:
-        if stated.whole is None:
-            observation = without_offsets(observation, given["frequency"][0])
+    if plain is not None:
+        observation = plain
     else:
         observation = observation if request.trend is not None else with_trends(observation)
-        coloured = None if noise.is_white else noise  # white channels know their ratios themselves
-        likelihood = likelihood_of(observation, coloured, given["frequency"])
+        likelihood = general_likelihood(observation, noise, given["frequency"])
     if "amplitude" not in given or "sigma" not in given:
         scales = _scales(observation, likelihood, given["frequency"])
         _fill_bounds(model, scales, given, sources, network_alone)
     prior = Prior(**given)
-    weak = sources["amplitude"] == DATA  # bounds that the network need not know: the exact step does
-    quiet = (weak and not network_alone) or stated.whole is not None or not plain
+    weak = (
+        sources["amplitude"] == DATA
+    )  # bounds that the network need not know: the exact step does
+    quiet = (weak and not network_alone) or whole or plain is None
     doubts = [] if quiet else untrained(model, observation, prior)
     assumed = Assumed(prior, duration, sources, band, warnings=tuple(doubts))
     return Basis(assumed, observation, noise, likelihood, scales)
@@ -127,9 +128,15 @@ def _noise(
     return choose_noise(observation, request.noise, band)
 
 
-def _has_no_trend(observation: Observation) -> bool:
-    """Whether nothing but an offset may have to be marginalized."""
-    return all(channel.trend <= 0 for channel in observation.channels)
+def general_likelihood(observation: Observation, noise: NoiseModel, band: Bounds) -> GeneralTones:
+    """The likelihood of data that are not plain, or of plain ones near zero frequency."""
+    coloured = None if noise.is_white else noise  # white channels know their ratios themselves
+    found = likelihood_of(observation, coloured, band)
+    return (
+        found
+        if isinstance(found, GeneralTones)
+        else GeneralTones(observation, noise.nodes[0], band)
+    )
 
 
 def _under_own_prior(model: SlotFlow, observation: Observation, stated: Statement) -> Basis:

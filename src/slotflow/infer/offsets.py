@@ -12,13 +12,15 @@ from dataclasses import replace
 from slotflow.data.channel import Channel
 from slotflow.data.observation import Observation
 from slotflow.data.preprocess import SIGNIFICANT, describe
-from slotflow.data.trend import check_remainder, removed_order, without_line
+from slotflow.data.trend import check_remainder, detrend, removed_order, without_line
 from slotflow.infer.request import with_channels
 
-__all__ = ["offset_stays", "with_trends", "without_offsets"]
+__all__ = ["plain_data", "with_trends", "without_offsets"]
 
 FEWEST_CYCLES = 3.0
 """Cycles of the band's lowest frequency in a record from which on a Hann-weighted line leaves tones alone."""
+FAR_CYCLES = 20.0
+"""Cycles from which on a stated trend may be subtracted by least squares instead of being marginalized."""
 SLOPE = "a slope stands out: offset and slope are marginalized"
 
 
@@ -38,19 +40,30 @@ def without_offsets(observation: Observation, lowest: float) -> Observation:
     return with_channels(observation, channels)
 
 
-def offset_stays(observation: Observation, lowest: float) -> bool:
-    """Whether an offset or a trend stands out that tones of the band are not independent of.
+def plain_data(
+    observation: Observation, lowest: float, network_alone: bool = False
+) -> Observation | None:
+    """Even, real data without what would leak into the band; None where that must be marginalized instead.
 
     Args:
         observation: Even, real data.
         lowest: Lower edge of the band, in Hz.
+        network_alone: Whether nobody marginalizes anything; what is near zero frequency is then left in.
     """
-    return any(
-        channel.trend >= 0
+    orders = [channel.trend for channel in observation.channels]
+    if max(orders) > 0:
+        far = all(lowest * channel.duration >= FAR_CYCLES for channel in observation.channels)
+        if not far and not network_alone:
+            return None
+        channels = [detrend(channel, max(channel.trend, 0)) for channel in observation.channels]
+        return with_channels(observation, channels)
+    stays = any(
+        channel.trend == 0
         and lowest * channel.duration < FEWEST_CYCLES
         and _standing_out(channel) is not None
         for channel in observation.channels
     )
+    return None if stays and not network_alone else without_offsets(observation, lowest)
 
 
 def with_trends(observation: Observation) -> Observation:

@@ -28,13 +28,11 @@ class DataRequest:
 
     def __post_init__(self) -> None:
         if self.outliers not in OUTLIERS:
-            raise ValueError(
-                f"expected outliers to be None or 'clip', received {self.outliers!r}."
-            )
+            raise ValueError(f"expected outliers to be None or 'clip', received {self.outliers!r}.")
         if self.trend is not None and self.trend not in range(-1, HIGHEST_TREND + 1):
             raise ValueError(
-                f"expected trend as the order of a polynomial, −1 (none), 0 (an offset) up to {HIGHEST_TREND}, received "
-                f"{self.trend!r}."
+                f"expected trend as the order of a polynomial, −1 (none), 0 (an offset) up to {HIGHEST_TREND}, "
+                f"received {self.trend!r}."
             )
 
     @property

@@ -24,8 +24,9 @@ from slotflow.core.methods import METHODS, SAMPLERS
 from slotflow.data.observation import Observation
 from slotflow.exact.refine import Effort, check_budget, exact_posterior
 from slotflow.exact.start import Start
-from slotflow.infer.assume import Basis, assume
+from slotflow.infer.assume import Basis, assume, general_likelihood
 from slotflow.infer.general import general_posterior
+from slotflow.infer.noise_choice import choose_noise
 from slotflow.infer.request import DataRequest
 from slotflow.infer.statement import Statement
 from slotflow.network.cardinality import check_k_prior, under_k_prior
@@ -34,8 +35,6 @@ from slotflow.network.options import KPrior
 from slotflow.posterior.assumed import Assumed
 from slotflow.posterior.posterior import Posterior
 from slotflow.signal.likelihood import Statistics
-from slotflow.signal.likelihood.observed import likelihood_of
-from slotflow.infer.noise_choice import choose_noise
 from slotflow.signal.prior import Prior
 
 __all__ = ["posteriors"]
@@ -208,8 +207,8 @@ def _refined(model: SlotFlow, case: _Case, post: Posterior, call: _Call) -> Post
         band, fit = prior.frequency, post.best_fit()
         noise = choose_noise(case.observation, "auto", band, tones=fit)
         if not noise.is_white:
-            likelihood = likelihood_of(case.observation, noise, band)
-            basis = case.basis._replace(noise=noise, likelihood=likelihood, scales=None)
+            general = general_likelihood(case.observation, noise, band)
+            basis = case.basis._replace(noise=noise, likelihood=general, scales=None)
             return _general(model, basis, case, call)
     return _uncrowded(model, case, post, call)
 

@@ -78,7 +78,9 @@ def surrogate(
         return Surrogate(Observation(Channel(even, step, float(times[0]), trend=-1)), 0.0)
     rate = 1 / step
     shift = 0.5 * (rate - band[0] - band[1])
-    doubled = _at_twice_the_rate(even * np.exp(2j * np.pi * (shift - 0.5 * rate) * step * np.arange(n)))
+    doubled = _at_twice_the_rate(
+        even * np.exp(2j * np.pi * (shift - 0.5 * rate) * step * np.arange(n))
+    )
     fine = 0.5 * step
     real = (doubled * np.exp(1j * np.pi * rate * fine * np.arange(2 * n))).real
     return Surrogate(Observation(Channel(real, fine, float(times[0]), trend=-1)), shift)

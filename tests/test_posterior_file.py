@@ -18,10 +18,10 @@ import pytest
 import xarray as xr
 from posterior_helpers import gaussian_posterior
 
-from slotflow import Observation, Posterior, Prior, SlotFlow, Stream, simulate
+from slotflow import Channel, Observation, Posterior, Prior, SlotFlow, Stream, simulate
 from slotflow.baselines.laplace_posterior import classical_posterior
 from slotflow.posterior.draws import Draws
-from slotflow.posterior.file import SEAL, VERSION
+from slotflow.posterior.file import PLAIN_VERSION, SEAL, VERSION
 from slotflow.posterior.sampled import SampledPosterior, SamplerRun
 from slotflow.posterior.verdict import Check, Verdict
 from slotflow.signal.waveforms import TONE
@@ -59,7 +59,7 @@ def test_to_dataset(seed: int) -> None:
     facts = dataset.attrs
     assert (facts["method"], facts["seed"], facts["unit"]) == ("gaussian", seed, "mV")
     assert (facts["t_ref"], facts["filled_samples"]) == (1.5e9, 3)
-    assert (facts["format"], facts["format_version"]) == ("slotflow posterior", VERSION)
+    assert (facts["format"], facts["format_version"]) == ("slotflow posterior", PLAIN_VERSION)
     assert facts["verdict"] == "approximate" and '"loguniform"' in facts["prior"]
 
 
@@ -152,7 +152,7 @@ def test_a_file_of_a_file_is_the_same(tmp_path: Path, seed: int) -> None:
 
 def test_large_data_stay_outside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without data there are draws, tables and limits; what needs the data says so."""
-    monkeypatch.setattr("slotflow.posterior.file.LARGEST_DATA", 100)
+    monkeypatch.setattr("slotflow.posterior.channels.LARGEST_DATA", 100)
     post = stated()
     post.save(tmp_path / "a.nc", n=N)
     read = Posterior.load(tmp_path / "a.nc")
@@ -449,3 +449,29 @@ def test_data_of_one_stream_without_sigma(tmp_path: Path) -> None:
     read = Posterior.load(tmp_path / "a.nc")
     assert read.observation.short is None and read.observation.long.sigma is None
     assert read.prior is None
+
+
+def test_any_channels_come_back(tmp_path: Path) -> None:
+    """Uneven times, errors, segments, complex samples, gains and a third channel survive a file; plain data do not
+    need its newer version."""
+    rng = np.random.default_rng(0)
+    t = np.sort(rng.uniform(0.0, 9.0, 40))
+    x = rng.standard_normal(40) + 1j * rng.standard_normal(40)
+    uneven = Channel(x, times=t, errors=1 + t, segments=np.arange(40) // 20, name="A", trend=2)
+    even = Channel(x[:30], 0.3, gain=0.5 - 2j, time_unit="d")
+    gap = Channel(np.where(np.arange(40) == 7, np.nan, x), 0.1)
+    post = gaussian_posterior([0.0, 1.0, 0.0, 0.0], short=False, prior=None)
+    post.save(tmp_path / "plain.nc", n=10)
+    post.observation = Observation([uneven, even, gap])
+    post.save(tmp_path / "a.nc", n=10)
+    read = Posterior.load(tmp_path / "a.nc").observation
+    for old, new in zip(post.observation.channels, read.channels, strict=True):
+        for name in ("values", "times", "errors", "segments"):
+            np.testing.assert_array_equal(getattr(old, name), getattr(new, name))
+        for name in ("name", "trend", "gain", "missing", "time_unit", "is_even"):
+            assert getattr(old, name) == getattr(new, name)
+    versions = [
+        int(xr.load_dataset(tmp_path / f"{name}.nc").attrs["format_version"])
+        for name in ("plain", "a")
+    ]
+    assert versions == [PLAIN_VERSION, VERSION]

@@ -15,6 +15,7 @@ from slotflow.core.files import atomic_path
 from slotflow.core.packages import needed
 from slotflow.core.version import __version__
 from slotflow.posterior.alignment import align
+from slotflow.posterior.channels import channel_name
 from slotflow.posterior.contract import Result
 from slotflow.posterior.display import Epoch
 from slotflow.posterior.facts import UNKNOWN_UNIT
@@ -173,10 +174,9 @@ def _groups(post: Result, n: int, seed: int) -> dict[str, xr.Dataset]:
         ),
     }
     if post.has_data:
-        named = zip(("long", "short"), post.observation.channels, strict=False)
         data = {
-            name: xr.DataArray(s.values, {f"time_{name}": s.times}, attrs={"units": unit})
-            for name, s in named
+            name: xr.DataArray(c.values, {f"time_{name}": c.times}, attrs={"units": unit})
+            for name, c in ((channel_name(s), c) for s, c in enumerate(post.observation.channels))
         }
         groups["observed_data"] = xr.Dataset(data)
     return groups

@@ -20,6 +20,7 @@ import numpy as np
 
 from slotflow.core.files import PathLike, atomic_path
 from slotflow.core.version import __version__
+from slotflow.posterior.channels import channel_variables
 from slotflow.posterior.contract import Result
 from slotflow.posterior.facts import UNKNOWN_UNIT
 
@@ -29,10 +30,9 @@ if TYPE_CHECKING:
 __all__ = ["FORMAT", "SEAL", "VERSION", "dataset", "write"]
 
 FORMAT = "slotflow posterior"
-VERSION = 2
-"""Version of the format; 1 had neither a version nor data, prior, standard error of σ and upper limit."""
-LARGEST_DATA = 5_000_000
-"""Bytes up to which the data are stored in the file."""
+VERSION, PLAIN_VERSION = 3, 2
+"""Version of the format, and that of files whose data are real and even, which older versions read as well; 1 had
+neither a version nor data, prior, standard error of σ and upper limit."""
 SEAL = b"\nslotflow sha256 "
 """What the line with the checksum begins with."""
 
@@ -63,7 +63,8 @@ def dataset(post: Result, n: int, seed: int) -> xr.Dataset:
         facts["long_name"] = "largest credible amplitude of a lone tone"
         variables["upper_limit"] = (("limit_frequency",), limit.amplitude, facts)
         coordinates["limit_frequency"] = ("limit_frequency", limit.frequency, {"units": "Hz"})
-    variables |= _data(post)
+    if post.has_data:
+        variables |= channel_variables(post.observation)
     if post.has_sigma:
         words = {"units": unit, "long_name": "noise level"}
         variables["sigma"] = (("draw",), post.joint_sigma(n, seed), words)
@@ -73,10 +74,10 @@ def dataset(post: Result, n: int, seed: int) -> xr.Dataset:
 
 def _attributes(post: Result, seed: int) -> dict[str, Any]:
     """The facts of a posterior as attributes of its file."""
-    verdict = post.verdict
+    verdict, plain = post.verdict, not post.has_data or post.observation.is_plain
     attributes = {
         "format": FORMAT,
-        "format_version": VERSION,
+        "format_version": PLAIN_VERSION if plain else VERSION,
         "slotflow_version": __version__,
         "method": post.method,
         "waveform": post.waveform.name,
@@ -133,25 +134,3 @@ def write(post: Result, path: PathLike, n: int, seed: int) -> None:
     with atomic_path(path) as temporary, temporary.open("wb") as file:
         file.write(content)
         file.write(seal)
-
-
-def _data(post: Result) -> dict[str, Any]:
-    """The streams as variables, unless they are large or not there."""
-    if not post.has_data:
-        return {}
-    named = list(zip(("long", "short"), post.observation.channels, strict=False))
-    if sum(stream.values.nbytes for _, stream in named) > LARGEST_DATA:
-        return {}
-    variables = {}
-    for name, stream in named:
-        facts = {
-            "units": stream.unit or UNKNOWN_UNIT,
-            "dt": stream.dt,
-            "t0": stream.t0,
-            "sigma": math.nan if stream.sigma is None else stream.sigma,
-            "filled": json.dumps(stream.filled),
-            "notes": json.dumps(stream.notes),
-            "long_name": f"{name} stream, sample i at t0 + i dt seconds from t_ref",
-        }
-        variables[f"data_{name}"] = ((f"sample_{name}",), stream.values, facts)
-    return variables

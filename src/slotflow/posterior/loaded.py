@@ -14,12 +14,13 @@ from slotflow.core.arrays import Array
 from slotflow.core.files import PathLike
 from slotflow.data.observation import Observation
 from slotflow.posterior.assumed import Assumed
+from slotflow.posterior.channels import read_observation
 from slotflow.posterior.draws import Draws
 from slotflow.posterior.facts import WindowRow
 from slotflow.posterior.limits import CREDIBILITY, UpperLimit
 from slotflow.posterior.noise import NoiseFacts
 from slotflow.posterior.posterior import Posterior
-from slotflow.posterior.stored import read_dataset, read_observation, stored_waveform
+from slotflow.posterior.stored import read_dataset, stored_waveform
 from slotflow.posterior.verdict import Check, Verdict
 from slotflow.signal.prior import Prior
 

@@ -8,8 +8,6 @@ itself checks. Reading executes nothing: numbers and text are taken, links to ot
 from __future__ import annotations
 
 import hashlib
-import json
-import math
 from collections.abc import Mapping
 from io import BytesIO
 from pathlib import Path
@@ -18,16 +16,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from slotflow.core.files import PathLike
-from slotflow.data.channel import Channel
-from slotflow.data.observation import Observation
-from slotflow.posterior.facts import UNKNOWN_UNIT
 from slotflow.posterior.file import SEAL, VERSION
 from slotflow.signal.waveforms import TONE, Waveform, waveform_named
 
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["read_dataset", "read_observation", "stored_waveform"]
+__all__ = ["read_dataset", "stored_waveform"]
 
 HDF5_SIGNATURE = b"\x89HDF\r\n\x1a\n"
 
@@ -140,28 +135,6 @@ def _check(found: xr.Dataset) -> None:
         raise ValueError(
             f"expected the draws of a posterior, received {reasons[0]}; write it again."
         )
-
-
-def read_observation(found: xr.Dataset) -> Observation | None:
-    """The data of a file; None where it does not hold them."""
-    streams = []
-    for name in ("data_long", "data_short"):
-        if name in found:
-            facts = found[name].attrs
-            sigma = _number(facts.get("sigma", math.nan))
-            streams.append(
-                Channel(
-                    np.asarray(found[name].values, dtype=np.float64),
-                    _number(facts["dt"]),
-                    _number(facts["t0"]),
-                    sigma if math.isfinite(sigma) else None,
-                    _number(found.attrs.get("t_ref", 0.0)),
-                    str(facts.get("units", UNKNOWN_UNIT)).replace(UNKNOWN_UNIT, ""),
-                    tuple((int(a), int(b)) for a, b in json.loads(facts.get("filled", "[]"))),
-                    tuple(str(note) for note in json.loads(facts.get("notes", "[]"))),
-                )
-            )
-    return Observation(*streams) if streams else None
 
 
 def _number(value: Any) -> float:

@@ -145,12 +145,12 @@ def test_scales(width: float, unit: str, factor: float, prefix: str) -> None:
 @pytest.mark.parametrize(
     ("seconds", "title", "axis"),
     [
-        (2.4e-4, "first 240 µs of 240 µs", "time [µs]"),
-        (0.5, "first 0.5 s of 0.5 s", "time [s]"),
-        (999.8, "first 1,000 s of 1,000 s", "time [s]"),
-        (8.0e3, "first 8,000 s of 8,000 s", "time [s]"),
-        (3.6e4, "first 10 h of 10 h", "time [h]"),
-        (3.456e5, "first 4 d of 4 d", "time [d]"),
+        (2.4e-4, "all 240 µs", "time [µs]"),
+        (0.5, "all 0.5 s", "time [s]"),
+        (999.8, "all 1,000 s", "time [s]"),
+        (8.0e3, "all 8,000 s", "time [s]"),
+        (3.6e4, "all 10 h", "time [h]"),
+        (3.456e5, "all 4 d", "time [d]"),
     ],
 )
 def test_stretches_of_time_read_naturally(seconds: float, title: str, axis: str) -> None:

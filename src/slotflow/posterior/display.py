@@ -24,7 +24,7 @@ from slotflow.data.read.timestamps import parse_date
 from slotflow.posterior.facts import Facts
 from slotflow.signal.waveforms import Waveform
 
-__all__ = ["PHASE_AT", "Epoch", "display_unit", "epoch_of"]
+__all__ = ["PHASE_AT", "ZERO", "Epoch", "display_unit", "epoch_of"]
 
 PHASE_AT = ("auto", "zero", "mid", "start")
 """Instants that have a name; auto is zero if t = 0 lies in the record or was chosen (t_ref), otherwise mid."""
@@ -58,6 +58,10 @@ class Epoch:
             return theta
         shifted: Array = waveform.join(*waveform.split(theta, self.seconds), 0.0)
         return shifted
+
+
+ZERO = Epoch()
+"""t = 0 of a clock that starts there."""
 
 
 def display_unit(post: Facts, name: str | None = None) -> FrequencyUnit:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import combinations_with_replacement
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -20,12 +20,14 @@ if TYPE_CHECKING:
 
 __all__ = [
     "STATISTICS",
+    "Mode",
     "components",
     "correlation",
     "covariance_names",
     "frequency_columns",
     "in_unit",
     "moments",
+    "place_modes",
     "summary",
     "unwrapped",
 ]
@@ -34,6 +36,10 @@ EXISTENCE_DRAWS = 500
 """Joint draws behind the existence probabilities of a summary, at most."""
 NEGLIGIBLE_ELSEWHERE = 1e-3
 """Probability of all other K together below which they are not asked whether a component exists."""
+MODES_APART = 0.5
+"""Bins without a draw that separate two modes of a component's place."""
+SMALLEST_MODE = 0.02
+"""Share of the draws from which on a mode is named."""
 STATISTICS = ("median", "sd", "q05", "q95")
 """What a table says of each parameter."""
 
@@ -113,6 +119,41 @@ def summary(post: Result, k: int, n: int, seed: int, epoch: Epoch | None = None)
     if limit is not None:
         frame.attrs["upper_limit"] = limit.record()
     return frame
+
+
+class Mode(NamedTuple):
+    """One of the places where a component may be."""
+
+    probability: float
+    """Share of the draws."""
+    median: float
+    """Of the place."""
+    sd: float
+    """Of the place."""
+
+
+def place_modes(draws: Array, resolution: float, waveform: Waveform = TONE) -> list[list[Mode]]:
+    """Where each component may be, the most probable place first.
+
+    Draws of a place (the frequency of a tone) that are apart by more than half a bin without any draw between them
+    belong to different modes: aliases of an uneven sampling, above all. Modes of less than `SMALLEST_MODE` are left
+    out.
+
+    Args:
+        draws: Parameters of the components, (n, k, P).
+        resolution: 1/T in Hz; 0 if it is not known, which gives one mode each.
+        waveform: Says which parameter is the place.
+    """
+    found = []
+    for place in np.sort(waveform.place_of(draws), axis=0).T:
+        cuts = np.flatnonzero(np.diff(place) > MODES_APART * (resolution or np.inf)) + 1
+        parts = [part for part in np.split(place, cuts) if part.size >= SMALLEST_MODE * place.size]
+        modes = [
+            Mode(part.size / place.size, float(np.median(part)), float(part.std()))
+            for part in parts or [place]
+        ]
+        found.append(sorted(modes, reverse=True))
+    return found
 
 
 def in_unit(frame: pd.DataFrame, unit: FrequencyUnit, waveform: Waveform) -> pd.DataFrame:

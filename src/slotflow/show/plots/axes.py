@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from slotflow.core.units import HERTZ, TIME_UNITS, FrequencyUnit
 from slotflow.data.read.timestamps import print_date
 from slotflow.show.plots.colours import colour_of, text_colour
-from slotflow.show.plots.units import clock, readable, tick_in, with_unit
+from slotflow.show.plots.units import clock, frequency_scale, readable, tick_in, with_unit
 from slotflow.show.plots.view import Band, Float
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ __all__ = [
     "label_time",
     "label_values",
     "name_peaks",
+    "time_scale",
 ]
 
 DEFAULT_NAMES = ("long stream", "short stream")
@@ -48,9 +50,10 @@ def draw_nothing(ax: Axes, text: str) -> None:
 
 def channel_names(observation: Observation) -> list[str]:
     """What to call each channel."""
+    count = len(observation.channels)
+    names = [f"channel {i + 1}" for i in range(count)] if count > 2 else DEFAULT_NAMES
     return [
-        channel.name or name
-        for channel, name in zip(observation.channels, DEFAULT_NAMES, strict=False)
+        channel.name or name for channel, name in zip(observation.channels, names, strict=False)
     ]
 
 
@@ -62,10 +65,18 @@ def label_time(ax: Axes, post: Posterior, length: float) -> None:
         post: The posterior, with its data.
         length: Of the stretch of time, in seconds.
     """
-    factor, unit = clock(length)
+    factor, unit = time_scale(post, length)
     tick_in(ax.xaxis, factor)
     start = f"time since {_instant(post, factor, unit)}" if post.t_ref else "time"
     ax.set_xlabel(with_unit(start, unit))
+
+
+def time_scale(post: Posterior, length: float) -> tuple[float, str]:
+    """A factor and a unit for a stretch of time in seconds: that of the data's file, if it is longer than a second."""
+    unit = post.observation.long.time_unit if post.has_data else "s"
+    if unit != "s" and unit in TIME_UNITS:
+        return 1 / TIME_UNITS[unit], unit
+    return clock(length)
 
 
 def _instant(post: Posterior, factor: float, unit: str) -> str:
@@ -79,11 +90,11 @@ def _instant(post: Posterior, factor: float, unit: str) -> str:
     return min(choices, key=len)
 
 
-def label_frequency(ax: Axes, highest: float, more: str = "") -> None:
-    """Names an axis of frequencies up to a highest one in Hz, in a unit that fits."""
-    factor, unit = readable(highest, "Hz")
+def label_frequency(ax: Axes, highest: float, more: str = "", unit: FrequencyUnit = HERTZ) -> None:
+    """Names an axis of frequencies up to a highest one in Hz, in a stated unit or in Hz with a prefix that fits."""
+    factor, name = frequency_scale(highest, unit)
     tick_in(ax.xaxis, factor)
-    ax.set_xlabel(with_unit("frequency", unit) + more)
+    ax.set_xlabel(with_unit("frequency", name) + more)
 
 
 def label_values(ax: Axes, name: str, unit: str) -> None:

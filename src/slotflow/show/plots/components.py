@@ -9,9 +9,20 @@ import numpy as np
 
 from slotflow.show.plots.axes import draw_nothing
 from slotflow.show.plots.colours import INK, colour_of, text_colour
-from slotflow.show.plots.units import TURN, near, readable, scale, texts, with_unit
+from slotflow.show.plots.units import (
+    TURN,
+    frequency_scale,
+    near,
+    readable,
+    rounded,
+    scale,
+    shown_in,
+    texts,
+    with_unit,
+)
 from slotflow.show.plots.view import Float, View, match_truth
-from slotflow.signal.waveforms.base import DATA_UNIT, Parameter
+from slotflow.show.wording import chance
+from slotflow.signal.waveforms import Parameter
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -41,9 +52,10 @@ def draw_components(axes: list[Axes], view: View) -> None:
             ax.set_axis_off()
         draw_nothing(axes[len(axes) // 2], "no component to show")
         return
-    truth = match_truth(view.waveform, view.draws, view.truth)  # NaN where there is no partner
+    shown = view.shown
+    truth = match_truth(view.waveform, shown, view.shown_truth)  # NaN where there is no partner
     for column, (ax, parameter) in enumerate(zip(axes, view.waveform.parameters, strict=True)):
-        _draw_parameter(ax, view, parameter, view.draws[..., column], truth[:, column])
+        _draw_parameter(ax, view, parameter, shown[..., column], truth[:, column])
         ax.set_ylim(view.count - 0.7, -0.95)
         ax.set_yticks(range(view.count), [""] * view.count)
         ax.grid(axis="y", visible=False)
@@ -64,8 +76,8 @@ def _draw_parameter(
         samples: (n, K).
         truth: (K,), NaN where it is not known.
     """
-    data_unit = view.post.unit if parameter.unit == DATA_UNIT else ""
-    si_unit = "" if parameter.unit == DATA_UNIT else parameter.unit
+    in_unit, si_unit, own_unit = shown_in(parameter, view.unit, view.post.unit)
+    samples, truth = in_unit * samples, in_unit * truth
     if parameter.circular:  # unwrapped around the circular mean
         centre = np.angle(np.exp(1j * samples).mean(axis=0))
         samples, truth = near(samples, centre), near(truth, centre)
@@ -76,7 +88,9 @@ def _draw_parameter(
         offsets = factor * (samples[:, j] - median[j])
         _draw_row(ax, j, offsets, factor * (truth[j] - median[j]), 1.5 * factor * reach)
     shown = np.mod(median, TURN) if parameter.circular else median
-    values = texts(shown, sd, si_unit or data_unit, prefixed=bool(si_unit))
+    values = texts(shown, sd, si_unit or own_unit, prefixed=bool(si_unit))
+    if parameter.name == view.waveform.place:
+        values = [_of_modes(view, j, in_unit, text) for j, text in enumerate(values)]
     for j, text in enumerate(values):
         ax.text(
             1.0, j - 0.3, text, transform=ax.get_yaxis_transform(),
@@ -88,8 +102,26 @@ def _draw_parameter(
     ax.locator_params(axis="x", nbins=6)
     name = parameter.name.capitalize()
     if parameter.circular:
-        name += " at t_ref" if view.post.t_ref else " at t = 0"
-    ax.set_title(with_unit(f"{name} − median", prefix, data_unit))
+        name += f" at {view.epoch.name}" if view.epoch.name else _instant(view)
+    ax.set_title(with_unit(f"{name} − median", prefix, own_unit))
+
+
+def _instant(view: View) -> str:
+    """The instant that phases refer to, if it has no name."""
+    if view.epoch.seconds:
+        return f" at {view.epoch.words}"
+    return " at t_ref" if view.post.t_ref else " at t = 0"
+
+
+def _of_modes(view: View, j: int, factor: float, text: str) -> str:
+    """The value of a component that may be at several places: the first two with their probabilities."""
+    modes = view.modes[j]
+    if len(modes) == 1:
+        return text
+    return " or ".join(
+        f"{rounded(factor * mode.median, factor * mode.sd)} (p = {chance(mode.probability, 2)})"
+        for mode in modes[:2]
+    )
 
 
 def _reach(offsets: Float, truth: Float) -> float:
@@ -124,14 +156,18 @@ def _name_rows(ax: Axes, view: View) -> None:
     """Number and place of each component beside the first panel, and its probability where that is in doubt."""
     waveform = view.waveform
     places = waveform.place_of(view.draws)  # (n, K)
+    largest = float(np.abs(np.median(places, axis=0)).max())
     unit = waveform.parameters[waveform.column(waveform.place)].unit
-    factor, unit = readable(float(np.median(places, axis=0).max()), unit)
+    factor, unit = frequency_scale(largest, view.unit) if unit == "Hz" else readable(largest, unit)
     low, medians, high = factor * np.quantile(places, (0.16, 0.5, 0.84), axis=0)
     names = []
     for j, place in enumerate(medians):
-        text = f"{j + 1}   {place:.{_decimals(0.5 * float(high[j] - low[j]))}f} {unit}"
+        width = 0.5 * float(high[j] - low[j])
+        if len(view.modes[j]) > 1:
+            place, width = factor * view.modes[j][0].median, factor * view.modes[j][0].sd
+        text = f"{j + 1}   {place:.{_decimals(width)}f} {unit}"
         if (p := view.existence[j]) < SURE:
-            text += f"\nprobability {p:.2f}"
+            text += f"\nprobability {chance(p, 2)}"
         names.append(text)
     ax.set_yticklabels(names)
     for j, label in enumerate(ax.get_yticklabels()):

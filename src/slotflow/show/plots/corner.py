@@ -10,11 +10,21 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from slotflow.core.packages import needed
+from slotflow.core.units import FrequencyUnit
 from slotflow.posterior.alignment import relabel
+from slotflow.posterior.display import display_unit, epoch_of
 from slotflow.show.plots.axes import draw_nothing
 from slotflow.show.plots.colours import COLOURS, INK
 from slotflow.show.plots.style import style
-from slotflow.show.plots.units import TURN, near, readable, scale, symbol_of, with_unit
+from slotflow.show.plots.units import (
+    TURN,
+    near,
+    readable,
+    scale,
+    shown_in,
+    symbol_of,
+    with_unit,
+)
 from slotflow.show.plots.view import Float, match_truth, true_components
 from slotflow.signal.waveforms import Parameter, Waveform
 from slotflow.signal.waveforms.base import DATA_UNIT
@@ -56,6 +66,8 @@ def plot_corner(
     k: int | None = None,
     parameters: Sequence[str] | None = None,
     truth: ArrayLike | None = None,
+    frequency_unit: str | None = None,
+    phase_at: str | float = "auto",
 ) -> Figure:
     """Draws all pairs of parameters given K; contours hold 39 % and 86 % (one and two σ of a plane).
 
@@ -69,6 +81,8 @@ def plot_corner(
         parameters: Names of the parameters to show. By default all of them, or the frequencies alone if there are more
             than four components.
         truth: True components, (L, P), columns as in `Posterior.sample`, where they are known.
+        frequency_unit: Unit of the frequencies; by default that which goes with the data's times.
+        phase_at: The instant that phases refer to, as in `Posterior.summary`.
     """
     from matplotlib.figure import Figure
 
@@ -84,10 +98,15 @@ def plot_corner(
             figure = Figure(figsize=(4, 2), layout="constrained")
             draw_nothing(figure.subplots(), "no component to show")
         return figure
+    epoch, unit = epoch_of(post, phase_at), display_unit(post, frequency_unit)
     several = _aligned(waveform, [post] if other is None else [post, other], k)
+    several = [epoch.shift(draws, waveform) for draws in several]
     exact = match_truth(waveform, several[0], true_components(post, truth))
+    exact = epoch.shift(exact, waveform)
     columns = [
-        _column(waveform, name, j, [draws[:, j] for draws in several], exact[j], post.unit)
+        _column(
+            _Shown(waveform, name, unit, post.unit), j, [draws[:, j] for draws in several], exact[j]
+        )
         for j in (range(k) if component is None else [component - 1])
         for name in names
     ]
@@ -118,28 +137,38 @@ def _aligned(waveform: Waveform, posteriors: Sequence[Posterior], k: int) -> lis
     return several
 
 
-def _column(
-    waveform: Waveform, name: str, j: int, several: list[Float], exact: Float, unit: str
-) -> Column:
+@dataclass(frozen=True)
+class _Shown:
+    """A parameter and the units in which it is shown."""
+
+    waveform: Waveform
+    name: str
+    frequency: FrequencyUnit
+    data_unit: str
+
+    @property
+    def parameter(self) -> Parameter:
+        """What it is."""
+        return self.waveform.parameters[self.waveform.column(self.name)]
+
+
+def _column(shown: _Shown, j: int, several: list[Float], exact: Float) -> Column:
     """A column of the plot.
 
     Args:
-        waveform: What the components are.
-        name: Of the parameter.
+        shown: The parameter.
         j: Number of the component, counted from 0.
         several: Its draws of each posterior, (n, P).
         exact: The truth, (P,), NaN where it is not known.
-        unit: Of the data.
     """
-    i = waveform.column(name)
-    parameter = waveform.parameters[i]
+    i, parameter = shown.waveform.column(shown.name), shown.parameter
     samples, truth = [draws[:, i] for draws in several], float(exact[i])
     if parameter.circular:
         centre = float(np.angle(np.exp(1j * samples[0]).mean()) % TURN)
         samples, truth = [near(x, centre) for x in samples], near(truth, centre)
         label = with_unit(symbol_of(parameter, j), parameter.unit)
     else:
-        middle, factor, label = _axis(parameter, j, samples[0], unit)
+        middle, factor, label = _axis(shown, j, samples[0])
         samples, truth = [factor * (x - middle) for x in samples], factor * (truth - middle)
     ends = np.array([np.quantile(x, (0.001, 0.999)) for x in samples])
     low, high = float(ends[:, 0].min()), float(ends[:, 1].max())
@@ -149,19 +178,22 @@ def _column(
     return Column(samples, label, truth, (low - margin, high + margin))
 
 
-def _axis(parameter: Parameter, j: int, samples: Float, unit: str) -> tuple[float, float, str]:
+def _axis(shown: _Shown, j: int, samples: Float) -> tuple[float, float, str]:
     """What an axis subtracts, by what it multiplies, and its label: amplitudes as they are, frequencies as offsets."""
+    parameter = shown.parameter
     symbol = symbol_of(parameter, j)
     if parameter.unit == DATA_UNIT:
         factor, power = readable(float(np.abs(samples).max()), "")
-        return 0.0, factor, with_unit(symbol, power, unit)
-    spread = float(np.std(samples))
+        return 0.0, factor, with_unit(symbol, power, shown.data_unit)
+    in_unit, si_unit, own_unit = shown_in(parameter, shown.frequency, shown.data_unit)
+    spread = in_unit * float(np.std(samples))
     digits = int(np.clip(1 - np.floor(np.log10(spread)), 0, 15)) if spread > 0 else 6
-    middle = round(float(np.median(samples)), digits)
-    factor, prefix = scale(spread, parameter.unit)
-    larger, base = readable(abs(middle), parameter.unit)
+    middle = round(in_unit * float(np.median(samples)), digits)
+    factor, prefix = scale(spread, si_unit)
+    larger, base = readable(abs(middle), si_unit) if si_unit else (1.0, own_unit)
     places = max(digits - round(np.log10(larger)), 0)
-    return middle, factor, f"{symbol} − {larger * middle:.{places}f} {base}\n[{prefix}]"
+    label = f"{symbol} − {larger * middle:.{places}f} {base}"
+    return middle / in_unit, factor * in_unit, with_unit(f"{label}\n", prefix, own_unit)
 
 
 def _draw(columns: list[Column], methods: list[str]) -> Figure:

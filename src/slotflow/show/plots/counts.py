@@ -9,6 +9,7 @@ import numpy as np
 from slotflow.show.plots.colours import COLOURS, INK
 from slotflow.show.plots.style import LEGEND
 from slotflow.show.plots.view import Float
+from slotflow.show.wording import chance
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -41,7 +42,9 @@ def draw_k(ax: Axes, post: Posterior, truth: Float | None) -> None:
     ax.bar(k, post.k_probs[k], color=[COLOURS[0] if i == post.k_map else PALE for i in k])
     for i in k:
         if (p := post.k_probs[i]) >= 0.005:
-            ax.annotate(f"{p:.2f}", (i, p), (0, 2), textcoords="offset points", ha="center", size=8)
+            ax.annotate(
+                chance(p, 2), (i, p), (0, 2), textcoords="offset points", ha="center", size=8
+            )
     if truth is not None and len(truth) in k:
         ax.plot(len(truth), 0, "^", color=INK, ms=7, clip_on=False, zorder=5, label="true K")
         ax.legend(**LEGEND)

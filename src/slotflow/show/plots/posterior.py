@@ -34,7 +34,12 @@ MOST_LETTERS = 150
 
 
 def plot_posterior(
-    post: Posterior, truth: ArrayLike | None = None, *, band: Band | None = None
+    post: Posterior,
+    truth: ArrayLike | None = None,
+    *,
+    band: Band | None = None,
+    frequency_unit: str | None = None,
+    phase_at: str | float = "auto",
 ) -> Figure:
     """Draws the data, their spectrum, p(K | x) and the posterior of every component.
 
@@ -42,6 +47,8 @@ def plot_posterior(
         post: The posterior, with the observation that it came from.
         truth: True components, (L, P), columns as in `Posterior.sample`, where they are known.
         band: Frequencies in Hz that the spectrum shows; by default the prior's, where the posterior knows it.
+        frequency_unit: Unit of the frequencies, such as "c/d"; by default that which goes with the data's times.
+        phase_at: The instant that phases refer to, as in `Posterior.summary`.
 
     Returns:
         A figure whose height depends on the number of components; they keep their numbers and colours in all panels.
@@ -49,7 +56,7 @@ def plot_posterior(
     from matplotlib.figure import Figure
     from matplotlib.layout_engine import ConstrainedLayoutEngine
 
-    view = View.of(post, truth, band)
+    view = View.of(post, truth, band, frequency_unit, phase_at)
     heights = (2.5 if post.has_data else 0.4, 2.9, _height(view.count))  # inches
     height = sum(heights) + HEAD + 0.5
     with style():
@@ -67,26 +74,34 @@ def plot_posterior(
 
 
 def plot_data(
-    post: Posterior, truth: ArrayLike | None = None, *, band: Band | None = None
+    post: Posterior,
+    truth: ArrayLike | None = None,
+    *,
+    band: Band | None = None,
+    frequency_unit: str | None = None,
 ) -> Figure:
     """The data with the reconstruction and its credible band; arguments as of `plot_posterior`."""
     from matplotlib.figure import Figure
 
     with style():
         figure = Figure(figsize=(9, 3), layout="constrained")
-        draw_data(figure.subplots(), View.of(post, truth, band))
+        draw_data(figure.subplots(), View.of(post, truth, band, frequency_unit))
     return figure
 
 
 def plot_spectrum(
-    post: Posterior, truth: ArrayLike | None = None, *, band: Band | None = None
+    post: Posterior,
+    truth: ArrayLike | None = None,
+    *,
+    band: Band | None = None,
+    frequency_unit: str | None = None,
 ) -> Figure:
     """The spectrum with components and upper limits; arguments as of `plot_posterior`."""
     from matplotlib.figure import Figure
 
     with style():
         figure = Figure(figsize=(9, 3.4), layout="constrained")
-        draw_spectrum(figure.subplots(), View.of(post, truth, band))
+        draw_spectrum(figure.subplots(), View.of(post, truth, band, frequency_unit))
     return figure
 
 
@@ -100,11 +115,17 @@ def plot_k(post: Posterior, truth: ArrayLike | None = None) -> Figure:
     return figure
 
 
-def plot_components(post: Posterior, truth: ArrayLike | None = None) -> Figure:
+def plot_components(
+    post: Posterior,
+    truth: ArrayLike | None = None,
+    *,
+    frequency_unit: str | None = None,
+    phase_at: str | float = "auto",
+) -> Figure:
     """The marginals of every component; arguments as of `plot_posterior`."""
     from matplotlib.figure import Figure
 
-    view = View.of(post, truth)
+    view = View.of(post, truth, None, frequency_unit, phase_at)
     with style():
         figure = Figure(figsize=(WIDTH, _height(view.count) + 0.3), layout="constrained")
         draw_components(list(figure.subplots(1, view.waveform.size)), view)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,9 +14,11 @@ from slotflow.show.plots.axes import (
     name_peaks,
 )
 from slotflow.show.plots.colours import COLOURS, GREY, INK, colour_of
+from slotflow.show.plots.series import amplitudes, cleaned, window_amplitudes
 from slotflow.show.plots.style import LEGEND
 from slotflow.show.plots.units import quantity
 from slotflow.show.plots.view import Float, View
+from slotflow.show.wording import chance
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -29,6 +31,8 @@ NEAR = 0.01
 """Share of the band around a component in which its name must stay above the spectrum."""
 LONGEST_TRANSFORM = 2**22
 """Samples, padded with zeros, of a transform that is still quick."""
+FLOOR_POINTS = 400
+"""Frequencies at which the noise is drawn."""
 
 
 def draw_spectrum(ax: Axes, view: View) -> None:
@@ -39,15 +43,15 @@ def draw_spectrum(ax: Axes, view: View) -> None:
     if f.size:
         ax.fill_between(f, spectrum, color=GREY, alpha=0.25, lw=0)
         ax.plot(f, spectrum, color=GREY, lw=1, label=channel_names(post.observation)[0])
-        if np.isfinite(post.noise_std):
-            floor = post.noise_std * np.sqrt(np.pi / post.observation.long.n)
-            ax.axhline(floor, color=INK, lw=0.9, ls=":", label="noise, mean")
+        _draw_window(ax, view)
+        _draw_floor(ax, view)
     _draw_limit(ax, view)
     peaks = _draw_components(ax, view, f, spectrum)
-    marks = np.zeros((0, 2))
+    marks = _draw_other_modes(ax, view)
     if view.truth is not None and len(view.truth):
-        marks = _places(view, view.truth)
-        ax.plot(*marks.T, "x", color=INK, ms=5, mew=1.1, zorder=4, label="truth")
+        true = _places(view, view.truth)
+        ax.plot(*true.T, "x", color=INK, ms=5, mew=1.1, zorder=4, label="truth")
+        marks = np.concatenate([marks, true])
     ax.axvspan(low, high, color=GREY, alpha=0.06, lw=0, zorder=0)
     if view.count > MOST_NAMED_AT_PEAKS:
         rows = hang_names(ax, np.median(view.waveform.place_of(view.draws), axis=0), view.band)
@@ -55,24 +59,69 @@ def draw_spectrum(ax: Axes, view: View) -> None:
     else:
         ax.set_ylim(0, 1.1 * ax.get_ylim()[1])
         name_peaks(ax, np.median(_places(view, view.draws), axis=0), peaks, marks)
-    bin_width = f"; one bin, 1/T, is {quantity(post.resolution, 'Hz')}" if post.resolution else ""
-    label_frequency(ax, high, bin_width)
+    label_frequency(ax, max(abs(low), abs(high)), _bin_words(view), view.unit)
     label_values(ax, "amplitude", post.unit)
     ax.set_title("Spectrum of the band" if post.has_data else "Components (no data in the file)")
     if ax.get_legend_handles_labels()[0]:
-        ax.legend(ncols=4, **LEGEND)
+        ax.legend(ncols=5, **LEGEND)
+
+
+def _bin_words(view: View) -> str:
+    """The width of a bin, behind the name of the axis."""
+    resolution, unit = view.post.resolution, view.unit
+    if not resolution:
+        return ""
+    width = quantity(resolution, "Hz") if unit.name == "Hz" else unit.text(resolution, 3)
+    return f"; one bin, 1/T, is {width}"
 
 
 def _amplitudes(view: View) -> tuple[Float, Float]:
-    """Frequencies of the band and the long stream's amplitudes at them, (m,) each; m = 0 without data."""
-    if not view.post.has_data:
+    """Frequencies of the band and the first channel's amplitudes at them, (m,) each; m = 0 without data."""
+    post = view.post
+    if not post.has_data:
         return np.zeros(0), np.zeros(0)
-    channel = view.post.observation.long
+    channel, ends = post.observation.long, (view.band[0] - view.margin, view.band[1] + view.margin)
+    if not post.observation.is_plain:
+        return amplitudes(channel, cleaned(post)[0], ends)
     n = channel.n * int(np.clip(LONGEST_TRANSFORM // channel.n, 4, 32))  # zeros make a smooth line
     f = np.asarray(np.fft.rfftfreq(n, channel.dt), dtype=np.float64)
-    amplitude = 2 * np.abs(np.fft.rfft(channel.values, n)) / channel.n
-    shown = (f >= view.band[0] - view.margin) & (f <= view.band[1] + view.margin)
+    amplitude = 2 * np.abs(np.fft.rfft(cleaned(post)[0], n)) / channel.n
+    shown = (f >= ends[0]) & (f <= ends[1])
     return f[shown], amplitude[shown]
+
+
+def _draw_floor(ax: Axes, view: View) -> None:
+    """The mean amplitude of noise: a line for white noise, a curve for any other."""
+    post = view.post
+    if not np.isfinite(post.noise_std):
+        return
+    look: dict[str, Any] = {"color": INK, "lw": 0.9, "ls": ":"}
+    if post.observation.is_plain and (post.noise is None or post.noise.name == "white"):
+        floor = post.noise_std * np.sqrt(np.pi / post.observation.long.n)
+        ax.axhline(floor, label="noise, mean", **look)
+        return
+    likelihood = post.statistics()
+    low, high = likelihood.limits
+    f = np.linspace(max(view.band[0], low), min(view.band[1], high), FLOOR_POINTS)
+    floor = post.noise_std * np.sqrt(np.pi / np.asarray(likelihood.weight_at(f)))
+    kind = "noise" if post.noise is None else f"{post.noise.name} noise"
+    ax.plot(f, floor, label=f"{kind}, mean", **look)
+
+
+def _draw_window(ax: Axes, view: View) -> None:
+    """What the strongest component alone would look like in samples that are not even: its aliases are seen."""
+    channel = view.post.observation.long
+    if channel.is_even or view.count == 0:
+        return
+    places = np.median(_places(view, view.draws), axis=0)  # (K, 2)
+    strongest = int(places[:, 1].argmax())
+    centre, height = places[strongest]
+    ends = (view.band[0] - view.margin, view.band[1] + view.margin)
+    f, window = window_amplitudes(channel, float(centre), ends)
+    ax.plot(
+        f, height * window, color=colour_of(strongest), lw=0.8, alpha=0.6,
+        label=f"window of the sampling, at {strongest + 1}",
+    )  # fmt: skip
 
 
 def _draw_limit(ax: Axes, view: View) -> None:
@@ -86,7 +135,7 @@ def _draw_limit(ax: Axes, view: View) -> None:
 
 
 def _draw_components(ax: Axes, view: View, f: Float, spectrum: Float) -> Float:
-    """Median and interval of each component.
+    """Median and interval of each component; of one with several modes, those of the most probable one.
 
     Args:
         ax: The panel.
@@ -102,6 +151,9 @@ def _draw_components(ax: Axes, view: View, f: Float, spectrum: Float) -> Float:
     for j in range(view.count):
         low, middle, high = np.quantile(places[:, j], (0.05, 0.5, 0.95), axis=0)
         below, above = middle - low, high - middle
+        if len(view.modes[j]) > 1:
+            first = view.modes[j][0]
+            middle[0], below[0], above[0] = first.median, first.sd, first.sd
         ax.errorbar(
             middle[0], middle[1], xerr=[[below[0]], [above[0]]], yerr=[[below[1]], [above[1]]], fmt="o",
             color=colour_of(j), ms=6, lw=1.4, zorder=3, label=None if j else "median, 5–95 %",
@@ -109,6 +161,21 @@ def _draw_components(ax: Axes, view: View, f: Float, spectrum: Float) -> Float:
         near = np.abs(f - middle[0]) <= NEAR * (view.band[1] - view.band[0])
         peaks[j] = max(high[1], spectrum[near].max(initial=0))
     return peaks
+
+
+def _draw_other_modes(ax: Axes, view: View) -> Float:
+    """The less probable places of components that may be at several, each with its probability; (m, 2)."""
+    heights, marks = np.median(_places(view, view.draws), axis=0), []
+    for j, modes in enumerate(view.modes):
+        for mode in modes[1:]:
+            place = (mode.median, float(heights[j, 1]))
+            ax.plot(*place, "o", color=colour_of(j), mfc="white", ms=6, zorder=3)
+            ax.annotate(
+                f"{j + 1}: {chance(mode.probability, 2)}", place, (0, 6), textcoords="offset points",
+                ha="center", size=7,
+            )  # fmt: skip
+            marks.append(place)
+    return np.array(marks).reshape(-1, 2)
 
 
 def _places(view: View, theta: Float) -> Float:

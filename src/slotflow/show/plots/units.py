@@ -7,19 +7,22 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from slotflow.core.units import HERTZ, FrequencyUnit
+from slotflow.signal.waveforms.base import DATA_UNIT, Parameter
+
 if TYPE_CHECKING:
     from matplotlib.axis import Axis
-
-    from slotflow.signal.waveforms import Parameter
 
 __all__ = [
     "clock",
     "figures",
+    "frequency_scale",
     "near",
     "quantity",
     "readable",
     "rounded",
     "scale",
+    "shown_in",
     "symbol_of",
     "texts",
     "tick_in",
@@ -54,6 +57,22 @@ def scale(width: float, unit: str) -> tuple[float, str]:
 def readable(largest: float, unit: str) -> tuple[float, str]:
     """A factor and a unit for values up to a largest one: the unit itself if they can be read in it, or `scale`."""
     return (1.0, unit) if PLAIN_RANGE[0] <= largest < PLAIN_RANGE[1] else scale(largest / 2, unit)
+
+
+def frequency_scale(largest: float, unit: FrequencyUnit) -> tuple[float, str]:
+    """A factor and a unit for frequencies up to a largest one in Hz: a stated unit, or Hz with a fitting prefix."""
+    if unit.name == HERTZ.name:
+        return readable(largest, unit.name)
+    return unit.factor, unit.name
+
+
+def shown_in(parameter: Parameter, unit: FrequencyUnit, data_unit: str) -> tuple[float, str, str]:
+    """How to show a parameter: a factor, a unit that takes prefixes, and one that does not; one of them is empty."""
+    if parameter.unit == DATA_UNIT:
+        return 1.0, "", data_unit
+    if parameter.unit == HERTZ.name and unit.name != HERTZ.name:
+        return unit.factor, "", unit.name
+    return 1.0, parameter.unit, ""
 
 
 def quantity(value: float, unit: str) -> str:

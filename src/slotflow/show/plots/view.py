@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from slotflow.posterior.summaries import components
+from slotflow.core.units import HERTZ, FrequencyUnit
+from slotflow.posterior.display import ZERO, Epoch, display_unit, epoch_of
+from slotflow.posterior.summaries import Mode, components, place_modes
 from slotflow.signal.waveforms import Waveform
 
 if TYPE_CHECKING:
@@ -37,19 +40,49 @@ class View:
     """True components, (L, P), where they are known."""
     band: Band
     """Frequencies in Hz."""
+    unit: FrequencyUnit = HERTZ
+    """In which frequencies are shown."""
+    epoch: Epoch = ZERO
+    """The instant that phases refer to where they are shown."""
 
     @classmethod
-    def of(cls, post: Posterior, truth: ArrayLike | None = None, band: Band | None = None) -> View:
+    def of(
+        cls,
+        post: Posterior,
+        truth: ArrayLike | None = None,
+        band: Band | None = None,
+        frequency_unit: str | None = None,
+        phase_at: str | float = "auto",
+    ) -> View:
         """The view of a posterior.
 
         Args:
             post: The posterior.
             truth: True components, (L, P), where they are known.
             band: Frequencies in Hz; by default the prior's, or those around the components.
+            frequency_unit: Unit of the frequencies; by default that which goes with the data's times.
+            phase_at: The instant that phases refer to, as in `Posterior.summary`.
         """
         draws, _, existence = components(post, post.k_map, DRAWS, 0)
         known = true_components(post, truth)
-        return cls(post, draws, existence, known, _band(post, draws, known, band))
+        band = _band(post, draws, known, band)
+        unit, epoch = display_unit(post, frequency_unit), epoch_of(post, phase_at)
+        return cls(post, draws, existence, known, band, unit, epoch)
+
+    @property
+    def shown(self) -> Float:
+        """The draws with phases at the instant that is shown, (n, K, P)."""
+        return self.epoch.shift(self.draws, self.waveform)
+
+    @property
+    def shown_truth(self) -> Float | None:
+        """The same of the truth, (L, P)."""
+        return None if self.truth is None else self.epoch.shift(self.truth, self.waveform)
+
+    @cached_property
+    def modes(self) -> list[list[Mode]]:
+        """Where each component may be, the most probable place first; several places for aliases."""
+        return place_modes(self.draws, self.post.resolution, self.waveform)
 
     @property
     def waveform(self) -> Waveform:
@@ -109,6 +142,8 @@ def _band(post: Posterior, draws: Float, truth: Float | None, band: Band | None)
         return float(f.min(initial=low)), float(f.max(initial=high))
     highest = post.observation.long.nyquist if post.has_data else np.inf
     if not f.size:
-        return 0.0, highest if np.isfinite(highest) else 1.0
-    margin = BINS_AROUND * post.resolution or 0.1 * float(np.ptp(f)) or 0.01 * float(f[0])
-    return max(0.0, float(f.min()) - margin), min(highest, float(f.max()) + margin)
+        highest = highest if np.isfinite(highest) else 1.0
+        return -highest if post.has_data and post.observation.is_complex else 0.0, highest
+    margin = BINS_AROUND * post.resolution or 0.1 * float(np.ptp(f)) or 0.01 * abs(float(f[0]))
+    lowest = -highest if post.has_data and post.observation.is_complex else 0.0
+    return max(lowest, float(f.min()) - margin), min(highest, float(f.max()) + margin)

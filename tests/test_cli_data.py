@@ -393,7 +393,7 @@ def test_a_bad_time_column_can_be_left_aside(tmp_path: Path, tone: Series) -> No
     t, x = tone
     rough = t + 0.4 * DT * np.random.default_rng(0).random(N)
     path = write(tmp_path / "a.csv", rough, x)
-    assert "--time none" in refuse(path, *BAND, "--dt", DT)
+    assert "--time none" in refuse(path, *BAND, "--dt", 4 * DT)
     (signal,) = answer(path, *BAND, "--time", "none", "--dt", DT)["signals"]
     the_tone(signal)
     assert "--dt)" in refuse(path, *BAND, "--time", "none")

@@ -23,7 +23,7 @@ import pytest
 import xarray as xr
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from scipy.io import wavfile
+from scipy.io import savemat, wavfile
 
 from slotflow.data.channel import Stream
 from slotflow.data.observation import Observation
@@ -75,6 +75,9 @@ MAGIC = [
     b"CDF\x02",
     b"RIFF",
     b"RIFF\xff\xff\xff\xffWAVEfmt ",
+    b"SIMPLE  =                    T",
+    b"MATLAB 5.0 MAT-file".ljust(124) + b"\x00\x01IM",
+    b"MATLAB 7.3 MAT-file",
     b"\xef\xbb\xbf",
     b"\x80\x04",
 ]
@@ -216,6 +219,18 @@ def write_netcdf(path: Path) -> None:
     data.to_netcdf(path, engine="scipy" if path.suffix == ".cdf" else "h5netcdf")
 
 
+def write_fits(path: Path) -> None:
+    fits = pytest.importorskip("astropy.io.fits")
+    columns = [
+        fits.Column("TIME", "D", "d", array=np.arange(40.0)),
+        fits.Column("FLUX", "E", "e-/s", array=np.arange(40) % 7),
+        fits.Column("QUALITY", "J", array=np.zeros(40)),
+    ]
+    fits.BinTableHDU.from_columns(columns).writeto(path)
+
+
+MATLAB = {"run": {"x": np.arange(40.0) % 7, "dt": 0.5, "name": "words"}}
+
 WRITERS: dict[str, Callable[[Path], None]] = {
     "a.csv": write_csv,
     "b.txt": write_dates,
@@ -226,6 +241,9 @@ WRITERS: dict[str, Callable[[Path], None]] = {
     "g.nc": write_netcdf,
     "h.cdf": write_netcdf,
     "i.wav": lambda path: wavfile.write(path, 8000, np.arange(40, dtype=np.int16)),
+    "j.mat": lambda path: savemat(path, MATLAB),
+    "k.mat": lambda path: savemat(path, MATLAB, do_compression=True),
+    "l.fits": write_fits,
 }
 
 

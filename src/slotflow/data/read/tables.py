@@ -17,7 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 __all__ = [
+    "MOST_NUMBERS_OF_SMALL_FILES",
     "MOST_OBJECTS",
+    "NUMBERS_PER_BYTE",
     "Array",
     "Rows",
     "Table",

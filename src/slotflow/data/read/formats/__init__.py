@@ -1,12 +1,17 @@
-"""Opening a file as a table of named arrays: the suffix chooses the format; ``-`` is standard input.
+"""Opening a file as a table of named arrays: its first bytes choose the format, or its suffix (`sniff`).
 
-=================================  ==================================================================
-.csv .tsv .txt .dat and ``-``      text tables (:mod:`slotflow.data.read.formats.text`)
-.npy .npz                          NumPy (:mod:`slotflow.data.read.formats.npy`)
-.h5 .hdf5 .hdf                     HDF5 (:mod:`slotflow.data.read.formats.hdf5_table`)
-.nc .nc4 .cdf                      NetCDF 3 and 4 (:mod:`slotflow.data.read.formats.netcdf`)
-.wav                               sound (:mod:`slotflow.data.read.formats.wav`)
-=================================  ==================================================================
+=======================================  ===============================================================
+.csv .tsv .txt .dat .asc .lc, ``-``       text tables (:mod:`slotflow.data.read.formats.text`)
+.npy .npz                                NumPy (:mod:`slotflow.data.read.formats.npy`)
+.h5 .hdf5 .hdf                           HDF5 (:mod:`slotflow.data.read.formats.hdf5_table`)
+.nc .nc4 .cdf                            NetCDF 3 and 4 (:mod:`slotflow.data.read.formats.netcdf`)
+.wav                                     sound (:mod:`slotflow.data.read.formats.wav`)
+.fits .fit .fts                          FITS light curves (:mod:`slotflow.data.read.formats.fits`)
+.mat                                     MATLAB (:mod:`slotflow.data.read.formats.matlab`)
+=======================================  ===============================================================
+
+A file with any other suffix, or none, is one of these by its first bytes, or a text table. ``-`` is a text table on
+standard input.
 """
 
 from __future__ import annotations
@@ -19,9 +24,12 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 
 from slotflow.core.files import PathLike
+from slotflow.data.read.formats.fits import fits_table
 from slotflow.data.read.formats.hdf5_table import hdf5_table
+from slotflow.data.read.formats.matlab import matlab_table
 from slotflow.data.read.formats.netcdf import netcdf_table
 from slotflow.data.read.formats.npy import numpy_table
+from slotflow.data.read.formats.sniff import SUFFIXES, TEXT, WAV, kind_of
 from slotflow.data.read.formats.text import text_table
 from slotflow.data.read.formats.wav import wav_table
 from slotflow.data.read.options import ReadOptions
@@ -39,13 +47,6 @@ __all__ = [
 ]
 
 STANDARD_INPUT = "-"
-TEXT = (".csv", ".tsv", ".txt", ".dat")
-NUMPY = (".npy", ".npz")
-HDF5 = (".h5", ".hdf5", ".hdf")
-NETCDF = (".nc", ".nc4", ".cdf")
-WAV = (".wav",)
-SUFFIXES = TEXT + NUMPY + HDF5 + NETCDF + WAV
-"""Endings of the files that can be read."""
 
 
 @contextmanager
@@ -66,41 +67,25 @@ def open_table(path: PathLike, options: ReadOptions) -> AbstractContextManager[T
     """Opens a file of any known format as a table, which may be used until the block ends.
 
     Args:
-        path: The file; its suffix tells the format. ``-`` is a text table on standard input.
+        path: The file; its first bytes or its suffix tell the format. ``-`` is a text table on standard input.
         options: What the caller says about it.
     """
     if os.fspath(path) == STANDARD_INPUT:
         return nullcontext(text_table(sys.stdin.buffer.read(), options))
     path = Path(path)
-    suffix = path.suffix.lower()
     if not path.exists():
         raise ValueError("no such file; check the path.")
     if path.is_dir():
         raise ValueError("expected a file, received a folder; name the file in it.")
-    if suffix not in SUFFIXES:
-        raise ValueError(
-            f"expected a file that ends in one of {' '.join(SUFFIXES)}, received "
-            f"{repr(suffix) if suffix else 'no ending'}; {_advice(suffix)}."
-        )
-    with path.open("rb") as file:  # a file that may not be read is an OSError here, with its reason
-        if not file.read(1):
-            raise ValueError("the file is empty; expected at least one sample.")
-    if suffix in TEXT:
+    kind = kind_of(path)
+    if kind == "text":
         return nullcontext(text_table(path.read_bytes(), options))
-    if suffix in WAV:
+    if kind == "wav":
         return nullcontext(wav_table(path))
-    if suffix in NETCDF:
-        return netcdf_table(path)
-    return numpy_table(path) if suffix in NUMPY else hdf5_table(path, options)
-
-
-def _advice(suffix: str) -> str:
-    """What to do with a file of another format."""
-    if suffix in (".xlsx", ".xls", ".ods"):
-        return "save the sheet as CSV"
-    if suffix in (".gz", ".bz2", ".xz", ".zip", ".zst"):
-        return "unpack it first"
-    return "a text table may be renamed to .csv; convert anything else"
+    if kind in ("hdf5", "matlab"):
+        return (hdf5_table if kind == "hdf5" else matlab_table)(path, options)
+    readers = {"netcdf": netcdf_table, "fits": fits_table, "numpy": numpy_table}
+    return readers[kind](path)
 
 
 def find_files(patterns: Iterable[PathLike]) -> list[Path]:

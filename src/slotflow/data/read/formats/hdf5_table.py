@@ -1,7 +1,8 @@
-"""HDF5 files as tables: one array per data set.
+"""HDF5 files as tables: one array per data set; files of MATLAB from version 7.3 on are HDF5 as well.
 
-The fields of a table (a data set of records) are arrays of their own, as ``table/field``. What a file promises is
-compared with its size before memory is asked for.
+The fields of a table (a data set of records) are arrays of their own, as ``table/field``, unless they are the real and
+the imaginary part of complex numbers. MATLAB writes arrays column by column: they come back transposed. What a file
+promises is compared with its size before memory is asked for.
 """
 
 from __future__ import annotations
@@ -38,6 +39,37 @@ from slotflow.data.read.timestamps import AUXILIARY
 
 __all__ = ["hdf5_table"]
 
+COMPLEX_FIELDS = ("real", "imag")
+"""Fields of a record that is a complex number of MATLAB."""
+MATLAB_CLASS = "MATLAB_class"
+"""Attribute that MATLAB gives to its arrays."""
+MATLAB_OWN = ("#refs#", "#subsystem#")
+"""Groups in which MATLAB keeps parts of other arrays."""
+
+
+class _ComplexParts:
+    """A data set of records of two parts, seen as complex numbers.
+
+    Args:
+        node: The data set.
+    """
+
+    def __init__(self, node: Any) -> None:
+        self.node = node
+        self.shape = node.shape
+        self.dtype = np.dtype(np.complex128)
+
+    def __getitem__(self, key: Any) -> Array:
+        raw = self.node[key]
+        real, imaginary = COMPLEX_FIELDS
+        return np.asarray(raw[real] + 1j * raw[imaginary])
+
+
+def _is_series(name: str, node: Any) -> bool:
+    """Whether a data set of MATLAB may hold a series; any other may."""
+    kind = as_text(node.attrs.get(MATLAB_CLASS, ""))
+    return kind not in ("char", "cell") and not name.startswith(MATLAB_OWN)
+
 
 @contextmanager
 def hdf5_table(path: Path, options: ReadOptions) -> Iterator[Table]:
@@ -60,7 +92,9 @@ def hdf5_table(path: Path, options: ReadOptions) -> Iterator[Table]:
             raise ValueError("the file holds no data sets; expected one with at least one sample.")
         with foreign("HDF5"):
             offered = [
-                name for name, view in views.items() if view.shape and view.dtype.kind not in "OSU"
+                name
+                for name, view in views.items()
+                if view.shape and view.dtype.kind not in "OSU" and _is_series(name, nodes[name])
             ]
 
         def checked(name: str) -> tuple[int, ...]:
@@ -77,12 +111,16 @@ def hdf5_table(path: Path, options: ReadOptions) -> Iterator[Table]:
             if name in nodes:
                 check_size(checked(name), nodes[name].dtype.itemsize)
             with foreign("HDF5"):
-                found = views[name][()] if name in views else attributes[name]()
-                return one_column(np.asarray(found))
+                found = np.asarray(views[name][()] if name in views else attributes[name]())
+                if name in nodes and MATLAB_CLASS in nodes[name].attrs:
+                    found = found.T
+                return one_column(found[0] if found.ndim == 2 and len(found) == 1 else found)
 
         def slices(name: str) -> Rows | None:
             shape = checked(name) if name in nodes else ()
             if len(shape) != 2 or min(shape) < 1 or shape[1] == 1:
+                return None
+            if MATLAB_CLASS in nodes[name].attrs:
                 return None
 
             def read(first: int, last: int) -> list[Array]:
@@ -119,6 +157,8 @@ def _hdf5_entries(
     for name, node in found.items():
         if isinstance(node, h5py.Dataset):
             fields = {f"{name}/{f}": node.fields(f) for f in node.dtype.names or ()}
+            if node.dtype.names == COMPLEX_FIELDS:
+                fields = {name: _ComplexParts(node)}
             views |= fields or {name: node}
             nodes |= dict.fromkeys(fields or [name], node)
         for key in node.attrs:

@@ -16,7 +16,7 @@ from slotflow.data.read.timestamps import (
     parse_date,
 )
 
-__all__ = ["MISSING", "Lines", "is_numeric", "split_lines"]
+__all__ = ["MISSING", "Lines", "is_numeric", "split_lines", "to_complex"]
 
 MISSING = {"", "-", "--", "?", "na", "n/a", "null", "none", "missing"}
 MISSING |= {"#n/a", "#na", "#num!", "#value!", "#div/0!", "#ref!"}
@@ -26,6 +26,8 @@ WITH_POINT = re.compile(r"[+-]?\d*\.\d+([eE][+-]?\d+)?$")
 WITH_COMMA = re.compile(r"[+-]?\d*,\d+([eE][+-]?\d+)?$")
 MOST_COLUMNS = 16_384
 """Most columns of a table, as in a spreadsheet."""
+MOST_REMARKS = 200
+"""Comments and lines above the table that are kept."""
 CAREFUL = {
     "\t": re.compile(r"[^\S\t]|[\"']"),
     ";": re.compile(r"[\s\"']"),
@@ -49,6 +51,8 @@ class Lines(NamedTuple):
     """What was skipped and assumed, in words."""
     delimiter: str | None
     """What separates fields; None for white space."""
+    remarks: tuple[str, ...] = ()
+    """Comments, and lines above the table."""
 
 
 class _Row(NamedTuple):
@@ -107,7 +111,9 @@ def split_lines(raw: bytes) -> Lines:
         notes = (
             f"{len(skipped)} line(s) above the table skipped, the last is line {skipped[-1][0]}",
         )
-    return Lines(numbers, body, names, units, notes + decimals.note(numbers[0]), delimiter)
+    notes += decimals.note(numbers[0])
+    remarks = (*comments.values(), *(line for _, line in skipped))[:MOST_REMARKS]
+    return Lines(numbers, body, names, units, notes, delimiter, remarks)
 
 
 def _lines(raw: bytes) -> tuple[list[tuple[int, str]], dict[int, str]]:
@@ -237,7 +243,9 @@ def _first_row(rows: list[_Row]) -> int | None:
     for i, row in enumerate(rows):
         if not _has_number(row):
             continue
-        alike = row.length == middle.length and _is_value(row.fields[0]) >= starts_with_value
+        first, *others = row.fields
+        unstamped = first.lower() in MISSING and bool(others) and all(map(_is_value, others))
+        alike = row.length == middle.length and (_is_value(first) >= starts_with_value or unstamped)
         if alike or (row.length == len(row.fields) and all(map(_is_value, row.fields))):
             return i
     return None
@@ -294,7 +302,15 @@ def is_numeric(field: str) -> bool:
     if len(field) > 1 and field[0].isalpha() and field[:3].lower() not in ("nan", "inf"):
         return field.lower() in MISSING  # a word, as most headers are
     try:
-        complex(field.replace("i", "j") if field[-1:] == "i" else field)
+        to_complex(field)
     except ValueError:
         return field.lower() in MISSING
     return True
+
+
+def to_complex(field: str) -> complex:
+    """A field as a complex number: 1+2j, 1+2i, (1+-2j) as NumPy writes it, or a real number."""
+    text = field.strip("() ")
+    if text[-1:] in ("i", "j"):
+        text = text[:-1].replace(" ", "").replace("+-", "-") + "j"
+    return complex(text)

@@ -13,7 +13,8 @@ from tone_helpers import LONG, SHORT, model, statistics_of
 from slotflow import Prior
 from slotflow.exact.search import across_orders
 from slotflow.exact.tempering import Tempering
-from slotflow.posterior import whiteness
+from slotflow.posterior.whiteness import laws, samples
+from slotflow.posterior.whiteness.left import Left
 from slotflow.posterior.verdict import Check, DrawQuality, check_residual, judge, peak_probability
 from slotflow.signal.fit import fit
 from slotflow.signal.likelihood import Statistics
@@ -77,10 +78,11 @@ def test_peaks_follow_their_law(seed: int) -> None:
 def test_laws_are_those_of_scipy(n: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
     for x in (rng.standard_normal(n), rng.exponential(size=n), rng.uniform(size=n)):
-        kurtosis, skewness = (check.p_value for check in whiteness._shape(x, "long"))
+        left = Left("", x, LONG.times[:n], LONG.dt, np.zeros(0), np.zeros(0))
+        kurtosis, skewness = (check.p_value for check in samples.shape(left))
         assert kurtosis == pytest.approx(stats.kurtosistest(x).pvalue, rel=1e-9, abs=1e-300)
         assert skewness == pytest.approx(stats.skewtest(x).pvalue, rel=1e-9, abs=1e-300)
-        for check, pieces in zip(whiteness._steadiness(x, "long"), whiteness.PIECES, strict=False):
+        for check, pieces in zip(samples.steadiness(left), samples.PIECES, strict=False):
             parts = np.array_split(x**2, pieces)
             share, half = [p.sum() / (x**2).sum() for p in parts], [len(p) / 2 for p in parts]
             law = stats.beta(np.array(half), n / 2 - np.array(half))
@@ -89,7 +91,7 @@ def test_laws_are_those_of_scipy(n: int, seed: int) -> None:
     for ratio in (0.5, 1.1, 2.0):
         law = stats.f(30, 4000)
         p = 2 * min(law.cdf(ratio), law.sf(ratio))
-        assert whiteness._f_test(ratio, 30, 4000) == pytest.approx(p, rel=1e-9)
+        assert laws.f_test(ratio, 30, 4000) == pytest.approx(p, rel=1e-9)
     power = np.abs(np.fft.rfft(x)) ** 2 / n
     fine = np.abs(np.fft.rfft(x, 4 * n)) ** 2 / n
     np.testing.assert_allclose(fine[::4][: n // 2 + 1], power, atol=1e-9)

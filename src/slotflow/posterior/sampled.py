@@ -15,7 +15,7 @@ from slotflow.core.arrays import Array
 from slotflow.data.observation import Observation
 from slotflow.posterior.draws import Draws
 from slotflow.posterior.posterior import Posterior
-from slotflow.posterior.verdict import DrawQuality, Verdict, check_residual, judge
+from slotflow.posterior.verdict import DrawQuality, Verdict, check_residual, judge, white_words
 from slotflow.signal.prior import Prior
 
 __all__ = ["CONVERGED", "Draws", "SampledPosterior", "SamplerRun"]
@@ -72,7 +72,7 @@ class SamplerRun:
         if verdict.status != "exact":
             return verdict
         words = f"{self.effective:.0f} effective draws, R-hat {self.r_hat:.2f}"
-        return Verdict("exact", f"{words}, the residual is white noise", verdict.checks)
+        return Verdict("exact", f"{words}, {white_words(verdict.checks)}", verdict.checks)
 
 
 class SampledPosterior(Posterior):

@@ -1,8 +1,11 @@
 """The verdict on a result: exact, approximate or misfit, and why, in words.
 
-The data are called a misfit if the smallest p-value of the m tests of the residual (`whiteness.py`) is below
+The data are called a misfit if the smallest p-value of the m tests of the residual (`whiteness`) is below
 false_alarm/m, which bounds the rate of false alarms of all tests together. Draws are called exact if their weights can
-be trusted, enough of them are effective and p(K | x) is known well; anything else is approximate.
+be trusted, enough of them are effective and p(K | x) is known well; anything else is approximate. Only what was tested is
+claimed: where a series is too short for some tests, the reason says so.
+
+A misfit is graded: `standing` says which components stand all the same, and by how much their errors grow.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from slotflow.data.observation import Observation
+from slotflow.posterior.standing import Standing
 from slotflow.posterior.whiteness import Check, check_residual, peak_probability
 from slotflow.signal.prior import Prior
 
@@ -26,6 +30,7 @@ __all__ = [
     "judge",
     "peak_probability",
     "unlikely_amplitude",
+    "white_words",
 ]
 
 
@@ -39,6 +44,12 @@ UNCERTAIN_K = 0.05
 """Standard error of p(K | x) above which the number of components is called uncertain."""
 NAMED_TESTS = 3
 """Failed tests that a verdict names."""
+TOPICS = {
+    "colour": ("neighbours", "lags", "colour"),
+    "steadiness": ("steadiness",),
+    "shape": ("kurtosis", "skewness"),
+}
+"""What tests are about, with the beginnings of their names, where it depends on the data whether they can be made."""
 
 
 @dataclass(frozen=True)
@@ -51,9 +62,41 @@ class Verdict:
     """Why, in words."""
     checks: tuple[Check, ...] = ()
     """The tests of the residual, the most deviant first."""
+    standing: Standing | None = None
+    """How the components of the most probable K stand, where the data are a misfit."""
+    unexamined: tuple[int, ...] = ()
+    """Numbers of components that matter and were not looked at: their probabilities are not the data's."""
 
     def __str__(self) -> str:
-        return f"{self.status}: {self.reason}"
+        return f"{self.status}: {self.reason}" + (f"; {self.survives}" if self.survives else "")
+
+    @property
+    def inflation(self) -> tuple[float, ...]:
+        """Factor for the errors of each component of the most probable K, in the order of their places; () for none."""
+        return () if self.standing is None else self.standing.inflation
+
+    @property
+    def survives(self) -> str:
+        """Which numbers of a misfit can be used, in words; empty for any other verdict."""
+        return "" if self.standing is None else self.standing.words
+
+    @property
+    def grade(self) -> str:
+        """What can be used: "all" of the numbers, all but "unconfirmed", only "components", or "nothing"."""
+        if self.status != "misfit":
+            return "all" if self.status == "exact" else "unconfirmed"
+        stands = self.standing is not None and any(self.standing.stands)
+        return "components" if stands else "nothing"
+
+    @property
+    def untested(self) -> tuple[str, ...]:
+        """What the data are too short to test, of colour, steadiness and shape; all of them where nothing was tested."""
+        names = tuple(check.name for check in self.checks)
+        return tuple(
+            topic
+            for topic, tests in TOPICS.items()
+            if not any(name.startswith(tests) for name in names)
+        )
 
 
 @dataclass(frozen=True)
@@ -99,8 +142,20 @@ def judge(
         return Verdict("approximate", unsampled, checks)
     if doubt := _doubt(checks, draws):
         return Verdict("approximate", doubt, checks)
-    reason = f"ESS per draw {ess_words(draws.ess)}, the residual is white noise"
-    return Verdict("exact", reason, checks)
+    return Verdict("exact", f"ESS per draw {ess_words(draws.ess)}, {white_words(checks)}", checks)
+
+
+def white_words(checks: Sequence[Check]) -> str:
+    """That the residual is white noise, as far as that was tested."""
+    text = "the residual is white noise"
+    if missing := Verdict("", "", tuple(checks)).untested:
+        text += f" as far as its samples can tell, which are too few to test its {_listed(missing)}"
+    return text
+
+
+def _listed(words: Sequence[str]) -> str:
+    """Words with commas and an "and"."""
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
 
 
 def _misfit(broken: Sequence[Check], at_k_max: float, sampled: bool) -> str:
@@ -126,6 +181,10 @@ def _doubt(checks: Sequence[Check], draws: DrawQuality) -> str:
         return f"the weights have a heavy tail ({tail}), ESS per draw {ess}"
     if draws.ess < draws.smallest_ess:
         return f"the ESS per draw is {ess}, below {draws.smallest_ess:g}"
+    suspect = [check for check in checks if check.p_value < check.doubt]
+    if suspect:
+        p = f"p = {suspect[0].p_value:.1g}"
+        return f"perhaps {suspect[0].words} ({p}), which so many tones in so few samples may hide; ESS per draw {ess}"
     if draws.k_error > UNCERTAIN_K:
         return f"p(K | x) is uncertain by {draws.k_error:.2f}"
     return ""

@@ -1,0 +1,93 @@
+r"""Tests of colour that hold in and outside the band: are neighbouring values of the residual independent?
+
+The correlation of values k samples apart, r_k = Σ e_{i+k} e_i / Σ e², is small in white noise, whatever the band. What a
+fit has taken changes it by a known amount: shifted by k samples, a tone of frequency f is itself times cos 2πf(t_{i+k} −
+t_i), so that C_k acts on its directions as the number λ = ⟨cos 2πf(t_{i+k} − t_i)⟩, up to k/n at the ends. With d degrees
+of freedom for each tone, ν = n − Σd, tr(MC_k) = −Σ dλ and tr(MC_k)² = (n − k)/2 − Σ dλ²; `laws.py` has the law. Order is
+all that the test needs: samples may be at any times. Of a complex residual the imaginary part is tested too, which sees
+spectra that are not the same on both sides of zero.
+
+Components that take a tenth of all degrees of freedom or more take the noise's colour with them: then a correlation that
+one white series in a hundred has is a reason for doubt.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from slotflow.core.arrays import Array
+from slotflow.posterior.whiteness.laws import Check, any_of, beta_test
+from slotflow.posterior.whiteness.left import Left
+
+__all__ = ["lag_checks"]
+
+FARTHEST = 10
+"""Largest lag, in samples."""
+FEWEST = 16
+"""Degrees of freedom below which correlations say nothing."""
+MUCH_TAKEN = 0.1
+"""Share of the degrees of freedom from which on components may have taken the noise's colour."""
+DOUBT = 0.01
+"""P-value of a correlation that then gives reason for doubt."""
+
+
+def lag_checks(left: Left) -> list[Check]:
+    """Tests whether values of the residual that lie up to ten samples apart are correlated."""
+    lags = range(1, min(FARTHEST, left.n // 8) + 1)
+    if left.dof < FEWEST or not lags or not left.square.any():
+        return []
+    found = [_correlation(left, lag) for lag in lags]
+    first = found[0]
+    doubt = DOUBT if left.taken.sum() > MUCH_TAKEN * left.dof else 0.0
+    checks = [
+        Check(
+            f"neighbours ({left.label})",
+            first[1],
+            f"the noise is not white ({left.whose} residual has a correlation of {first[0]:+.2f} from sample to sample)",
+            doubt,
+        )
+    ]
+    if len(found) > 1:
+        worst = min(range(1, len(found)), key=lambda i: found[i][1])
+        r, p = found[worst]
+        checks.append(
+            Check(
+                f"lags ({left.label})",
+                any_of(p, len(found) - 1),
+                f"the noise is not white ({left.whose} residual has a correlation of {r:+.2f} at a lag of {worst + 1} "
+                "samples)",
+                doubt,
+            )
+        )
+    return checks
+
+
+def _correlation(left: Left, lag: int) -> tuple[float, float]:
+    """The correlation at a lag and its p-value; of complex values the more deviant of the two parts."""
+    values, whole = left.values, float(left.square.sum())
+    product = values[lag:] * values[:-lag].conj()
+    apart = left.times[lag:] - left.times[:-lag]
+    turns = _turns(left, apart)
+    parts = [(float(product.real.sum()) / whole, turns.real)]
+    if left.is_complex:
+        parts.append((float(product.imag.sum()) / whole, turns.imag))
+    found, slack = [], left.unseen / max(left.dof, 1.0)  # as much as what was taken before may be
+    for r, eigenvalue in parts:
+        nu, copies = left.dof, 2 if left.is_complex else 1
+        trace = -float((left.taken * eigenvalue).sum())
+        square = copies * 0.5 * (left.n - lag) - float((left.taken * eigenvalue**2).sum())
+        mean, variance = trace / nu, 2 * (square - trace**2 / nu) / (nu * (nu + 2))
+        if not variance > 0:  # hardly anything is left
+            found.append((r, 1.0))
+            continue
+        near = mean + np.sign(r - mean) * max(abs(r - mean) - slack, 0.0)
+        found.append((r, beta_test(near, mean, variance)))
+    r, p = min(found, key=lambda pair: pair[1])
+    return r, any_of(p, len(parts))
+
+
+def _turns(left: Left, apart: Array) -> np.ndarray:
+    """⟨e^{2πif Δt}⟩ of each frequency that the fit has taken, (J,), over distances in time Δt, (m,)."""
+    if left.step is not None:
+        return np.exp(2j * np.pi * left.taken_at * apart[0])
+    return np.array([np.exp(2j * np.pi * f * apart).mean() for f in left.taken_at], complex)

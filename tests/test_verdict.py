@@ -13,9 +13,9 @@ from tone_helpers import LONG, SHORT, model, statistics_of
 from slotflow import Prior
 from slotflow.exact.search import across_orders
 from slotflow.exact.tempering import Tempering
+from slotflow.posterior.verdict import Check, DrawQuality, check_residual, judge, peak_probability
 from slotflow.posterior.whiteness import laws, samples
 from slotflow.posterior.whiteness.left import Left
-from slotflow.posterior.verdict import Check, DrawQuality, check_residual, judge, peak_probability
 from slotflow.signal.fit import fit
 from slotflow.signal.likelihood import Statistics
 from slotflow.signal.simulation import simulate

@@ -17,7 +17,7 @@ from slotflow.core.arrays import Array
 from slotflow.data.observation import Observation
 from slotflow.exact.classical import Classical, classical
 from slotflow.posterior.posterior import Posterior
-from slotflow.posterior.verdict import Verdict, check_residual, judge
+from slotflow.posterior.verdict import Verdict, check_residual, graded, judge
 from slotflow.signal.evidence import gaussian_draws
 from slotflow.signal.prior import Prior
 from slotflow.signal.waveforms import TONE
@@ -125,14 +125,14 @@ class LaplacePosterior(Posterior):
         """Approximate, or a misfit if the residual of the best fit is not white noise."""
         if self._verdict is None:
             assert self.prior is not None
-            checks = check_residual(
-                self.statistics(), self.best_fit(), self.prior.frequency, self.prior.known_sigma
-            )
+            statistics, fit = self.statistics(), self.best_fit()
+            checks = check_residual(statistics, fit, self.prior.frequency, self.prior.known_sigma)
             reason = UNSAMPLED
             if self.left_out > LEFT_OUT_SHARE:
                 reason += f"; orders of the probability {self.left_out:.2f} have no Gaussian"
             at_k_max = float(self.k_probs[self.prior.k_max])
-            self._verdict = judge(checks, at_k_max=at_k_max, unsampled=reason)
+            verdict = judge(checks, at_k_max=at_k_max, unsampled=reason)
+            self._verdict = graded(verdict, statistics, fit, self.noise_std)
         return self._verdict
 
     def known_fit(self, k: int) -> Array | None:

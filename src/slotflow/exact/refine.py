@@ -30,6 +30,7 @@ from slotflow.posterior.verdict import (
     DrawQuality,
     Verdict,
     check_residual,
+    incomplete,
     judge,
     unlikely_amplitude,
 )
@@ -264,14 +265,8 @@ def _verdict(
     )
     doubtful = verdict.status == "misfit" and start.amortized is not None
     if doubtful and (doubt := unlikely_amplitude(start.observation, prior)):
-        return Verdict("misfit", f"{verdict.reason}; {doubt}", verdict.checks)
-    if verdict.status == "exact" and missing:
-        odds = "" if start.amortized is None else ", whose odds are the network's"
-        reason = (
-            f"the time budget ended before K = {missing[0]} was looked at{odds}; raise max_seconds"
-        )
-        return Verdict("approximate", reason, verdict.checks)
-    return verdict
+        verdict = replace(verdict, reason=f"{verdict.reason}; {doubt}")
+    return incomplete(verdict, missing, "" if start.amortized is None else "the network's")
 
 
 def _completed(orders: Orders, missing: list[int], proposed: Array) -> Orders:

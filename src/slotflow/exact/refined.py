@@ -10,6 +10,7 @@ nothing.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +24,7 @@ from slotflow.posterior.draws import WeightedDraws
 from slotflow.posterior.noise import Estimate
 from slotflow.posterior.posterior import Posterior
 from slotflow.posterior.tuples import Slots
-from slotflow.posterior.verdict import DrawQuality, Verdict, judge
+from slotflow.posterior.verdict import DrawQuality, Verdict, graded, incomplete, judge
 from slotflow.signal.likelihood import Likelihood
 from slotflow.signal.noise.model import NoiseModel
 from slotflow.signal.prior import Prior
@@ -149,7 +150,9 @@ class RefinedPosterior(Posterior):
             start.observation, slots.statistics, slots.prior, orders, noise, level
         )
         self.proposed_by = start.proposed_by
-        self._amortized, self._verdict = start.amortized, verdict
+        self._amortized = start.amortized
+        fit = orders.fits.get(orders.k_map)
+        self._verdict = graded(verdict, slots.statistics, fit, sigma)
 
     def __repr__(self) -> str:
         text = f"{self.method}, k_map={self.k_map}, p={self.k_probs[self.k_map]:.3f}"
@@ -174,12 +177,15 @@ class RefinedPosterior(Posterior):
         if self.verdict.status != "misfit" or not self.sampled(self.k_map):
             return self.verdict
         best = self.orders.results[self.k_map]
-        return judge(
+        verdict = judge(
             self.verdict.checks,
             DrawQuality(best.ess, best.pareto_k, self.orders.k_error),
             at_k_max=float(self.k_probs[self.k_max]),
             false_alarm=false_alarm,
         )
+        if verdict.status == "misfit":
+            verdict = replace(verdict, standing=self.verdict.standing)
+        return incomplete(verdict, self.verdict.unexamined)
 
     def weighted(self, k: int | None = None) -> WeightedDraws:
         """Draws as they were weighted: theta (n, k, P), sigma (n,), log_weights (n,) and weights (n,).

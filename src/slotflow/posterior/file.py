@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from dataclasses import asdict
+from dataclasses import asdict, astuple
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -85,6 +85,8 @@ def _attributes(post: Result, seed: int) -> dict[str, Any]:
         "verdict": verdict.status,
         "verdict_reason": verdict.reason,
         "verdict_checks": json.dumps([asdict(check) for check in verdict.checks]),
+        "verdict_standing": json.dumps(verdict.standing and astuple(verdict.standing)),
+        "verdict_unexamined": json.dumps(verdict.unexamined),
         "prior": "" if post.prior is None else json.dumps(asdict(post.prior)),
         "assumed": "" if post.assumed is None else json.dumps(post.assumed.record()),
         "noise": "" if post.noise is None else json.dumps(post.noise.record()),

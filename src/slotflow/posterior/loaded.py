@@ -20,6 +20,7 @@ from slotflow.posterior.facts import WindowRow
 from slotflow.posterior.limits import CREDIBILITY, UpperLimit
 from slotflow.posterior.noise import NoiseFacts
 from slotflow.posterior.posterior import Posterior
+from slotflow.posterior.standing import Standing
 from slotflow.posterior.stored import read_dataset, stored_waveform
 from slotflow.posterior.verdict import Check, Verdict
 from slotflow.signal.prior import Prior
@@ -106,10 +107,13 @@ class LoadedPosterior(Posterior):
     def verdict(self) -> Verdict:
         """How far the result can be trusted, as it was judged when it was written."""
         checks = json.loads(str(self.attributes.get("verdict_checks", "[]")))
+        stands = json.loads(str(self.attributes.get("verdict_standing", "null")))
         return Verdict(
             str(self.attributes.get("verdict", "approximate")),
             str(self.attributes.get("verdict_reason", "the file does not say")),
             tuple(Check(str(c["name"]), float(c["p_value"]), str(c["words"])) for c in checks),
+            None if stands is None else Standing(*map(tuple, stands)),
+            tuple(json.loads(str(self.attributes.get("verdict_unexamined", "[]")))),
         )
 
     @property

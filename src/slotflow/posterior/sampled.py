@@ -15,7 +15,14 @@ from slotflow.core.arrays import Array
 from slotflow.data.observation import Observation
 from slotflow.posterior.draws import Draws
 from slotflow.posterior.posterior import Posterior
-from slotflow.posterior.verdict import DrawQuality, Verdict, check_residual, judge, white_words
+from slotflow.posterior.verdict import (
+    DrawQuality,
+    Verdict,
+    check_residual,
+    graded,
+    judge,
+    white_words,
+)
 from slotflow.signal.prior import Prior
 
 __all__ = ["CONVERGED", "Draws", "SampledPosterior", "SamplerRun"]
@@ -126,4 +133,5 @@ class SampledPosterior(Posterior):
             DrawQuality(ess=1.0, k_error=self.sampling.k_error),
             at_k_max=float(self.k_probs[self.prior.k_max]),
         )
-        return self.sampling.revised(verdict)
+        found = self.sampling.revised(verdict)
+        return graded(found, self.statistics(), self.best_fit(), self.noise_std)

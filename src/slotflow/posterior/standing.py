@@ -1,14 +1,15 @@
 r"""What stands of an answer that does not explain the data: which components, and with what errors.
 
-The count of components of a misfit means nothing, since what is left of the data may hold more of them, or none. A strong
-component is there all the same. What disturbs its estimate is what the fit leaves of the data at the frequencies around
-it: a fit to noise of the power spectrum S has the variance S(f)/σ² times that of a fit to white noise of the level σ,
-as long as S is even over the few bins that matter. So the errors of component k are to be multiplied by
+The count of components of a misfit means nothing, since what is left of the data may hold more of them, or none. A
+strong component is there all the same. What disturbs its estimate is what the fit leaves of the data at the
+frequencies around it: a fit to noise of the power spectrum S has the variance S(f)/σ² times that of a fit to white
+noise of the level σ, as long as S is even over the few bins that matter. So the errors of component k are to be
+multiplied by
 
 .. math:: \sqrt{\max(1, P_k/σ^2)},
 
-with P_k the mean of the residual's periodogram at distances of 1.5 to 6.5 bins on either side (nearer, the fit has taken
-what there was). A component stands if its amplitude is five times its error thus inflated, √(2 P_k/Σ w).
+with P_k the mean of the residual's periodogram at distances of 1.5 to 6.5 bins on either side (nearer, the fit has
+taken what there was). A component stands if its amplitude is five times its error thus inflated, √(2 P_k/Σ w).
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The verdict on a result: exact, approximate or misfit, and why, in words.
 
 The data are called a misfit if the smallest p-value of the m tests of the residual (`whiteness`) is below
-false_alarm/m, which bounds the rate of false alarms of all tests together. Draws are called exact if their weights can
-be trusted, enough of them are effective and p(K | x) is known well; anything else is approximate. Only what was tested is
-claimed: where a series is too short for some tests, the reason says so.
+false_alarm/m, which bounds the rate of false alarms of all tests together. Draws are called exact if their weights
+can be trusted, enough of them are effective and p(K | x) is known well; anything else is approximate. Only what was
+tested is claimed: where a series is too short for some tests, the reason says so.
 
 A misfit is graded: `standing` says which components stand all the same, and by how much their errors grow.
 """
@@ -12,13 +12,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from slotflow.core.arrays import Array
 from slotflow.data.observation import Observation
-from slotflow.posterior.standing import Standing
+from slotflow.posterior.standing import Standing, standing
 from slotflow.posterior.whiteness import Check, check_residual, peak_probability
+from slotflow.signal.likelihood import Statistics
 from slotflow.signal.prior import Prior
 
 __all__ = [
@@ -27,6 +29,8 @@ __all__ = [
     "Verdict",
     "check_residual",
     "ess_words",
+    "graded",
+    "incomplete",
     "judge",
     "peak_probability",
     "unlikely_amplitude",
@@ -90,7 +94,7 @@ class Verdict:
 
     @property
     def untested(self) -> tuple[str, ...]:
-        """What the data are too short to test, of colour, steadiness and shape; all of them where nothing was tested."""
+        """What could not be tested, of colour, steadiness and shape; all of them where nothing was tested."""
         names = tuple(check.name for check in self.checks)
         return tuple(
             topic
@@ -156,6 +160,38 @@ def white_words(checks: Sequence[Check]) -> str:
 def _listed(words: Sequence[str]) -> str:
     """Words with commas and an "and"."""
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
+
+
+def graded(verdict: Verdict, likelihood: Statistics, theta: Array | None, sigma: float) -> Verdict:
+    """The same verdict; a misfit says which components stand all the same.
+
+    Args:
+        verdict: The verdict.
+        likelihood: Of the data.
+        theta: The best fit of the most probable K, (K, P); None where there is none.
+        sigma: Noise level that the errors of its components were found with.
+    """
+    if verdict.status != "misfit" or theta is None:
+        return verdict
+    return replace(verdict, standing=standing(likelihood, theta, sigma))
+
+
+def incomplete(verdict: Verdict, orders: Sequence[int], whose: str = "") -> Verdict:
+    """The same verdict where some numbers of components were not looked at: an exact one becomes approximate.
+
+    Args:
+        verdict: The verdict.
+        orders: Numbers of components next to a plausible one for which there was no time.
+        whose: Whose odds they have instead, such as "the network's".
+    """
+    if not orders:
+        return verdict
+    verdict = replace(verdict, unexamined=tuple(orders))
+    if verdict.status != "exact":
+        return verdict
+    odds = f", whose odds are {whose}" if whose else ""
+    reason = f"the time budget ended before K = {orders[0]} was looked at{odds}; raise max_seconds"
+    return replace(verdict, status="approximate", reason=reason)
 
 
 def _misfit(broken: Sequence[Check], at_k_max: float, sampled: bool) -> str:

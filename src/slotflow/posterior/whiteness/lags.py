@@ -1,21 +1,21 @@
 r"""Tests of colour that hold in and outside the band: are neighbouring values of the residual independent?
 
-The correlation of values k samples apart, r_k = Σ e_{i+k} e_i / Σ e², is small in white noise, whatever the band. What a
-fit has taken changes it by a known amount: shifted by k samples, a tone of frequency f is itself times cos 2πf(t_{i+k} −
-t_i), so that C_k acts on its directions as the number λ = ⟨cos 2πf(t_{i+k} − t_i)⟩, up to k/n at the ends. With d degrees
-of freedom for each tone, ν = n − Σd, tr(MC_k) = −Σ dλ and tr(MC_k)² = (n − k)/2 − Σ dλ²; `laws.py` has the law. Order is
-all that the test needs: samples may be at any times. Of a complex residual the imaginary part is tested too, which sees
-spectra that are not the same on both sides of zero.
+The correlation of values k samples apart, r_k = Σ e_{i+k} e_i / Σ e², is small in white noise, whatever the band.
+What a fit has taken changes it by a known amount: shifted by k samples, a tone of frequency f is itself times cos
+2πf(t_{i+k} − t_i), so that C_k acts on its directions as the number λ = ⟨cos 2πf(t_{i+k} − t_i)⟩, up to k/n at the
+ends. With d degrees of freedom for each tone, ν = n − Σd, tr(MC_k) = −Σ dλ and tr(MC_k)² = (n − k)/2 − Σ dλ²;
+`laws.py` has the law. Order is all that the test needs: samples may be at any times. Of a complex residual the
+imaginary part is tested too, which sees spectra that are not the same on both sides of zero.
 
-Components that take a tenth of all degrees of freedom or more take the noise's colour with them: then a correlation that
-one white series in a hundred has is a reason for doubt.
+Components that take a tenth of all degrees of freedom or more take the noise's colour with them: then a correlation
+that one white series in a hundred has is a reason for doubt.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from slotflow.core.arrays import Array
+from slotflow.core.arrays import Array, Complex
 from slotflow.posterior.whiteness.laws import Check, any_of, beta_test
 from slotflow.posterior.whiteness.left import Left
 
@@ -43,7 +43,8 @@ def lag_checks(left: Left) -> list[Check]:
         Check(
             f"neighbours ({left.label})",
             first[1],
-            f"the noise is not white ({left.whose} residual has a correlation of {first[0]:+.2f} from sample to sample)",
+            f"the noise is not white ({left.whose} residual has a correlation of {first[0]:+.2f} from sample to "
+            "sample)",
             doubt,
         )
     ]
@@ -86,8 +87,9 @@ def _correlation(left: Left, lag: int) -> tuple[float, float]:
     return r, any_of(p, len(parts))
 
 
-def _turns(left: Left, apart: Array) -> np.ndarray:
+def _turns(left: Left, apart: Array) -> Complex:
     """⟨e^{2πif Δt}⟩ of each frequency that the fit has taken, (J,), over distances in time Δt, (m,)."""
     if left.step is not None:
-        return np.exp(2j * np.pi * left.taken_at * apart[0])
+        turns: Complex = np.exp(2j * np.pi * left.taken_at * apart[0])
+        return turns
     return np.array([np.exp(2j * np.pi * f * apart).mean() for f in left.taken_at], complex)

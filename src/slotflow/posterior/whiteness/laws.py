@@ -1,14 +1,14 @@
 r"""One test of a residual, and the laws that its p-values come from.
 
-- **Peaks.** Of noise, P/σ² is exponential at one frequency; over a band W the highest of many peaks follows
-  1 − (1 − e^{−z}) exp(−W T_e √z e^{−z}), T_e = √(4π var t) (Baluev 2008), which is T√(π/3) for even samples.
+- **Peaks.** Of noise, P/σ² is exponential at one frequency; over a band W the highest of many peaks follows 1 − (1 −
+  e^{−z}) exp(−W T_e √z e^{−z}), T_e = √(4π var t) (Baluev 2008), which is T√(π/3) for even samples.
 - **Ratios of powers** have an F law.
 - **Correlations.** For white ε of n values, of which a fit has taken some directions (the projection is M, ν = tr M),
   the ratio r = εᵀMCMε/εᵀMε has the mean tr(MC)/ν and the variance 2(tr(MC)² − tr²(MC)/ν)/(ν(ν + 2)), exactly. It lies
-  between −1 and 1, and a beta law on that interval with these two moments gives its tail: at the lag 1 of 98 values less
-  eight tones the tail of 10⁻⁴ is right to 10 %.
-- **Moments of the values**, each turned into a standard normal variable (skewness: D'Agostino 1970; kurtosis: Anscombe
-  and Glynn 1983).
+  between −1 and 1, and a beta law on that interval with these two moments gives its tail: at the lag 1 of 98 values
+  less eight tones the tail of 10⁻⁴ is right to 10 %.
+- **Moments of the values**, each turned into a standard normal variable (skewness: D'Agostino 1970; kurtosis:
+  Anscombe and Glynn 1983).
 """
 
 from __future__ import annotations

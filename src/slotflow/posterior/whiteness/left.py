@@ -1,11 +1,11 @@
 r"""What a fit leaves of the data: for each channel a series that is white noise if the model is right.
 
-Residuals come whitened from the likelihood. What the fit has taken from a series is kept beside it, as frequencies with
-the degrees of freedom that went with each: the residual of white noise is a little less than white there.
+Residuals come whitened from the likelihood. What the fit has taken from a series is kept beside it, as frequencies
+with the degrees of freedom that went with each: the residual of white noise is a little less than white there.
 
-Where the noise is known in a band only (`likelihood.local`), the series is cut to that band: its m Fourier coefficients
-in the band, transformed back, are m complex samples at the step T/m. They are white and independent if the noise in the
-band is, so that every test of a complex series is a test of the band, and nothing outside counts.
+Where the noise is known in a band only (`likelihood.local`), the series is cut to that band: its m Fourier
+coefficients in the band, transformed back, are m complex samples at the step T/m. They are white and independent if
+the noise in the band is, so that every test of a complex series is a test of the band, and nothing outside counts.
 """
 
 from __future__ import annotations
@@ -64,8 +64,8 @@ class Left:
     @cached_property
     def square(self) -> Array:
         """|values|², (n,)."""
-        values = self.values
-        return values.real**2 + values.imag**2 if self.is_complex else values**2
+        square: Array = self.values.real**2
+        return square + self.values.imag**2 if self.is_complex else square
 
     @property
     def dof(self) -> float:
@@ -75,9 +75,8 @@ class Left:
     @property
     def reals(self) -> Array:
         """The samples as real numbers, (n,) or (2n,)."""
-        if not self.is_complex:
-            return self.values
-        return np.concatenate([self.values.real, self.values.imag])
+        parts = [self.values.real, self.values.imag] if self.is_complex else [self.values.real]
+        return np.concatenate(parts)
 
     def spectrum(self, padding: int = 1) -> tuple[Array, Array]:
         """Frequencies in Hz and |Σ x e^{−2πift}|²/n there, (F,) each, in rising order; of an even series.
@@ -89,7 +88,7 @@ class Left:
         fine = padding * self.n
         if not self.is_complex:
             power = np.abs(np.fft.rfft(self.values, fine)) ** 2 / self.n
-            return np.fft.rfftfreq(fine, self.step), power
+            return np.asarray(np.fft.rfftfreq(fine, self.step)), power
         power = np.abs(np.fft.fft(self.values, fine)) ** 2 / self.n
         if self.origin is not None:
             return self.origin + np.arange(fine) / (fine * self.step), power

@@ -1,10 +1,10 @@
 r"""Tests of the residual sample by sample: steadiness, shape, repeats, levels.
 
-- **steadiness**: the power in pieces of the series, the most deviant piece; the share of a piece has a beta law. A gap
-  filled with zeros leaves the model's own power behind; a burst adds power.
+- **steadiness**: the power in pieces of the series, the most deviant piece; the share of a piece has a beta law. A
+  gap filled with zeros leaves the model's own power behind; a burst adds power.
 - **shape**: third and fourth moments, each turned into a standard normal variable.
-- **repeats**: so many samples in a row of exactly the same value, or so many equal to the largest or the smallest one,
-  do not occur in continuous noise; they do where data are missing or clipped.
+- **repeats**: so many samples in a row of exactly the same value, or so many equal to the largest or the smallest
+  one, do not occur in continuous noise; they do where data are missing or clipped.
 - **streams**: the noise level of another channel's residual against that of the first (F).
 - **stated level**: instead of that, where the noise level is known, the power of each channel's residual against it:
   RSS_s/σ_s² is a χ² variable of the degrees of freedom that the fit has left.

@@ -3,8 +3,8 @@ r"""Tests of the residual in frequency: peaks, level, colour.
 - **peak in the band**, **peak outside the band**: the highest one, in units of the noise.
 - **level**: the mean power in the band, less what the fit took away, over that outside: an F law.
 - **colour**: the largest distance between the cumulative periodogram and what white noise would give (Kolmogorov): of
-  the frequencies outside the band where there are enough, of all of them otherwise. Each component has taken the power
-  of its degrees of freedom from the bins around it.
+  the frequencies outside the band where there are enough, of all of them otherwise. Each component has taken the
+  power of its degrees of freedom from the bins around it.
 - **low frequencies**: the lowest part of what lies outside against the rest (F).
 """
 

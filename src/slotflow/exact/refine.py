@@ -58,6 +58,11 @@ BEYOND = 0.1
 """Share by which the data's noise level may lie outside the prior's bounds, or five standard errors if that is more."""
 UNCHECKED = "the draws are the network's, not checked"
 UNPROPOSED = "nothing was sampled"
+CLOSE_LEFT_OUT = "tones less than one bin apart were left out, since data without noise cannot tell how many there are"
+NO_SOLUTION = (
+    "which happens where there is no noise to weigh tones against; state a noise level (--sigma, Prior.sigma) or a "
+    "smallest separation (--min-separation, Prior.min_separation)"
+)
 SINGULAR: tuple[type[Exception], ...] = (
     np.linalg.LinAlgError,
     vars(torch.linalg)["LinAlgError"],
@@ -132,26 +137,46 @@ def exact_posterior(
     """
     if contradiction := _noise_outside(start, prior):
         return _unsampled(start, prior, likelihood, "misfit", contradiction)
+    apart = _a_bin_apart(prior, likelihood)
     try:
-        orders = across_orders(
-            likelihood,
-            prior,
-            starts=start.components,
-            extra=start.extra,
-            pursue=start.follows_spectrum,
-            draws=effort.draws,
-            rng=np.random.default_rng(effort.seed),
-            tempering=Tempering(max_seconds=effort.max_seconds),
-            max_seconds=effort.max_seconds,
-        )
+        try:
+            orders, left_out = _sampled(start, likelihood, prior, effort), ""
+        except SINGULAR:  # as in data without noise, which tones of any small distance fit alike
+            orders, left_out = _sampled(start, likelihood, apart, effort), CLOSE_LEFT_OUT
+            prior = apart
     except SINGULAR as error:
-        reason = f"the fit did not converge ({error})"
+        reason = f"the equations of the tones have no solution ({error}), {NO_SOLUTION}"
         return _unsampled(start, prior, likelihood, "approximate", reason)
     missing = unvisited(orders, prior)
     verdict = _verdict(orders, missing, likelihood, prior, start, effort.draws)
+    if left_out:
+        status = "approximate" if verdict.status == "exact" else verdict.status
+        verdict = replace(verdict, status=status, reason=f"{verdict.reason}; {left_out}")
     orders = _completed(_padded(orders, start.k_max), missing, start.k_probs)
     slots = JointDraws(orders, likelihood, prior, start.slots, start.waveform)
     return RefinedPosterior(start, slots, verdict, noise)
+
+
+def _sampled(start: Start, likelihood: Statistics, prior: Prior, effort: Effort) -> Orders:
+    """Every K that matters, sampled under a prior."""
+    return across_orders(
+        likelihood,
+        prior,
+        starts=start.components,
+        extra=start.extra,
+        pursue=start.follows_spectrum,
+        draws=effort.draws,
+        rng=np.random.default_rng(effort.seed),
+        tempering=Tempering(max_seconds=effort.max_seconds),
+        max_seconds=effort.max_seconds,
+    )
+
+
+def _a_bin_apart(prior: Prior, likelihood: Statistics) -> Prior:
+    """The same prior for components that lie a bin apart or more, as far as the band has room for them."""
+    low, high = prior.frequency
+    room = (high - low) / max(prior.k_max, 1)
+    return replace(prior, min_separation=max(prior.min_separation, min(likelihood.bin, 0.5 * room)))
 
 
 def check_budget(draws: int, max_seconds: float) -> None:

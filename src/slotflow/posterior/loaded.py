@@ -111,7 +111,7 @@ class LoadedPosterior(Posterior):
         return Verdict(
             str(self.attributes.get("verdict", "approximate")),
             str(self.attributes.get("verdict_reason", "the file does not say")),
-            tuple(Check(str(c["name"]), float(c["p_value"]), str(c["words"])) for c in checks),
+            tuple(Check(**c) for c in checks),
             None if stands is None else Standing(*map(tuple, stands)),
             tuple(json.loads(str(self.attributes.get("verdict_unexamined", "[]")))),
         )

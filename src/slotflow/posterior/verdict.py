@@ -196,7 +196,8 @@ def incomplete(verdict: Verdict, orders: Sequence[int], whose: str = "") -> Verd
 
 def _misfit(broken: Sequence[Check], at_k_max: float, sampled: bool) -> str:
     """Why the data are a misfit: the first tests that failed, and what another tone could do about it."""
-    found = "; ".join(check.words for check in broken[:NAMED_TESTS])
+    alike = {check.words.split(" (")[0]: check.words for check in reversed(broken)}  # once each
+    found = "; ".join(list(reversed(alike.values()))[:NAMED_TESTS])
     reason = f"the tones do not explain the data: {found}"
     if not {"peak in the band", "level"} & {check.name for check in broken}:
         return reason
@@ -211,7 +212,10 @@ def _doubt(checks: Sequence[Check], draws: DrawQuality) -> str:
     """Why draws of a model that explains the data are not exact; empty if they are."""
     ess = ess_words(draws.ess)
     if any(check.name == "rounding" for check in checks):
-        return f"{checks[0].words}: σ sits at its floor, which widths and evidence depend on; ESS per draw {ess}"
+        return (
+            f"{checks[0].words}: without noise, widths and p(K | x) rest on the smallest σ that the prior allows; "
+            f"state the noise level (--sigma, Prior.sigma) if there is one; ESS per draw {ess}"
+        )
     if not draws.pareto_k < HEAVY_TAIL:
         tail = f"Pareto k = {draws.pareto_k:.2f}"
         return f"the weights have a heavy tail ({tail}), ESS per draw {ess}"

@@ -1,7 +1,12 @@
-"""What a verdict says and what to do about it, in words; `docs/verdict.md` says more."""
+"""What a verdict says and what to do about it, in words; `docs/verdict.md` says more.
+
+Remedies follow from what the residual shows: each failed test names one, the most deviant test first, and causes come
+before their effects where p-values are too small to tell. Three of them are enough.
+"""
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, NamedTuple
 
 from slotflow.posterior.verdict import AMORTIZED, FALSE_ALARM, Check, Verdict
@@ -16,9 +21,19 @@ MEANING = {
     "exact": "The draws follow the posterior under the prior below, and what the best fit leaves of the data cannot be "
     "told from white noise.",
     "approximate": "The answer may be right, but it was not confirmed.",
-    "misfit": "Tones within the prior below, plus white noise, do not explain the data.",
+    "misfit": "Tones within the prior below, plus noise of the kind assumed, do not explain the data.",
 }
 """What each verdict says."""
+MOST_REMEDIES = 3
+"""Remedies that are named."""
+SURE_OF_K = 0.95
+"""p(K | x) from which on K can be reported alone."""
+TOO_SMALL = 1e-100
+"""P-values below which the order of causes decides."""
+SIDEBAND_BINS = 8.0
+"""Bins around a tone within which a peak that is left belongs to it."""
+SIDEBAND_SHARE = 0.3
+"""Amplitude of such a peak, at most, in units of the tone's."""
 
 
 class Kind(NamedTuple):
@@ -27,52 +42,52 @@ class Kind(NamedTuple):
     looks_at: str
     """What is tested."""
     remedy: str
-    """What to do if it fails."""
+    """What to do if it fails: a key of `REMEDIES`."""
 
 
-EXCLUDED_TONE = "check whether the bounds of the amplitude or the smallest separation exclude a tone that is there"
+REMEDIES = {
+    "column": 'read another column or channel (--column; in Python: column="…")',
+    "missing": "look for gaps that were filled and for clipping, and give missing samples as NaN, or take another "
+    "stretch",
+    "more tones": "allow more tones (--k-max; in Python: Prior(k_max=…)), or analyse the band in parts (--band)",
+    "local": 'let only the band count, with a noise level of its own (--noise local; in Python: noise="local")',
+    "colour": 'let the noise have a colour (--noise auto; in Python: noise="auto", or ar(2), power_law())',
+    "other colour": "try another colour of the noise (--noise power_law, ar(4), local; in Python: noise=…), or a "
+    "narrower band (--band)",
+    "outliers": 'leave outliers out (--outliers clip; in Python: outliers="clip")',
+    "trend": "let a trend be part of the model (--trend 1; in Python: trend=1)",
+    "sidebands": "a strong tone decays, drifts or is modulated: its sidebands are no tones of their own; cut the "
+    "series to a stretch in which it is steady",
+    "bounds": "check whether the bounds exclude a tone that is there (--amplitude, --min-separation; in Python: "
+    "Prior(amplitude=…, min_separation=…))",
+    "cut": "cut the series to its steady part (in Python: x[i:j]), or analyse its parts one by one",
+    "sigma": "state the noise level, if it is known (--sigma; in Python: Prior(sigma=…))",
+    "stated": "correct the stated noise level (--sigma, --sigma-short; in Python: Channel(sigma=…)), or give bounds "
+    "for it instead",
+    "streams": "state the noise level of each stream (--sigma and --sigma-short; in Python: Channel(sigma=…))",
+}
+"""What can be done about a misfit, causes before what they may cause in turn."""
 
 KINDS = {
-    "peak in the band": Kind("the highest peak that is left in the band", EXCLUDED_TONE),
-    "peak outside the band": Kind(
-        "the highest peak outside the band", "widen the band, or filter the series first"
-    ),
-    "level": Kind(
-        "the power that is left in the band, compared with the power outside", EXCLUDED_TONE
-    ),
-    "colour": Kind(
-        "whether the noise outside the band is white", "choose a band in which the noise is even"
-    ),
-    "low frequencies": Kind(
-        "the power at the lowest frequencies",
-        "remove offset and trend (--detrend 1), or choose a higher band",
-    ),
-    "steadiness": Kind(
-        "the power in different parts of the series", "cut the series to its steady part"
-    ),
-    "kurtosis": Kind("the tails of the noise", "look for outliers and glitches"),
-    "skewness": Kind("the symmetry of the noise", "look for outliers and glitches"),
-    "repeats": Kind(
-        "samples that have exactly the same value",
-        "look for gaps that were filled and for clipping; use another stretch of the series",
-    ),
-    "constant": Kind("whether the data vary at all", "read another column or channel (--column)"),
-    "rounding": Kind(
-        "whether anything more than rounding is left",
-        "state the noise level, if it is known (--sigma)",
-    ),
-    "streams": Kind(
-        "the noise of the short stream, compared with that of the long one",
-        "state the noise level of each stream (--sigma and --sigma-short; in Python: Stream.sigma)",
-    ),
+    "peak in the band": Kind("the highest peak that is left in the band", "bounds"),
+    "peak outside the band": Kind("the highest peak outside the band", "local"),
+    "level": Kind("the power that is left in the band, compared with the power outside", "local"),
+    "colour": Kind("whether the noise is white, over all frequencies", "colour"),
+    "neighbours": Kind("whether neighbouring samples of the noise are independent", "colour"),
+    "lags": Kind("whether samples of the noise a few steps apart are independent", "colour"),
+    "low frequencies": Kind("the power at the lowest frequencies", "colour"),
+    "steadiness": Kind("the power in different parts of the series", "cut"),
+    "kurtosis": Kind("the tails of the noise", "outliers"),
+    "skewness": Kind("the symmetry of the noise", "outliers"),
+    "repeats": Kind("samples that have exactly the same value", "missing"),
+    "constant": Kind("whether the data vary at all", "column"),
+    "rounding": Kind("whether anything more than rounding is left", "sigma"),
+    "streams": Kind("the noise of the short stream, compared with that of the long one", "streams"),
     "stated level": Kind(
-        "the scatter of the residual, compared with the stated noise level",
-        "correct the stated noise level (--sigma, --sigma-short), or give bounds for it instead",
+        "the scatter of the residual, compared with the stated noise level", "stated"
     ),
 }
 """Every kind of test by the beginning of its name."""
-SURE_OF_K = 0.95
-"""p(K | x) from which on K can be reported alone."""
 
 
 def kind_of(check: Check) -> Kind:
@@ -122,12 +137,55 @@ def _confirm(post: Posterior) -> str:
 
 
 def _repair(post: Posterior) -> list[str]:
-    """What to change so that the model can explain the data."""
-    found = ["Do not use the numbers below."]
-    prior, verdict = post.prior, post.verdict
-    if post.has_data and prior is not None and data_warnings(post.observation, prior):
-        found.append("Remove offset and trend first (--detrend 1), and see what is left.")
+    """What of a misfit can be used, and what to change so that the model can explain the data."""
+    verdict = post.verdict
+    first = "Do not use the numbers below."
+    if verdict.grade == "components":
+        first = f"Use what stands: {verdict.survives}."
+    failed = [check for check in verdict.checks if broken(check, verdict)]
+    order = list(REMEDIES)
+    ranked: dict[str, tuple[float, int]] = {}
+    for check in failed:
+        if key := _remedy(check, post, failed):
+            rank = (check.p_value if check.p_value > TOO_SMALL else 0.0, order.index(key))
+            ranked[key] = min(rank, ranked.get(key, rank))
+    prior = post.prior
     if prior is not None and float(post.k_probs[prior.k_max :].sum()) > 0.5:
-        found.append("Raise the largest K of the prior, or analyse the band in parts.")
-    failed = [kind_of(check).remedy for check in verdict.checks if broken(check, verdict)]
-    return found + [f"{text[0].upper()}{text[1:]}." for text in dict.fromkeys(failed) if text]
+        ranked.pop("bounds", None)
+        ranked["more tones"] = (0.0, order.index("more tones"))
+    if prior is not None and post.has_data and data_warnings(post.observation, prior):
+        ranked["trend"] = (0.0, order.index("trend"))
+    chosen = sorted(ranked, key=lambda key: ranked[key])[:MOST_REMEDIES]
+    return [first, *(f"{REMEDIES[key][0].upper()}{REMEDIES[key][1:]}." for key in chosen)]
+
+
+def _remedy(check: Check, post: Posterior, failed: list[Check]) -> str:
+    """What to do about one failed test, given the others: a key of `REMEDIES`, empty where there is none."""
+    key = kind_of(check).remedy
+    names = {kind for one in failed if (kind := one.name.split(" (")[0])}
+    if check.name == "peak in the band" and _is_sideband(check, post):
+        return "sidebands"
+    if key == "colour" and "peak outside the band" in names:
+        key = "local"  # what a line outside the band does to the spectrum as a whole
+    if key == "colour" and names & {"steadiness"} and "neighbours" not in names:
+        key = "cut"
+    assumed = getattr(getattr(post, "noise", None), "name", "white")
+    if key in ("colour", "local") and assumed != "white":
+        return "other colour"
+    return key
+
+
+def _is_sideband(check: Check, post: Posterior) -> bool:
+    """Whether a peak that is left belongs to a much stronger component close by."""
+    if check.frequency is None or check.height is None or not (post.k_map and post.resolution):
+        return False
+    centres = post.centres(post.k_map)
+    places = post.waveform.place_of(centres)
+    nearest = int(abs(places - check.frequency).argmin())
+    close = abs(places[nearest] - check.frequency) < SIDEBAND_BINS * post.resolution
+    standing = post.verdict.standing
+    if not close or standing is None or nearest >= len(standing.heights):
+        return False
+    # Both in units of the noise: P/σ² of the peak is half the square of its amplitude over its error.
+    tone = standing.heights[nearest] * standing.inflation[nearest]
+    return math.sqrt(2 * max(check.height, 0.0)) < SIDEBAND_SHARE * tone

@@ -24,6 +24,7 @@ __all__ = [
     "limit_words",
     "measured",
     "number",
+    "order_chance",
     "ratio_words",
 ]
 
@@ -56,11 +57,21 @@ def number(value: float, sd: float) -> str:
 
 
 def chance(p: float, digits: int = 3) -> str:
-    """A probability with some digits, never rounded to certainty: 0.909, > 0.999 or < 0.001."""
+    """A probability with some digits, never rounded to certainty: 0.909, 0.9996, > 0.9999 or < 0.001."""
     last = 10.0**-digits
     if p < last / 2:
         return f"< {last:.{digits}f}"
-    return f"> {1 - last:.{digits}f}" if p >= 1 - last / 2 else f"{p:.{digits}f}"
+    if p < 1 - last / 2:
+        return f"{p:.{digits}f}"
+    last /= 10
+    return f"> {1 - last:.{digits + 1}f}" if p >= 1 - last / 2 else f"{p:.{digits + 1}f}"
+
+
+def order_chance(post: Posterior, k: int, digits: int = 3) -> str:
+    """The probability of K = k in words; that of a number which was never looked at is not the data's to tell."""
+    if k in post.verdict.unexamined:
+        return "not looked at"
+    return chance(float(post.k_probs[k]), digits)
 
 
 def headline(post: Posterior, digits: int = 3) -> str:
@@ -70,10 +81,16 @@ def headline(post: Posterior, digits: int = 3) -> str:
         post: The posterior.
         digits: Of the probability.
     """
-    k = post.k_map
+    k, verdict = post.k_map, post.verdict
     count = f"{k} component{'' if k == 1 else 's'}"
-    if post.verdict.status == "misfit":
-        return f"{count} at best, but the data are not explained"
+    if verdict.status == "misfit":
+        stands = 0 if verdict.standing is None else sum(verdict.standing.stands)
+        which = "all" if stands == k else f"{stands} of them"
+        some = f", {'which' if k == 1 else which} stand{'s' if k == 1 else ''}" if stands else ""
+        return f"{count} at best{some}, but the data are not explained"
+    if verdict.unexamined:
+        others = ", ".join(str(j) for j in verdict.unexamined)
+        return f"{count} (K = {others} {'was' if len(verdict.unexamined) == 1 else 'were'} not looked at)"
     return f"{count} (probability {chance(float(post.k_probs[k]), digits)})"
 
 

@@ -46,6 +46,10 @@ class Check:
     """What was found, in words."""
     doubt: float = 0.0
     """P-value below which a result is not called exact although it is no misfit: where the test has little power."""
+    frequency: float | None = None
+    """Where a peak lies, in Hz; None of other tests."""
+    height: float | None = None
+    """Power of a peak over the noise's; None of other tests."""
 
 
 def peak_probability(z: float, bins: float) -> float:

@@ -142,7 +142,8 @@ def peak_check(
 ) -> Check:
     """The test of the highest peak among so many bins, given its power over the noise's."""
     p = peak_probability(level.height(ratio), bins)
-    return Check(name, p, f"a {place} at {frequency:.5g} Hz, {ratio:.1f} times the noise")
+    words = f"a {place} at {frequency:.5g} Hz, {ratio:.1f} times the noise"
+    return Check(name, p, words, frequency=float(frequency), height=ratio)
 
 
 def _top(power: Array, top: int) -> float:

@@ -78,7 +78,7 @@ def test_peaks_follow_their_law(seed: int) -> None:
 def test_laws_are_those_of_scipy(n: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
     for x in (rng.standard_normal(n), rng.exponential(size=n), rng.uniform(size=n)):
-        left = Left("", x, LONG.times[:n], LONG.dt, np.zeros(0), np.zeros(0))
+        left = Left("", x, LONG.times[:n], LONG.dt)
         kurtosis, skewness = (check.p_value for check in samples.shape(left))
         assert kurtosis == pytest.approx(stats.kurtosistest(x).pvalue, rel=1e-9, abs=1e-300)
         assert skewness == pytest.approx(stats.skewtest(x).pvalue, rel=1e-9, abs=1e-300)

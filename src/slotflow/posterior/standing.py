@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from slotflow.core.arrays import Array
-from slotflow.signal.likelihood import Statistics
+from slotflow.signal.likelihood import Likelihood
 
 __all__ = ["STANDS", "Standing", "standing"]
 
@@ -62,7 +62,7 @@ class Standing:
 
 
 def standing(
-    likelihood: Statistics, theta: Array, sigma: float | Sequence[float] | Array
+    likelihood: Likelihood, theta: Array, sigma: float | Sequence[float] | Array
 ) -> Standing:
     """How components stand against what they leave of the data.
 
@@ -92,14 +92,14 @@ def standing(
     return Standing(tuple(map(float, inflation)), tuple(map(float, heights)))
 
 
-def _power(likelihood: Statistics, xi: Array) -> Array:
+def _power(likelihood: Likelihood, xi: Array) -> Array:
     """|Σ b̄ x|²/Σ |b|² at shapes (G, D), of the strongest function of each, (G,)."""
     matched = np.abs(np.asarray(likelihood.matched(xi[None])[0])) ** 2
     power: Array = (matched / np.abs(_diagonal(likelihood, xi))).max(-1)
     return power
 
 
-def _diagonal(likelihood: Statistics, xi: Array) -> Array:
+def _diagonal(likelihood: Likelihood, xi: Array) -> Array:
     """Σ |b|² at shapes (G, D), (G, M)."""
     overlap = np.asarray(likelihood.overlap(xi, xi))
     found: Array = np.diagonal(overlap, axis1=-2, axis2=-1).real

@@ -20,7 +20,7 @@ from slotflow.core.arrays import Array
 from slotflow.data.observation import Observation
 from slotflow.posterior.standing import Standing, standing
 from slotflow.posterior.whiteness import Check, check_residual, peak_probability
-from slotflow.signal.likelihood import Statistics
+from slotflow.signal.likelihood import Likelihood
 from slotflow.signal.prior import Prior
 
 __all__ = [
@@ -153,7 +153,7 @@ def white_words(checks: Sequence[Check]) -> str:
     """That the residual is white noise, as far as that was tested."""
     text = "the residual is white noise"
     if missing := Verdict("", "", tuple(checks)).untested:
-        text += f" as far as its samples can tell, which are too few to test its {_listed(missing)}"
+        text += f" as far as these data can tell (not tested: its {_listed(missing)})"
     return text
 
 
@@ -162,7 +162,7 @@ def _listed(words: Sequence[str]) -> str:
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
 
 
-def graded(verdict: Verdict, likelihood: Statistics, theta: Array | None, sigma: float) -> Verdict:
+def graded(verdict: Verdict, likelihood: Likelihood, theta: Array | None, sigma: float) -> Verdict:
     """The same verdict; a misfit says which components stand all the same.
 
     Args:

@@ -38,7 +38,7 @@ def lag_checks(left: Left) -> list[Check]:
         return []
     found = [_correlation(left, lag) for lag in lags]
     first = found[0]
-    doubt = DOUBT if left.taken.sum() > MUCH_TAKEN * left.dof else 0.0
+    doubt = DOUBT if left.taken.total > MUCH_TAKEN * left.dof else 0.0
     checks = [
         Check(
             f"neighbours ({left.label})",
@@ -72,11 +72,11 @@ def _correlation(left: Left, lag: int) -> tuple[float, float]:
     parts = [(float(product.real.sum()) / whole, turns.real)]
     if left.is_complex:
         parts.append((float(product.imag.sum()) / whole, turns.imag))
-    found, slack = [], left.unseen / max(left.dof, 1.0)  # as much as what was taken before may be
+    taken, found = left.taken, []
+    slack = taken.unseen / max(left.dof, 1.0)  # as much as what was taken before may be
     for r, eigenvalue in parts:
-        nu, copies = left.dof, 2 if left.is_complex else 1
-        trace = -float((left.taken * eigenvalue).sum())
-        square = copies * 0.5 * (left.n - lag) - float((left.taken * eigenvalue**2).sum())
+        nu, trace = left.dof, -float((taken.dof * eigenvalue).sum())
+        square = left.copies * 0.5 * (left.n - lag) - float((taken.dof * eigenvalue**2).sum())
         mean, variance = trace / nu, 2 * (square - trace**2 / nu) / (nu * (nu + 2))
         if not variance > 0:  # hardly anything is left
             found.append((r, 1.0))
@@ -90,6 +90,6 @@ def _correlation(left: Left, lag: int) -> tuple[float, float]:
 def _turns(left: Left, apart: Array) -> Complex:
     """⟨e^{2πif Δt}⟩ of each frequency that the fit has taken, (J,), over distances in time Δt, (m,)."""
     if left.step is not None:
-        turns: Complex = np.exp(2j * np.pi * left.taken_at * apart[0])
+        turns: Complex = np.exp(2j * np.pi * left.taken.at * apart[0])
         return turns
-    return np.array([np.exp(2j * np.pi * f * apart).mean() for f in left.taken_at], complex)
+    return np.array([np.exp(2j * np.pi * f * apart).mean() for f in left.taken.at], complex)

@@ -10,14 +10,40 @@ the noise in the band is, so that every test of a complex series is a test of th
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
 from slotflow.core.arrays import Array, Complex
+from slotflow.data.channel import Channel
+from slotflow.signal.likelihood import GeneralTones, Likelihood, Statistics
+from slotflow.signal.likelihood.curves import sums_on_a_grid
+from slotflow.signal.noise.model import ChannelNoise
 
-__all__ = ["Left", "cut_to_band"]
+__all__ = ["Left", "cut_to_band", "measured_values", "what_is_left"]
+
+LINE_DOF = 4
+"""Degrees of freedom of a line outside the band: its amplitudes and their drift."""
+
+
+@dataclass(frozen=True, eq=False)
+class Taken:
+    """What a fit has taken out of a series."""
+
+    at: Array = field(default_factory=lambda: np.zeros(0))
+    """Frequencies in Hz, (J,)."""
+    dof: Array = field(default_factory=lambda: np.zeros(0))
+    """Real degrees of freedom that went with each, (J,)."""
+    unseen: float = 0.0
+    """Those that were taken before, at frequencies that are not known."""
+
+    @property
+    def total(self) -> float:
+        """All of them."""
+        return float(self.dof.sum()) + self.unseen
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,12 +58,10 @@ class Left:
     """In seconds, (n,)."""
     step: float | None
     """Sampling step in seconds; None where samples are not even."""
-    taken_at: Array
-    """Frequencies in Hz where the fit took something out, (J,)."""
-    taken: Array
-    """Real degrees of freedom that went with each, (J,)."""
-    unseen: float = 0.0
-    """Degrees of freedom that were taken before, at frequencies that are not known."""
+    taken: Taken = field(default_factory=Taken)
+    """What the fit took out."""
+    scale: Array | None = None
+    """Size of a tone of unit amplitude at each sample, (n,), where samples differ; None where they do not."""
     origin: float | None = None
     """Frequency in Hz that the first Fourier coefficient stands for, where the series was cut to a band."""
 
@@ -50,6 +74,11 @@ class Left:
     def is_complex(self) -> bool:
         """Whether samples are complex."""
         return np.iscomplexobj(self.values)
+
+    @property
+    def copies(self) -> int:
+        """Real numbers in a sample."""
+        return 2 if self.is_complex else 1
 
     @property
     def whose(self) -> str:
@@ -70,7 +99,12 @@ class Left:
     @property
     def dof(self) -> float:
         """Real degrees of freedom that are left."""
-        return (2 if self.is_complex else 1) * self.n - float(self.taken.sum()) - self.unseen
+        return self.copies * self.n - self.taken.total
+
+    @property
+    def variance(self) -> float:
+        """Mean power of a real degree of freedom."""
+        return float(self.square.sum()) / max(self.dof, 1.0)
 
     @property
     def reals(self) -> Array:
@@ -78,21 +112,119 @@ class Left:
         parts = [self.values.real, self.values.imag] if self.is_complex else [self.values.real]
         return np.concatenate(parts)
 
+    @cached_property
+    def bin(self) -> float:
+        """1/T, in Hz."""
+        if self.step is not None:
+            return 1 / (self.n * self.step)
+        return (self.n - 1) / (self.n * float(self.times[-1] - self.times[0]))
+
+    @cached_property
+    def nyquist(self) -> float:
+        """Highest frequency that is looked at, in Hz."""
+        step = float(np.median(np.diff(self.times))) if self.step is None else self.step
+        return 0.5 / step
+
+    @property
+    def sharpness(self) -> float:
+        """How many more independent frequencies a bin holds than that of an even series: T_e √(3/π)/T."""
+        if self.step is not None:
+            return 1.0
+        weights = np.ones(self.n) if self.scale is None else self.scale**2
+        spread = np.average(
+            (self.times - np.average(self.times, weights=weights)) ** 2, weights=weights
+        )
+        return float(np.sqrt(12 * spread)) * self.bin
+
     def spectrum(self, padding: int = 1) -> tuple[Array, Array]:
-        """Frequencies in Hz and |Σ x e^{−2πift}|²/n there, (F,) each, in rising order; of an even series.
+        """Frequencies in Hz, in rising order, and the power there in units of that of a real sample, (F,) each.
 
         Args:
             padding: Frequencies per bin.
         """
-        assert self.step is not None
-        fine = padding * self.n
+        fine, power = padding * self.n, self.copies * self.n
+        if self.step is None:
+            return self._uneven_spectrum(padding)
         if not self.is_complex:
-            power = np.abs(np.fft.rfft(self.values, fine)) ** 2 / self.n
-            return np.asarray(np.fft.rfftfreq(fine, self.step)), power
-        power = np.abs(np.fft.fft(self.values, fine)) ** 2 / self.n
+            found = np.abs(np.fft.rfft(self.values, fine)) ** 2 / power
+            return np.arange(fine // 2 + 1) / (fine * self.step), found
+        found = np.abs(np.fft.fft(self.values, fine)) ** 2 / power
         if self.origin is not None:
-            return self.origin + np.arange(fine) / (fine * self.step), power
-        return np.fft.fftshift(np.fft.fftfreq(fine, self.step)), np.fft.fftshift(power)
+            return self.origin + np.arange(fine) / float(fine * self.step), found
+        f = (np.arange(fine) - fine // 2) / (fine * self.step)
+        return f, np.fft.fftshift(found)
+
+    def _uneven_spectrum(self, padding: int) -> tuple[Array, Array]:
+        """The same of samples at any times: |Σ √w r e^{−2πift}|²/Σ w."""
+        scale = np.ones(self.n) if self.scale is None else self.scale
+        u = self.times - 0.5 * (self.times[0] + self.times[-1])
+        step = self.bin / padding
+        first = -self.nyquist if self.is_complex else 0.0
+        count = int((self.nyquist - first) / step) + 1
+        sums = sums_on_a_grid(u, (scale * self.values.conj() + 0j)[None], first, step, count)[0]
+        power: Array = np.abs(sums) ** 2 / (self.copies * float((scale**2).sum()))
+        return first + step * np.arange(count), power
+
+
+def what_is_left(likelihood: Likelihood, theta: Array) -> list[Left]:
+    """What some components, (K, P), leave of each channel."""
+    z, waveform = likelihood.to_z(theta), likelihood.waveform
+    places = np.asarray(waveform.place_in_z(z), dtype=np.float64)
+    rests = [np.asarray(rest) for rest in likelihood.residuals(z)]
+    count = sum(len(rest) for rest in rests)
+    found = []
+    for s, (rest, name) in enumerate(zip(rests, _names(likelihood, len(rests)), strict=True)):
+        # All channels fix the components, and each gives up its share of their degrees of freedom.
+        each = waveform.coordinates * len(rest) / count
+        dof, unseen = np.full(len(places), each), each * likelihood.removed
+        if isinstance(likelihood, Statistics):
+            grid = likelihood.grids[s]
+            taken = Taken(places, dof, unseen)
+            found.append(Left(name, rest, grid.times, grid.dt, taken))
+            continue
+        assert isinstance(likelihood, GeneralTones)
+        part, channel = likelihood.parts[s], likelihood.observation.channels[s]
+        more_at, more = _nuisances(channel, likelihood.node.channels[s], part.kept)
+        taken = Taken(
+            np.concatenate([places, more_at]),
+            np.concatenate([dof, (2 if likelihood.complex else 1) * more]),
+            unseen,
+        )
+        scale = None if channel.is_even else np.sqrt(part.weights)
+        step = channel.step if channel.is_even else None
+        found.append(Left(name, rest, part.times, step, taken, scale))
+    return found
+
+
+def measured_values(likelihood: Likelihood) -> list[Array | Complex]:
+    """Each channel's data as they were measured, up to a factor, (n,) each."""
+    if isinstance(likelihood, GeneralTones):
+        return [channel.values for channel in likelihood.observation.channels]
+    assert isinstance(likelihood, Statistics)
+    named = zip(likelihood.folded, likelihood.grids, strict=True)
+    return [np.asarray(folded[0]).reshape(-1)[: grid.n] for folded, grid in named]
+
+
+def _names(likelihood: Likelihood, count: int) -> Sequence[str]:
+    """What channels are called; the only one has no name."""
+    if count == 1:
+        return ("",)
+    usual = ["long", "short"] if count == 2 else [f"{i + 1}." for i in range(count)]
+    if isinstance(likelihood, GeneralTones):
+        channels = likelihood.observation.channels
+        return [c.name or name for c, name in zip(channels, usual, strict=True)]
+    return usual
+
+
+def _nuisances(
+    channel: Channel, noise: ChannelNoise, kept: NDArray[np.int64]
+) -> tuple[Array, Array]:
+    """Where offsets, trends and lines outside the band take something, in Hz, and how much, (J,) each."""
+    flat = channel.trend + 1.0
+    if channel.trend >= 0 and channel.segments is not None:
+        flat = len(np.unique(channel.segments[kept])) + float(channel.trend)
+    lines = np.asarray(noise.lines, dtype=np.float64)
+    return np.append(0.0, lines), np.append(max(flat, 0.0), np.full(len(lines), LINE_DOF))
 
 
 def cut_to_band(left: Left, band: tuple[float, float]) -> Left:
@@ -102,15 +234,16 @@ def cut_to_band(left: Left, band: tuple[float, float]) -> Left:
     first, last = int(np.ceil(band[0] * duration)), int(np.floor(band[1] * duration))
     if not left.is_complex:
         first, last = max(first, 1), min(last, (left.n - 1) // 2)
-    m = last - first + 1
-    chosen = np.fft.fft(left.values)[np.arange(first, last + 1) % left.n]
-    inside = (left.taken_at >= band[0]) & (left.taken_at <= band[1])
+    m = max(last - first + 1, 1)
+    chosen = np.fft.fft(left.values)[np.arange(first, first + m) % left.n]
+    inside = (left.taken.at >= band[0]) & (left.taken.at <= band[1])
+    # A complex coefficient of a real series has half the power of one of a complex series in each of its parts.
+    size = np.sqrt((2 / left.copies) * m / left.n)
     return Left(
         left.name,
-        np.fft.ifft(chosen) * np.sqrt(m / left.n),
+        np.fft.ifft(chosen) * size,
         left.times[0] + duration / m * np.arange(m),
         duration / m,
-        left.taken_at[inside] - first / duration,
-        left.taken[inside],
+        Taken(left.taken.at[inside] - first / duration, left.taken.dof[inside]),
         origin=first / duration,
     )

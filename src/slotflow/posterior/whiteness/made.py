@@ -10,26 +10,31 @@ from slotflow.core.arrays import Array
 from slotflow.posterior.whiteness import samples
 from slotflow.posterior.whiteness.lags import lag_checks
 from slotflow.posterior.whiteness.laws import Check
-from slotflow.posterior.whiteness.left import Left
-from slotflow.posterior.whiteness.spectrum import spectrum_checks
-from slotflow.signal.likelihood import Statistics
+from slotflow.posterior.whiteness.left import (
+    Left,
+    cut_to_band,
+    measured_values,
+    what_is_left,
+)
+from slotflow.posterior.whiteness.spectrum import Level, peaks, spectrum_checks
+from slotflow.signal.likelihood import GeneralTones, Likelihood
 
 __all__ = ["check_residual"]
 
 ROUNDING = 3e-6
 """A residual of this size, in units of the data, is no noise but rounding."""
+BESIDE = 6.0
+"""Bins on either side of a band of local noise that are tested with it."""
+Band = tuple[float, float]
 
 
 def check_residual(
-    statistics: Statistics,
-    theta: Array,
-    band: tuple[float, float],
-    sigma: float | None = None,
+    likelihood: Likelihood, theta: Array, band: Band, sigma: float | None = None
 ) -> tuple[Check, ...]:
-    """Tests whether the data minus some components are white noise.
+    """Tests whether the data minus some components are noise of the kind that the likelihood assumes.
 
     Args:
-        statistics: Of one signal.
+        likelihood: Of one signal.
         theta: The components, (K, P): the best fit of the largest plausible K.
         band: Frequencies in Hz that may hold components.
         sigma: Noise level, if it is known.
@@ -37,40 +42,49 @@ def check_residual(
     Returns:
         The checks, the smallest p-value first.
     """
-    theta = np.asarray(theta, dtype=np.float64).reshape(-1, statistics.waveform.size)
-    series = [
-        folded[0].numpy().reshape(-1)[: grid.n]
-        for folded, grid in zip(statistics.folded, statistics.grids, strict=True)
-    ]
-    names = ("long", "short")
-    for name, values in zip(names, series, strict=False):
-        if np.ptp(values) == 0:
-            return (Check("constant", 0.0, f"the {name} stream is constant"),)
-    left = what_is_left(statistics, theta)
-    data = math.sqrt(float(statistics.energy) / statistics.n)
-    checks = [] if sigma is None else [c for one in left for c in samples.stated_level(one, sigma)]
-    if float(np.sqrt(np.mean(left[0].square))) <= ROUNDING * data:
+    theta = np.asarray(theta, dtype=np.float64).reshape(-1, likelihood.waveform.size)
+    left, series = what_is_left(likelihood, theta), measured_values(likelihood)
+    for one, values in zip(left, series, strict=True):
+        if (values == values[0]).all():
+            return (Check("constant", 0.0, f"the {one.label} stream is constant"),)
+    tested = _tested(likelihood, left, band)
+    checks = (
+        [] if sigma is None else [c for one in tested for c in samples.stated_level(one, sigma)]
+    )
+    before = np.concatenate(
+        [np.asarray(x) for x in likelihood.residuals(likelihood.to_z(theta[:0]))]
+    )
+    size = math.sqrt(float(np.mean(np.abs(before) ** 2)))
+    if math.sqrt(float(np.mean(left[0].square))) <= ROUNDING * size:
         checks = checks or [Check("rounding", 1.0, "nothing is left of the data but rounding")]
         return tuple(sorted(checks, key=lambda c: c.p_value))
-    checks += spectrum_checks(left[0], band)
-    for one, values in zip(left, series, strict=True):
-        checks += lag_checks(one)
-        checks += samples.steadiness(one) + samples.shape(one)
-        checks.append(samples.repeats(values, one.label))
+    if left[0].step is not None:
+        checks += spectrum_checks(tested[0], band)
+    else:
+        checks += _uneven_peaks(likelihood, theta, left[0], band)
+    for one in tested:
+        checks += lag_checks(one) + samples.steadiness(one) + samples.shape(one)
+    checks += [samples.repeats(x, one.label) for one, x in zip(left, series, strict=True)]
     if sigma is None:
-        checks += [samples.streams(left[0], other) for other in left[1:]]
+        checks += [samples.streams(tested[0], other) for other in tested[1:]]
     return tuple(sorted(checks, key=lambda c: c.p_value))
 
 
-def what_is_left(statistics: Statistics, theta: Array) -> list[Left]:
-    """What some components, (K, P), leave of each channel."""
-    z, waveform = statistics.to_z(theta), statistics.waveform
-    places = np.asarray(waveform.place_in_z(z), dtype=np.float64)
-    rests, found = statistics.residuals(z), []
-    names = ("long", "short") if len(rests) > 1 else ("",)
-    for name, rest, grid in zip(names, rests, statistics.grids, strict=True):
-        # All channels fix the components, and each gives up its share of their degrees of freedom.
-        each = waveform.coordinates * grid.n / statistics.n
-        taken, unseen = np.full(len(places), each), each * statistics.removed
-        found.append(Left(name, np.asarray(rest), grid.times, grid.dt, places, taken, unseen))
-    return found
+def _tested(likelihood: Likelihood, left: list[Left], band: Band) -> list[Left]:
+    """What is tested of each channel: all of it, or the band alone where the noise is local."""
+    if not (isinstance(likelihood, GeneralTones) and likelihood.local):
+        return left
+    edge = BESIDE * likelihood.bin
+    wide = (band[0] - edge, band[1] + edge)
+    return [cut_to_band(one, wide) for one in left if one.step is not None]
+
+
+def _uneven_peaks(likelihood: Likelihood, theta: Array, left: Left, band: Band) -> list[Check]:
+    """Peaks of a residual at any times; in the band alone where the noise is local."""
+    level = Level(max(left.variance, 1e-300), left.dof, False)
+    if not (isinstance(likelihood, GeneralTones) and likelihood.local):
+        return peaks(left, band, level)
+    energy = float(likelihood.less(likelihood.to_z(theta)).energy[0])
+    dof = likelihood.n - likelihood.waveform.coordinates * len(theta)
+    level = Level(max(energy / max(dof, 1), 1e-300), max(dof, 1), False)
+    return [check for check in peaks(left, band, level) if check.name == "peak in the band"]

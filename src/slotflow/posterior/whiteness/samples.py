@@ -46,14 +46,13 @@ LEVELS = 64
 def steadiness(left: Left) -> list[Check]:
     """Tests of the residual's power over time."""
     checks, n, square = [], left.n, left.square
-    copies = 2 if left.is_complex else 1
     whole = max(float(square.sum()), 1e-300)
     for pieces in PIECES:
-        if copies * n < SMALLEST_PIECE * pieces:
+        if left.copies * n < SMALLEST_PIECE * pieces:
             continue
         sizes = n // pieces + (np.arange(pieces) < n % pieces)  # as equal as can be
         sums = np.add.reduceat(square, np.cumsum(sizes) - sizes)
-        share, half = sums / whole, 0.5 * copies  # of a part: a beta variable
+        share, half = sums / whole, 0.5 * left.copies  # of a part: a beta variable
         low = special.betainc(half * sizes, half * (n - sizes), share)
         high = special.betainc(half * (n - sizes), half * sizes, 1 - share)
         p = np.minimum(2 * np.minimum(low, high), 1.0)
@@ -120,8 +119,7 @@ def repeats(values: Array | Complex, stream: str) -> Check:
 
 def streams(first: Left, other: Left) -> Check:
     """Compares the noise levels of two channels' residuals."""
-    below = max(float(first.square.sum()) / first.dof, 1e-300)
-    ratio = float(other.square.sum()) / other.dof / below
+    ratio = other.variance / max(first.variance, 1e-300)
     name = "streams" if other.name == "short" else f"streams ({other.name})"
     words = f"the {other.name} stream's noise power is {ratio:.2f} times the {first.name} one's"
     return Check(name, f_test(ratio, other.dof, first.dof), words)

@@ -21,7 +21,7 @@ from slotflow.core.arrays import Array
 from slotflow.posterior.whiteness.laws import Check, f_test, peak_probability
 from slotflow.posterior.whiteness.left import Left
 
-__all__ = ["Level", "peak_check", "spectrum_checks"]
+__all__ = ["Level", "peaks", "spectrum_checks"]
 
 GUARD = 12
 """Bins around the band that belong to neither side."""
@@ -43,7 +43,7 @@ class Level:
     """The noise's mean power."""
 
     power: float
-    """In the units of the periodogram."""
+    """Of a real degree of freedom."""
     dof: float
     """Real degrees of freedom that it was found from."""
     outside: bool
@@ -64,35 +64,27 @@ def spectrum_checks(left: Left, band: tuple[float, float]) -> list[Check]:
         left: The residual.
         band: Frequencies in Hz that may hold components.
     """
-    assert left.step is not None
-    bins = 1 / (left.n * left.step)
-    f, power = left.spectrum()
+    bins, (f, power) = left.bin, left.spectrum()
     inner, outer = _within(left, f, band, 0.0), ~_within(left, f, band, GUARD * bins)
     outer &= _apart_from_ends(left, f, 0.5 * bins)
     count_out = int(outer.sum())
     if count_out < FEWEST_OUTSIDE:  # the band is all there is
-        level = Level(max(_mean(left), 1e-300), left.dof, False)
+        level = Level(max(left.variance, 1e-300), left.dof, False)
     else:
         level = Level(max(float(power[outer].mean()), 1e-300), 2.0 * count_out, True)
-    checks = _peaks(left, band, level)
-    taken = left.taken[_within(left, left.taken_at, band, 0.0)].sum()
+    checks = peaks(left, band, level)
+    taken = left.taken.dof[_within(left, left.taken.at, band, 0.0)].sum()
     dof = 2.0 * float(inner.sum()) - float(taken)
     if level.outside and dof > 8:
         ratio = float(2 * power[inner].sum() / dof / level.power)
         words = f"the residual's power in the band is {ratio:.2f} times that outside"
         checks.append(Check("level", f_test(ratio, dof, level.dof), words))
     if count_out >= FEWEST_FOR_COLOUR:
-        return checks + _colour(power[outer], np.ones(count_out)) + _low(power[outer])
+        return checks + _colour(power[outer], np.ones(count_out)) + _low(f[outer], power[outer])
     everywhere = _apart_from_ends(left, f, 0.5 * bins)
     if everywhere.sum() >= FEWEST_IN_ALL:
         checks += _colour(power[everywhere], _expected(left, f)[everywhere])
     return checks
-
-
-def _mean(left: Left) -> float:
-    """Mean power of a residual per complex coefficient, from the degrees of freedom that it has."""
-    copies = 2 if left.is_complex else 1
-    return copies * float(left.square.sum()) / max(left.dof, 1.0)
 
 
 def _within(left: Left, f: Array, band: tuple[float, float], edge: float) -> Mask:
@@ -101,8 +93,7 @@ def _within(left: Left, f: Array, band: tuple[float, float], edge: float) -> Mas
     if not left.is_complex or left.origin is not None:
         inside: Mask = (f >= low) & (f <= high)
         return inside
-    assert left.step is not None
-    rate = 1 / left.step
+    rate = 2 * left.nyquist
     if high - low >= rate:
         return np.ones(len(f), dtype=bool)
     wrapped: Mask = np.mod(f - low, rate) <= np.mod(high - low, rate)
@@ -114,14 +105,12 @@ def _apart_from_ends(left: Left, f: Array, edge: float) -> Mask:
     if left.origin is not None:
         return np.ones(len(f), dtype=bool)
     away: Mask = np.abs(f) > edge
-    assert left.step is not None
-    return away if left.is_complex else away & (f < 0.5 / left.step - edge)
+    return away if left.is_complex else away & (f < left.nyquist - edge)
 
 
-def _peaks(left: Left, band: tuple[float, float], level: Level) -> list[Check]:
-    """The highest peaks in and outside the band."""
-    assert left.step is not None
-    bins, (f, power) = 1 / (left.n * left.step), left.spectrum(PADDING)
+def peaks(left: Left, band: tuple[float, float], level: Level) -> list[Check]:
+    """Tests of the highest peaks in and outside the band."""
+    bins, (f, power) = left.bin, left.spectrum(PADDING)
     wide = _apart_from_ends(left, f, 1.5 * bins)
     # What lies just beside the band counts as inside: tones there leak in and are no one else's.
     near = _within(left, f, band, GUARD * bins)
@@ -133,17 +122,10 @@ def _peaks(left: Left, band: tuple[float, float], level: Level) -> list[Check]:
         beside = near[top] and not _within(left, f[top : top + 1], band, bins)[0]
         place = "peak just beside the band" if beside else name
         height = float(_top(found, top))
-        checks.append(peak_check(name, place, f[top], height, where.sum() / PADDING, level))
+        p = peak_probability(level.height(height), where.sum() / PADDING * left.sharpness)
+        words = f"a {place} at {f[top]:.5g} Hz, {height:.1f} times the noise"
+        checks.append(Check(name, p, words, frequency=float(f[top]), height=height))
     return checks
-
-
-def peak_check(
-    name: str, place: str, frequency: float, ratio: float, bins: float, level: Level
-) -> Check:
-    """The test of the highest peak among so many bins, given its power over the noise's."""
-    p = peak_probability(level.height(ratio), bins)
-    words = f"a {place} at {frequency:.5g} Hz, {ratio:.1f} times the noise"
-    return Check(name, p, words, frequency=float(frequency), height=ratio)
 
 
 def _top(power: Array, top: int) -> float:
@@ -158,7 +140,7 @@ def _top(power: Array, top: int) -> float:
 def _expected(left: Left, f: Array) -> Array:
     """The share of white noise that the fit leaves in each bin, (F,)."""
     share, origin = np.ones(len(f)), left.origin or 0.0
-    for place, dof in zip(left.taken_at + origin, left.taken, strict=True):
+    for place, dof in zip(left.taken.at + origin, left.taken.dof, strict=True):
         around = np.argsort(np.abs(f - place))[:REACH]
         share[around] -= 0.5 * dof / REACH
     return np.maximum(share, 0.05)
@@ -174,8 +156,9 @@ def _colour(power: Array, expected: Array) -> list[Check]:
     return [Check("colour", p, words)]
 
 
-def _low(power: Array) -> list[Check]:
+def _low(f: Array, power: Array) -> list[Check]:
     """The lowest frequencies outside the band against the others."""
+    power = power[np.argsort(np.abs(f), kind="stable")]
     low = power[: max(len(power) // 32, 8)]
     rest = power[len(low) :]
     ratio = float(low.mean() / rest.mean())

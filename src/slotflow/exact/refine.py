@@ -157,7 +157,7 @@ def exact_posterior(
     return RefinedPosterior(start, slots, verdict, noise)
 
 
-def _sampled(start: Start, likelihood: Statistics, prior: Prior, effort: Effort) -> Orders:
+def _sampled(start: Start, likelihood: Likelihood, prior: Prior, effort: Effort) -> Orders:
     """Every K that matters, sampled under a prior."""
     return across_orders(
         likelihood,
@@ -172,7 +172,7 @@ def _sampled(start: Start, likelihood: Statistics, prior: Prior, effort: Effort)
     )
 
 
-def _a_bin_apart(prior: Prior, likelihood: Statistics) -> Prior:
+def _a_bin_apart(prior: Prior, likelihood: Likelihood) -> Prior:
     """The same prior for components that lie a bin apart or more, as far as the band has room for them."""
     low, high = prior.frequency
     room = (high - low) / max(prior.k_max, 1)

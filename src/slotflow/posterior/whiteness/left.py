@@ -163,7 +163,7 @@ class Left:
         count = int((self.nyquist - first) / step) + 1
         sums = sums_on_a_grid(u, (scale * self.values.conj() + 0j)[None], first, step, count)[0]
         power: Array = np.abs(sums) ** 2 / (self.copies * float((scale**2).sum()))
-        return first + step * np.arange(count), power
+        return first + step * np.arange(count, dtype=np.float64), power
 
 
 def what_is_left(likelihood: Likelihood, theta: Array) -> list[Left]:

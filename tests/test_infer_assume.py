@@ -66,7 +66,9 @@ def test_each_part_comes_from_somewhere(zoom: SlotFlow) -> None:
     assert moved.sources["frequency"] == DATA and moved.band is not None
     low, high = moved.prior.frequency
     assert low < 1.2 < high and "with the strongest peak, at 1.2" in str(moved)
-    part, *_ = assume(zoom, obs, Statement.of({"band": (2.6, 2.9), "k_max": 3, "sigma": (0.5, 0.5)}))
+    part, *_ = assume(
+        zoom, obs, Statement.of({"band": (2.6, 2.9), "k_max": 3, "sigma": (0.5, 0.5)})
+    )
     assert part.prior.frequency == (2.6, 2.9) and (part.prior.k_min, part.prior.k_max) == (0, 3)
     assert part.prior.known_sigma == 0.5 and part.sources["k"] == STATED
     assert part.prior.amplitude == found.prior.amplitude

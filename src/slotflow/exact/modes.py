@@ -45,6 +45,10 @@ OUTSIDE = 5.0
 """Standard deviations of an amplitude by which a maximum may lie outside the prior."""
 STEPS = 40
 """Steps of a fit with bounded amplitudes."""
+SIDE_LOBE, SIDE_LOBES = 0.5, 4
+"""Height of a side lobe of the sampling, in units of the main one, that may be taken for a tone; and how many are."""
+EXCLUDED = 20.0
+"""Nats by which a side lobe must explain less than the tone to be left alone."""
 CLEAR = 14.0
 """A peak of this power in units of the noise's mean is followed by the first pursuit."""
 
@@ -247,6 +251,43 @@ class Modes:
         j = int(np.diff(f).argmin())
         starts.append(np.append(np.delete(f, [j, j + 1]), f[j : j + 2].mean()))
         self.add(starts)
+
+    def aliases(self, k: int) -> None:
+        """Looks for maxima of order k in which a tone of the best one stands at a side lobe of the sampling.
+
+        A side lobe of the height r in units of the main one explains all but 1 − r² of a tone's power, so that tones
+        of which this is much cannot be elsewhere.
+        """
+        base = self.best(k)
+        if base is None or not k or not self._side_lobes or ("aliases", k) in self.done:
+            return
+        self.done.add(("aliases", k))
+        (low, high), f, starts = self.prior.frequency, base.places, []
+        for j, strength in enumerate(base.strength):
+            others = np.delete(f, j)
+            for distance, height in self._side_lobes:
+                if 0.5 * strength * (1 - height**2) > EXCLUDED:
+                    continue
+                for place in (f[j] - distance, f[j] + distance):
+                    if low < place < high and np.all(np.abs(others - place) > CLOSE * self.bin):
+                        starts.append(np.append(others, place))
+        self.add(starts)
+
+    @cached_property
+    def _side_lobes(self) -> list[tuple[float, float]]:
+        """Distances in Hz, and heights, of the strongest side lobes of an uneven sampling, the highest first."""
+        if isinstance(self.statistics, Statistics):
+            return []
+        (low, high), step = self.prior.frequency, self.bin / PADDING
+        distance = np.arange(1.5 * self.bin, high - low, step)
+        if len(distance) < 3:
+            return []
+        height = np.abs(self.statistics.kernel(distance))
+        height /= abs(complex(self.statistics.kernel(np.zeros(1))[0]))
+        middle = height[1:-1]
+        top = np.flatnonzero((middle >= height[:-2]) & (middle > height[2:]) & (middle > SIDE_LOBE))
+        best = top[np.argsort(-middle[top])][:SIDE_LOBES]
+        return [(float(distance[1 + i]), float(middle[i])) for i in best]
 
     def pursue(self, most: int) -> int:
         """Adds clear peaks one by one, up to `most` tones; the number of tones reached."""

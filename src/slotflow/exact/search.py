@@ -204,6 +204,7 @@ class _Search:
                 self.modes.down(k)
             if self.modes.best(k) is None:
                 self.modes.up(k)
+        self.modes.aliases(k)
         mode = self.modes.best(k)
         if mode is not None and not above:
             largest = float(target.log_likelihood(np.array([mode.rss]))[0]) - math.lgamma(k + 1)

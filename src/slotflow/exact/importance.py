@@ -238,10 +238,10 @@ def _summary(
     share = n / candidates
     whole = effective_share(log_w)
     variance = (1 - share) / n + (1 / whole - 1) / n
-    rss = _stack(parts, 1)
+    z, rss = _stack(parts, 0), _stack(parts, 1)
     return Importance(
-        theta=target.statistics.to_theta(_stack(parts, 0)),
-        sigma=target.noise.sample(rss, rng),
+        theta=target.statistics.to_theta(z),
+        sigma=target.sample_sigma(z, rss, rng),
         log_weights=log_w - total,
         log_evidence=largest + total - math.log(n) + math.log(share),
         log_evidence_error=math.sqrt(variance),

@@ -168,14 +168,14 @@ class _Search:
         """Evidence and, if it matters, draws of order k."""
         target = Target(self.statistics, self.prior, k)
         if k == 0:
-            rss = np.array([float(self.statistics.energy)])
-            nothing = np.zeros((1, 0, target.waveform.coordinates))
-            self.log_z[0] = float(log_sum_exp(target.node_log_likelihoods(nothing)))
+            n = self.draws
+            rss = np.full(n, float(self.statistics.energy))
+            nothing = np.zeros((n, 0, target.waveform.coordinates))
+            self.log_z[0] = float(log_sum_exp(target.node_log_likelihoods(nothing[:1])))
             self.error[0] = 0.0
             self.methods[0] = "analytic"
-            n = self.draws
             self.results[0] = Importance(
-                np.zeros((n, 0, target.waveform.size)), target.noise.sample(np.repeat(rss, n), self.rng),
+                np.zeros((n, 0, target.waveform.size)), target.sample_sigma(nothing, rss, self.rng),
                 np.full(n, -math.log(n)), self.log_z[0], 0.0, 1.0, 0.0, 1.0, 0.0, "analytic",
             )  # fmt: skip
             return

@@ -111,6 +111,23 @@ class Target:
             ]
         )
 
+    def sample_sigma(self, z: Array, rss: Array, rng: np.random.Generator) -> Array:
+        """A noise level for each z, (n, K, Z), with its RSS under the first node, (n,); (n,).
+
+        The node of the noise's shape is drawn first, by its share in the likelihood.
+        """
+        if len(self.nodes) == 1 or not len(z):
+            return self.noise.sample(rss, rng)
+        logs = self.node_log_likelihoods(z)
+        shares = np.exp(logs - log_sum_exp(logs, axis=0)).cumsum(0)
+        chosen = (shares < rng.random(len(z)) * shares[-1]).sum(0)
+        sigma = np.empty(len(z))
+        for i, node in enumerate(self.nodes):
+            rows = np.flatnonzero(chosen == i)
+            if len(rows):
+                sigma[rows] = node.noise.sample(self.rss(z[rows], i), rng)
+        return sigma
+
     def log_prob(self, z: Array) -> tuple[Array, Array]:
         """Log density and RSS of z, (n, K, Z), shape (n,) each; the likelihood is computed inside the support only.
 

@@ -129,7 +129,7 @@ def tempered(
     order = rng.permutation(n)
     return Importance(
         theta=target.statistics.to_theta(state.z[order]),
-        sigma=target.noise.sample(state.rss[order], rng),
+        sigma=target.sample_sigma(state.z[order], state.rss[order], rng),
         log_weights=np.repeat(log_share - math.log(size), size)[order],
         log_evidence=total + math.log(inside),
         log_evidence_error=math.hypot(spread, math.sqrt((1 - inside) / n)),

@@ -22,6 +22,7 @@ import numpy as np
 
 from slotflow.data.observation import Observation
 from slotflow.data.preprocess import Band
+from slotflow.data.trend import check_varying
 from slotflow.infer.band import checked_band, proposed_band
 from slotflow.infer.from_data import Scales, plain_scales, scales_of
 from slotflow.infer.noise_choice import choose_noise
@@ -130,6 +131,8 @@ def _noise(
 
 def general_likelihood(observation: Observation, noise: NoiseModel, band: Bounds) -> GeneralTones:
     """The likelihood of data that are not plain, or of plain ones near zero frequency."""
+    for channel in observation.channels:
+        check_varying(channel)
     coloured = None if noise.is_white else noise  # white channels know their ratios themselves
     found = likelihood_of(observation, coloured, band)
     return (

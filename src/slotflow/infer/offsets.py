@@ -21,6 +21,8 @@ FEWEST_CYCLES = 3.0
 """Cycles of the band's lowest frequency in a record from which on a Hann-weighted line leaves tones alone."""
 FAR_CYCLES = 20.0
 """Cycles from which on a stated trend may be subtracted by least squares instead of being marginalized."""
+FEWEST_SAMPLES = 16
+"""Samples below which an offset that stands out is nothing but chance."""
 SLOPE = "a slope stands out: offset and slope are marginalized"
 
 
@@ -59,6 +61,7 @@ def plain_data(
         return with_channels(observation, channels)
     stays = any(
         channel.trend == 0
+        and channel.n >= FEWEST_SAMPLES
         and lowest * channel.duration < FEWEST_CYCLES
         and _standing_out(channel) is not None
         for channel in observation.channels

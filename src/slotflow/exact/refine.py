@@ -26,7 +26,6 @@ from slotflow.exact.start import Start
 from slotflow.exact.tempering import Tempering
 from slotflow.posterior.posterior import Posterior
 from slotflow.posterior.verdict import (
-    Check,
     DrawQuality,
     Verdict,
     check_residual,
@@ -77,6 +76,7 @@ def refine(
     draws: int = 2000,
     seed: int = 0,
     max_seconds: float = 10.0,
+    noise: NoiseModel | None = None,
 ) -> RefinedPosterior:
     """The exact posterior behind an amortized one.
 
@@ -86,6 +86,7 @@ def refine(
         draws: Weighted draws of each K.
         seed: Of everything random.
         max_seconds: No further K is begun after this time, and tempered sampling hurries. One K is always sampled.
+        noise: White noise, with words that say why it was assumed.
     """
     check_budget(draws, max_seconds)
     prior = post.prior if prior is None else prior
@@ -101,7 +102,7 @@ def refine(
     start = Start.from_posterior(post, prior, seed)
     likelihood = Statistics.from_observation(post.observation)
     effort = Effort(draws, seed, max_seconds)
-    return exact_posterior(start, likelihood, prior, effort)
+    return exact_posterior(start, likelihood, prior, effort, noise)
 
 
 @dataclass(frozen=True)
@@ -235,19 +236,12 @@ def _unsampled(
         probs = np.pad(prior.k_probs_full, beyond)
     nothing = np.full(start.k_max + 1, -np.inf)
     orders = Orders(nothing, -nothing, probs / probs.sum(), {}, {len(fit): fit}, 0.0)
-    checks = _checks(likelihood, fit, prior)
+    checks = check_residual(likelihood, fit, prior.frequency, prior.known_sigma)
     found = judge(checks, unsampled=_unchecked(start))
     status = "misfit" if found.status == "misfit" else status
     verdict = Verdict(status, f"{reason}; {found.reason}", found.checks)
     slots = JointDraws(orders, likelihood, prior, start.slots, start.waveform)
     return RefinedPosterior(start, slots, verdict)
-
-
-def _checks(likelihood: Likelihood, fit: Array, prior: Prior) -> tuple[Check, ...]:
-    """Tests of what a fit leaves of the data."""
-    if not isinstance(likelihood, Statistics):
-        return ()
-    return check_residual(likelihood, fit, prior.frequency, prior.known_sigma)
 
 
 def _unchecked(start: Start) -> str:
@@ -282,7 +276,7 @@ def _verdict(
         enough = EFFECTIVE * min(draws / taken, 1.0)
         quality = DrawQuality(best.ess, best.pareto_k, orders.k_error, enough)
     verdict = judge(
-        _checks(likelihood, fit, prior),
+        check_residual(likelihood, fit, prior.frequency, prior.known_sigma),
         quality,
         at_k_max=float(orders.k_probs[prior.k_max]),
         unsampled=f"no draw of K = {orders.k_map} has any weight: the prior (amplitude, band, separation) excludes "

@@ -95,7 +95,11 @@ def assume(
     whole, lowest = stated.whole is not None, given["frequency"][0]
     plain = None
     if observation.is_plain and noise.is_white:
-        plain = plain_data(observation, lowest, network_alone)
+        constant = any(np.ptp(channel.values) == 0 for channel in observation.channels)
+        # The verdict on constant data says what they are, where a prior for them is stated.
+        plain = (
+            observation if whole and constant else plain_data(observation, lowest, network_alone)
+        )
     scales, likelihood = None, None
     if plain is not None:
         observation = plain

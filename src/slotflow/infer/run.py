@@ -22,8 +22,7 @@ from slotflow.bands.windows import infer_band, is_crowded, needs_windows
 from slotflow.core.later import later
 from slotflow.core.methods import METHODS, SAMPLERS
 from slotflow.data.observation import Observation
-from slotflow.exact.refine import Effort, check_budget, exact_posterior
-from slotflow.exact.start import Start
+from slotflow.exact.refine import Effort, check_budget
 from slotflow.infer.assume import Basis, assume, general_likelihood
 from slotflow.infer.general import general_posterior
 from slotflow.infer.noise_choice import choose_noise
@@ -34,7 +33,6 @@ from slotflow.network.model import SlotFlow
 from slotflow.network.options import KPrior
 from slotflow.posterior.assumed import Assumed
 from slotflow.posterior.posterior import Posterior
-from slotflow.signal.likelihood import Statistics
 from slotflow.signal.prior import Prior
 
 __all__ = ["posteriors"]
@@ -199,10 +197,14 @@ def _refined(model: SlotFlow, case: _Case, post: Posterior, call: _Call) -> Post
     if not call.exact:
         return post
     prior = under_k_prior(case.assumed.prior, call.k_prior, model.config.prior)
-    start = Start.from_posterior(post, prior, call.seed)
-    likelihood = Statistics.from_observation(post.observation)
     with _threads(call.threads):
-        post = exact_posterior(start, likelihood, prior, call.effort, case.basis.noise)
+        post = post.refine(
+            prior=prior,
+            draws=call.draws,
+            seed=call.seed,
+            max_seconds=call.max_seconds,
+            noise=case.basis.noise,
+        )
     if post.verdict.status == "misfit" and call.noise == "auto":
         band, fit = prior.frequency, post.best_fit()
         noise = choose_noise(case.observation, "auto", band, tones=fit)

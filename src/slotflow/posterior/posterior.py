@@ -17,6 +17,7 @@ from slotflow.posterior.contract import Result
 from slotflow.posterior.display import display_unit, epoch_of
 from slotflow.posterior.summaries import correlation, in_unit, summary
 from slotflow.posterior.tuples import SampledSlots
+from slotflow.signal.noise.model import NoiseModel
 from slotflow.signal.prior import Prior
 
 if TYPE_CHECKING:
@@ -72,6 +73,7 @@ class Posterior(Result):
         draws: int = 2000,
         seed: int = 0,
         max_seconds: float = 10.0,
+        noise: NoiseModel | None = None,
     ) -> Posterior:
         """The exact posterior that this one approximates, with evidence, effective sample size and a verdict.
 
@@ -82,6 +84,7 @@ class Posterior(Result):
             draws: Weighted draws of each K, at least 100.
             seed: Of everything random.
             max_seconds: Time budget; no further K is begun after it, and the verdict says so.
+            noise: White noise, with words that say why it was assumed; `model.infer` knows other noise.
         """
         self._data()
         if self.window_rows:
@@ -90,7 +93,7 @@ class Posterior(Result):
                 "call model.infer on the whole band with refine=True."
             )
         refined: Posterior = later("refine")(
-            self, prior=prior, draws=draws, seed=seed, max_seconds=max_seconds
+            self, prior=prior, draws=draws, seed=seed, max_seconds=max_seconds, noise=noise
         )
         if prior is None:
             refined.assumed = self.assumed

@@ -4,8 +4,8 @@
 - `products`: from inner products of basis functions to the normal equations, for any waveform.
 - `even`: tones on even grids in white noise, from closed forms (`kernels`) and a table (`table`).
 - `statistics`: the data of such signals (`Statistics`), the fast path.
-- `general`: tones in samples at any times, real or complex, in noise of any shape (`GeneralTones`), from smooth
-  functions of frequency (`curves`) over filtered and weighted samples (`samples`, `projection`).
+- `general`: tones in samples at any times, real or complex, in noise of any shape (`GeneralTones`), from sums
+  (`summed`) that are smooth functions of frequency (`curves`) over filtered samples (`samples`, `projection`).
 - `observed`: which of the two an observation takes (`likelihood_of`).
 - `dense`: any times, any noise covariance, any waveform, written out: what the others are tested against.
 """

@@ -1,0 +1,257 @@
+r"""Sums over samples with different gains, weights and nuisances, from curves: what the general likelihood is made of.
+
+A tone is Re c b(u), b = g(f) e^{2πifu}, u = t − τ (no real part for complex data); ∂b/∂f = (g′ + 2πiu g) e^{2πifu}.
+Both are α_0 e + α_1 u e with e = e^{2πifu}, so that with the moments of the sampling W_p(f) = Σ w u^p e^{2πifu}, known
+as curves (`curves.py`), all inner products of functions i and j of tones at f_a and f_b are
+
+.. math:: P_{ij} = \bar α_{0i} α_{0j} W_0 + (\bar α_{0i} α_{1j} + \bar α_{1i} α_{0j}) W_1 + \bar α_{1i} α_{1j} W_2
+          - \sum_q \bar v_{iq} v_{jq} \quad \text{at } f_b - f_a ,
+
+and Q_ij the same without bars at f_a + f_b; v are the functions' products with the nuisances' columns (`samples.py`).
+Samples with different gains are summed over one after the other. Nothing depends on the number of samples once the
+curves are known.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from slotflow.core.arrays import Array, Complex
+from slotflow.signal.likelihood.base import Likelihood
+from slotflow.signal.likelihood.curves import curves_of_sums
+from slotflow.signal.likelihood.products import Equations, Products
+from slotflow.signal.likelihood.samples import Samples
+
+__all__ = ["TURN", "SummedTones"]
+
+TURN = 2j * math.pi
+"""∂/∂f of e^{2πifu} over u e^{2πifu}."""
+UNSEEN = 1e-9
+"""A nuisance's share of a tone's energy below which the two are orthogonal."""
+
+
+class SummedTones(Likelihood):
+    """Inner products of tones with each other and with the data of one signal."""
+
+    samples: list[Samples]
+    """Samples that share a gain, together."""
+    columns: Array
+    """Columns of the nuisances at all samples, (q, N)."""
+    complex: bool
+    """Whether the samples are complex."""
+    band: tuple[float, float]
+    """Lowest and highest frequency in Hz that tones may have."""
+
+    @cached_property
+    def _windows(self) -> list[tuple[list[Any], list[Any]]]:
+        """W_0, W_1 and W_2 of each group, at differences and at sums of frequencies."""
+        (low, high), found = self.limits, []
+        for s in self.samples:
+            weights = s.weights.astype(np.complex128)
+            width = high - low
+            minus = curves_of_sums(s.u, weights, (-width, width), 3)
+            plus = [] if self.complex else curves_of_sums(s.u, weights, (2 * low, 2 * high), 3)
+            found.append((minus, plus))
+        return found
+
+    @cached_property
+    def _data(self) -> list[list[Any]]:
+        """Conjugates of Σ w x̄ u^p e^{2πifu} of each group, p = 0 and 1."""
+        return [
+            curves_of_sums(s.u, s.weights * s.values.conj() + 0j, self.limits, 2)
+            for s in self.samples
+        ]
+
+    @cached_property
+    def _nuisances(self) -> list[list[Any]] | None:
+        """Σ w U u^p e^{2πifu} of each group, p = 0 and 1, (…, q); None where no tone of the band sees them."""
+        if not len(self.columns):
+            return None
+        found = [
+            curves_of_sums(s.u, s.weights * s.columns + 0j, self.limits, 2) for s in self.samples
+        ]
+        powers = [
+            np.abs(curves[0].powers[0] * s.gain(_grid(curves[0]))[:, None]) ** 2
+            for curves, s in zip(found, self.samples, strict=True)
+        ]
+        total = np.zeros(len(powers[0]))
+        for s in self.samples:
+            total += float(s.weights.sum()) * np.abs(s.gain(_grid(found[0][0]))) ** 2
+        seen = (sum(powers) / total[:, None]).max(0) > UNSEEN  # (q,)
+        if not seen.any():
+            return None
+        for curves in found:
+            for curve in curves:
+                curve.powers = np.ascontiguousarray(curve.powers[..., seen])
+        return found
+
+    # ------------------------------------------------------------------ sums over samples
+
+    def products(self, xi: Any) -> Products:
+        """Inner products of the tones' functions with each other and with the data, at frequencies (B, K, 1)."""
+        f = np.asarray(xi)[..., 0]
+        batch, k = f.shape
+        gram = np.zeros((2, batch, 2, k, 2, k), dtype=np.complex128)
+        data = np.zeros((batch, 2, k), dtype=np.complex128)
+        minus, plus = f[:, None] - f[..., None], f[:, None] + f[..., None]  # f_l ∓ f_k
+        seen: Any = 0.0
+        for i, s in enumerate(self.samples):
+            alpha = self._alpha(s, f)  # (2 powers, B, 2, K)
+            near, far = self._windows[i]
+            gram[0] += _gram(alpha.conj(), alpha, [curve(minus) for curve in near])
+            if far:
+                gram[1] += _gram(alpha, alpha, [curve(plus) for curve in far])
+            for power, curve in enumerate(self._data[i]):
+                data += alpha[power].conj() * curve(f).conj()[:, None]
+            if self._nuisances is not None:
+                for power, curve in enumerate(self._nuisances[i]):
+                    seen = seen + alpha[power][..., None] * curve(f)[:, None]  # (B, 2, K, q)
+        if self._nuisances is not None:
+            gram[0] -= np.einsum("bikq,bjlq->bikjl", seen.conj(), seen)
+            if not self.complex:
+                gram[1] -= np.einsum("bikq,bjlq->bikjl", seen, seen)
+        if not self.complex:
+            gram *= 0.5
+        own = gram[:, None, :, 1:, :, 1:, :]  # (2, S = 1, B, M, K, M, K)
+        return Products(gram, data, own, data[None, :, 1:])
+
+    def _alpha(self, s: Samples, f: Array) -> Complex:
+        """What ∂b/∂f and b are of e and u e, (2, B, 2, K): the power of u first, then which function."""
+        g, slope = s.gain(f), s.gain(f, 1)
+        none = np.zeros_like(g)
+        found: Complex = np.stack([np.stack([slope, g], -2), np.stack([TURN * g, none], -2)])
+        return found
+
+    def equations(self, xi: Any, c: Any) -> Equations:
+        """RSS with its first derivatives and the Gauss–Newton matrix; see `Likelihood.equations`."""
+        if isinstance(xi, Tensor):
+            found = self.products(xi.detach().numpy()).equations(c.detach().numpy())
+            return Equations(*(torch.from_numpy(x) for x in found))
+        return self.products(xi).equations(c)
+
+    def matched(self, xi: Any) -> Any:
+        """Σ b̄(ξ) x over all samples, (B, ..., 1), at frequencies (B, ..., 1)."""
+        f = np.asarray(xi)
+        total: Any = 0.0
+        for s, curves in zip(self.samples, self._data, strict=True):
+            total = total + (s.gain(f) * curves[0](f)).conj()
+        return torch.from_numpy(total) if isinstance(xi, Tensor) else total
+
+    def kernel(self, distance: Any) -> Any:
+        """`overlap` as a function of the distance alone: with the gains' mean squares, and without nuisances."""
+        f, total = np.linspace(*self.band, 65), 0.0
+        for i, s in enumerate(self.samples):
+            total = total + float(np.mean(np.abs(s.gain(f)) ** 2)) * self._windows[i][0][0](
+                distance
+            )
+        return 2 * total if self.complex else total
+
+    def overlap(self, xi_a: Any, xi_b: Any) -> Any:
+        """P, or 2P of complex data, at frequencies that broadcast, (..., 1) each; (..., 1, 1)."""
+        a, b = np.broadcast_arrays(xi_a, xi_b)
+        total: Any = 0.0
+        left: Any = 0.0
+        right: Any = 0.0
+        for i, s in enumerate(self.samples):
+            g_a, g_b = s.gain(a).conj(), s.gain(b)
+            total = total + g_a * g_b * self._windows[i][0][0](b - a)
+            if self._nuisances is not None:
+                curve = self._nuisances[i][0]
+                left = left + (g_a.conj()[..., None] * curve(a))
+                right = right + g_b[..., None] * curve(b)
+        if self._nuisances is not None:
+            total = total - (left.conj() * right).sum(-1)
+        return (2 * total if self.complex else total)[..., None]
+
+    def coupling(self, xi: Array, z: Array) -> Array:
+        """Products of a tone's derivatives by Re c and Im c with those of others, without Q; (G, 2, K·3)."""
+        others, c = self.waveform.unpack(z)
+        one, f = xi[:, 0][:, None], others[:, 0][None]  # (G, 1), (1, K)
+        zeroth: Any = 0.0
+        first: Any = 0.0
+        for i, s in enumerate(self.samples):
+            g = s.gain(one).conj()
+            w = [curve(f - one) for curve in self._windows[i][0][:2]]
+            zeroth = zeroth + g * s.gain(f) * w[0]
+            first = first + g * (s.gain(f, 1) * w[0] + TURN * s.gain(f) * w[1])
+        first = first * c[:, 0]
+        found = np.empty((len(xi), 2, *z.shape))
+        for column, h in enumerate((first, zeroth, 1j * zeroth)):
+            found[:, 0, :, column], found[:, 1, :, column] = h.real, h.imag
+        return (found if self.complex else 0.5 * found).reshape(len(xi), 2, -1)
+
+    def amplitude_systems(self, xi: Array) -> tuple[Array, Array]:
+        """Normal equations of the amplitudes alone at m sets of frequencies, (m, K, 1); see `EvenTones`."""
+        (m, k), f = xi.shape[:2], xi[..., 0]
+        minus, plus = np.zeros((2, m, k, k), dtype=np.complex128)
+        data, seen = np.zeros((m, k), dtype=np.complex128), 0.0
+        for i, s in enumerate(self.samples):
+            g, (near, far) = s.gain(f), self._windows[i]
+            minus += g.conj()[..., None] * g[:, None] * near[0](f[:, None] - f[..., None])
+            if far:
+                plus += g[..., None] * g[:, None] * far[0](f[:, None] + f[..., None])
+            data += (g * self._data[i][0](f)).conj()
+            if self._nuisances is not None:
+                seen = seen + g[..., None] * self._nuisances[i][0](f)  # (m, K, q)
+        if self._nuisances is not None:
+            part = np.asarray(seen)
+            minus -= part.conj() @ part.mT
+            plus -= 0.0 if self.complex else part @ part.mT
+        gram = np.empty((m, 2, k, 2, k))
+        gram[:, 0, :, 0] = minus.real + plus.real
+        gram[:, 1, :, 1] = minus.real - plus.real
+        gram[:, 0, :, 1] = -minus.imag - plus.imag
+        gram[:, 1, :, 0] = minus.imag - plus.imag
+        gram *= 1.0 if self.complex else 0.5
+        both = np.stack([data.real, data.imag], 1)
+        return gram.reshape(m, 2 * k, 2 * k), both.reshape(m, 2 * k)
+
+    def gains(self, xi: Any, c: Any) -> Any:
+        """RSS minus the data's energy of n draws, (1, n), at frequencies and amplitudes (1, n, K, 1) each."""
+        if isinstance(xi, Tensor):
+            return torch.from_numpy(self.gains(xi.detach().numpy(), c.detach().numpy()))
+        f, c = (np.ascontiguousarray(np.moveaxis(x[..., 0], 2, 0)) for x in (xi, c))  # (K, B, n)
+        total, seen, left = np.zeros(f.shape[1:]), 0.0, 0.0
+        upper = np.triu_indices(len(f), 1)
+        for i, s in enumerate(self.samples):
+            local = c * s.gain(f)
+            near, far = self._windows[i]
+            own = near[0](np.zeros(1))[0].real * np.abs(local) ** 2
+            a, b = local[upper[0]], local[upper[1]]
+            pairs = 2 * (a.conj() * b * near[0](f[upper[1]] - f[upper[0]])).real
+            energy = own.sum(0) + pairs.sum(0)
+            if far:
+                energy = energy + (local**2 * far[0](2 * f)).real.sum(0)
+                energy = energy + 2 * (a * b * far[0](f[upper[0]] + f[upper[1]])).real.sum(0)
+                energy = 0.5 * energy
+            total += energy
+            left = left + (local * self._data[i][0](f)).real.sum(0)
+            if self._nuisances is not None:
+                seen = seen + (local[..., None] * self._nuisances[i][0](f)).sum(0)  # (B, n, q)
+        total -= 2 * left
+        if self._nuisances is not None:
+            part = np.asarray(seen)
+            total -= (np.abs(part) ** 2 if self.complex else part.real**2).sum(-1)
+        return total
+
+
+def _gram(left: Complex, right: Complex, w: list[Complex]) -> Complex:
+    """Σ over powers of u of α_i α_j W, (B, 2, K, 2, K), with W_0, W_1 and W_2 of (B, K, K) each."""
+    total: Complex = np.zeros(1, dtype=np.complex128)
+    for i in range(2):
+        for j in range(2):
+            both = left[i][..., None, None] * right[j][:, None, None]
+            total = total + both * w[i + j][:, None, :, None]
+    return total
+
+
+def _grid(curve: Any) -> Array:
+    """The frequencies of a curve's grid but for the last, (L − 1,)."""
+    grid: Array = curve.low + curve.step * np.arange(curve.powers.shape[1])
+    return grid

@@ -1,7 +1,10 @@
-"""Noise models: what is assumed of the noise, integrated out of the likelihood, one file each.
+"""What is assumed of the noise: its level, which is integrated out, and its shape, which makes it white.
 
-- `base`: what a noise model answers.
-- `white`: one level for all samples, unknown between bounds or known.
+- `base`, `white`: one level for all samples, unknown between bounds or known.
+- `model`: the shape of the noise as nodes, each of which whitens the channels.
+- `stated`: what a person can say; `choice`: from that, or from tests of the data, to a model.
+- `ar`, `power_law`, `psd`, `local`: the models, one file each; `quadrature`: where their nodes lie.
+- `series`, `background`, `burg`, `filters`, `colour`: samples without lines, and filters that whiten them.
 """
 
 from slotflow.signal.noise.base import Noise

@@ -1,0 +1,236 @@
+"""Which noise to assume: as stated, or by tests of the data.
+
+`auto` looks at each channel twice, once as lines in white noise and once as lines in autoregressive noise
+(`background.py`). The noise is **white** if what remains of the first passes the tests of `colour.py` and the second
+has no more than `ODDS` on its side: a red series of a hundred samples can be explained by a few slow lines in white
+noise, but at a price of `LINE_PRICE` each. If it is not white, the noise is
+
+- **coloured**, autoregressive or a power law, whichever has the better evidence, if what is looked for fills much of
+  the spectrum and the whitened rest passes the tests;
+- **local** otherwise, so that only the band counts.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from slotflow.core.arrays import Array
+from slotflow.data.observation import Observation
+from slotflow.signal.noise.ar import (
+    HIGHEST_ORDER,
+    ar_noise,
+    check_filters,
+    evident_order,
+)
+from slotflow.signal.noise.background import Background, background_of
+from slotflow.signal.noise.burg import order_evidence, partial_autocorrelations
+from slotflow.signal.noise.colour import Whiteness, looks_white, whiteness_of
+from slotflow.signal.noise.filters import Samples, partial_of_taps
+from slotflow.signal.noise.local import LOCAL_ORDER, local_noise
+from slotflow.signal.noise.model import ChannelNoise, NoiseModel, NoiseNode
+from slotflow.signal.noise.power_law import power_law_noise
+from slotflow.signal.noise.psd import psd_noise
+from slotflow.signal.noise.series import Series, series_of
+from slotflow.signal.noise.stated import StatedNoise, parse_noise
+
+__all__ = ["choose_noise"]
+
+Bounds = tuple[float, float]
+
+SMALLEST_P = 1e-3
+"""P-value below which noise is not white."""
+ODDS = 4.0
+"""Logarithm of the odds against white noise from which on it is given up."""
+LINE_PRICE = 1.5
+"""What a line costs of the logarithm of the evidence, in units of ln n."""
+MUCH_OF_THE_SPECTRUM = 0.4
+"""Share of the spectrum in the band from which on the noise is modelled as a whole."""
+SHORT = 400
+"""Samples up to which the noise is modelled as a whole in any case."""
+
+
+def choose_noise(
+    observation: Observation, stated: Any, band: Bounds, tones: Any = None
+) -> NoiseModel:
+    """The noise to be assumed in the analysis of a band.
+
+    Args:
+        observation: The data.
+        stated: What `slotflow.noise` builds or its short form: "auto", "white", "local", "ar(2)", "power_law", …
+        band: Lowest and highest frequency in Hz of what is looked for.
+        tones: Components θ that were found, (K, P), if any; the noise is that of the data without them.
+    """
+    noise = parse_noise(stated)
+    if noise.kind == "white":
+        return _white(observation, "white, as stated")
+    channels = [series_of(channel, tones) for channel in observation.channels]
+    if noise.kind == "psd":
+        return psd_noise(channels, noise.densities, f"{noise.text}, as stated")
+    if noise.kind == "ar":
+        return _stated_ar(channels, noise)
+    if noise.kind == "power_law":
+        versions = _versions([background_of(series, LOCAL_ORDER) for series in channels])
+        return power_law_noise(versions, f"{noise.text}, as stated", noise.shape)
+    if noise.kind == "local":
+        return local_noise(_backgrounds(channels), band, "local, as stated")
+    return _chosen(observation, channels, band)
+
+
+def _white(observation: Observation, words: str) -> NoiseModel:
+    """White noise, at the levels that the channels know, in units of the first one's."""
+    levels = [channel.sigma for channel in observation.channels]
+    first = levels[0]
+    ratios = [1.0 if one is None or first is None else one / first for one in levels]
+    node = NoiseNode(tuple(ChannelNoise(ratio=ratio) for ratio in ratios))
+    return NoiseModel("white", (node,), words=words)
+
+
+def _stated_ar(channels: Sequence[Series], noise: StatedNoise) -> NoiseModel:
+    """Autoregressive noise of a stated order, of known coefficients, or of the order with the most evidence."""
+    check_filters(channels, f"{noise.text} noise")
+    if noise.coefficients:
+        taps: Samples = np.concatenate([[1.0], -np.asarray(noise.coefficients)])
+        if np.abs(partial_of_taps(taps)).max() >= 1:
+            raise ValueError(
+                f"expected coefficients of stationary AR noise, received {noise.text}: its variance would grow without "
+                "bound; state the order alone, and the coefficients are found."
+            )
+        node = NoiseNode(tuple(ChannelNoise(taps) for _ in channels))
+        return NoiseModel(f"ar({len(taps) - 1})", (node,), words=f"{noise.text}, as stated")
+    backgrounds = [
+        background_of(series, max(noise.order or 0, HIGHEST_ORDER)) for series in channels
+    ]
+    versions = _versions(backgrounds)
+    order, words = noise.order, f"{noise.text}, as stated"
+    if order is None:
+        order = max(evident_order(versions[0]), 1)
+        words = f"ar, as stated; order {order} has the most evidence"
+    return ar_noise(versions, order, words)
+
+
+def _backgrounds(channels: Sequence[Series]) -> list[Background]:
+    """Lines and background of each channel as local noise wants them."""
+    return [background_of(series, LOCAL_ORDER) for series in channels]
+
+
+def _versions(backgrounds: Sequence[Background]) -> list[list[Series]]:
+    """The channels without lines, and, where some lines are doubtful, also with these left in."""
+    versions = [[b.rest for b in backgrounds]]
+    if any(b.doubtful is not None for b in backgrounds):
+        versions.append([b.rest if b.doubtful is None else b.doubtful for b in backgrounds])
+    return versions
+
+
+# ---------------------------------------------------------------------- auto
+
+
+def _chosen(observation: Observation, channels: Sequence[Series], band: Bounds) -> NoiseModel:
+    """The noise that tests of the data speak for."""
+    if all(looks_white(series, band) for series in channels):
+        return _white(observation, "white: a quick look at the spectrum finds no colour")
+    looks = [_look(series, band) for series in channels]
+    worst = max(looks, key=lambda look: look.against_white)
+    if all(look.is_white for look in looks):
+        return _white(observation, f"white: it passes the tests (p = {worst.test.p_value:.2g})")
+    reason = f"white noise is refused ({worst.words})"
+    coloured = [look.coloured for look in looks]
+    first = channels[0]
+    share = (band[1] - band[0]) / ((2 if first.is_complex else 1) * first.nyquist)
+    if first.n <= SHORT or share >= MUCH_OF_THE_SPECTRUM:
+        found = _as_a_whole(coloured, reason)
+        if found is not None:
+            return found
+    return local_noise(coloured, band, f"local: {reason}")
+
+
+@dataclass(frozen=True, eq=False)
+class _Look:
+    """One channel as lines in white and in autoregressive noise."""
+
+    white: Background
+    coloured: Background
+    test: Whiteness
+    log_odds: float
+    """Of the second over the first."""
+
+    @property
+    def is_white(self) -> bool:
+        """Whether the noise passes as white."""
+        return self.test.p_value >= SMALLEST_P and self.log_odds <= ODDS
+
+    @property
+    def against_white(self) -> float:
+        """A number that grows with the evidence against white noise."""
+        return max(-math.log(max(self.test.p_value, 1e-300)), self.log_odds)
+
+    @property
+    def words(self) -> str:
+        """What speaks against white noise."""
+        if self.test.p_value < SMALLEST_P:
+            return f"{self.test.words}, p = {self.test.p_value:.1g}"
+        return (
+            f"AR({self.coloured.order}) noise with {len(self.coloured.lines)} lines explains the data better than "
+            f"white noise with {len(self.white.lines)}, ln odds {self.log_odds:.0f}"
+        )
+
+
+def _look(series: Series, band: Bounds) -> _Look:
+    """Both explanations of a channel."""
+    white = background_of(series, 0)
+    coloured = background_of(series, LOCAL_ORDER)
+    test = whiteness_of(white.rest, white.lines, band)
+    odds = _evidence(coloured) - _evidence(white)
+    return _Look(white, coloured, test, odds)
+
+
+def _evidence(background: Background) -> float:
+    """Rough logarithm of the evidence for lines in autoregressive noise, up to a constant."""
+    series = background.rest
+    reals = series.n * (2 if series.is_complex else 1)
+    errors = 1.0 if series.errors is None else series.errors
+    power = float(np.mean(np.abs(series.values / errors) ** 2))
+    fit = -0.5 * reals * math.log(max(power, 1e-300))
+    partial = partial_autocorrelations(series, background.order)
+    gained = float(order_evidence(partial, series.n)[-1])
+    return fit + gained - LINE_PRICE * math.log(series.n) * len(background.lines)
+
+
+def _as_a_whole(backgrounds: Sequence[Background], reason: str) -> NoiseModel | None:
+    """Autoregressive noise of a low order, or a power law; None if neither makes the rest white."""
+    versions = _versions(backgrounds)
+    channels = versions[0]
+    if not all(series.can_be_filtered for series in channels):
+        return power_law_noise(
+            versions, f"power law: {reason}, and the times are uneven or have errors"
+        )
+    order = evident_order(channels)
+    if order == 0:
+        return None
+    model = ar_noise(versions, order)
+    tests = [
+        _whitened_test(b, c) for b, c in zip(backgrounds, model.nodes[0].channels, strict=True)
+    ]
+    p = min(test.p_value for test in tests)
+    if p >= SMALLEST_P:
+        gained = _gained(channels, order)
+        words = f"ar({order}): {reason}; order {order} has the most evidence (ln odds {gained:.0f} over white)"
+        return NoiseModel(model.name, model.nodes, False, model.parameters, words)
+    return None
+
+
+def _whitened_test(background: Background, noise: ChannelNoise) -> Whiteness:
+    """Whether a filter makes what remains white."""
+    return whiteness_of(background.rest.filtered(noise.taps), background.lines)
+
+
+def _gained(channels: Sequence[Series], order: int) -> float:
+    """Logarithm of the odds of an order over white noise."""
+    each: list[Array] = [
+        order_evidence(partial_autocorrelations(series, order), series.n) for series in channels
+    ]
+    return float(sum(evidence[-1] for evidence in each))

@@ -1,0 +1,175 @@
+r"""Noise that is known near a band only: a smooth filter for the whole, and a level of its own in the band.
+
+What happens elsewhere in the spectrum must not matter, and it would in two ways: as evidence for the level, which the
+likelihood avoids by counting what lies in the band alone (`NoiseModel.local`), and by leakage. Against leakage
+
+- the channel is **filtered** by an autoregressive filter of the order that has the most evidence, fitted to what
+  remains without lines (`background.py`), which takes away the slope and most of the dynamic range;
+- strong **lines** outside the band are listed for the likelihood to integrate out. At d bins beside the band a line of
+  height z (power over the noise) leaves about z/(πd)² there, which counts from `LEAKED` on.
+
+σ means the level of white noise that would have the power which the noise has in the band on average.
+
+**Tilt.** If the whitened spectrum still has a slope across the band, S ∝ e^{s·u} with u from −1 to 1 over the band, s
+is on nodes, uniform between ±`STEEPEST`: each adds a short filter to the first.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from slotflow.core.arrays import Array
+from slotflow.signal.noise.background import Background, Line
+from slotflow.signal.noise.filters import Samples, gain, taps_of_power
+from slotflow.signal.noise.model import ChannelNoise, NoiseModel, NoiseNode
+from slotflow.signal.noise.quadrature import nodes_of
+from slotflow.signal.noise.series import OVERSAMPLING, Series
+
+__all__ = ["LOCAL_ORDER", "local_noise"]
+
+Bounds = tuple[float, float]
+
+LOCAL_ORDER = 48
+"""Highest order of the filter."""
+LEAKED = 0.03
+"""Power over the noise that a line may leave in the band."""
+MOST_LINES = 24
+"""Lines that are integrated out at most, those that leak most."""
+OUTSIDE = 1.0
+"""Bins beside the band from which on a line is outside."""
+STEEPEST = 3.0
+"""Largest |s|."""
+TILTED = 3.0
+"""Standard deviations of a slope that call for nodes."""
+FEWEST_BINS = 24
+"""Bins of the band from which on a slope is looked for."""
+
+
+def local_noise(backgrounds: Sequence[Background], band: Bounds, words: str = "") -> NoiseModel:
+    """The noise of a band.
+
+    Args:
+        backgrounds: Lines and background of each channel, found with filters up to `LOCAL_ORDER`.
+        band: Lowest and highest frequency in Hz of what is looked for.
+        words: Why this noise.
+    """
+    first = backgrounds[0]
+    levels = [_whitened_level(b, band) for b in backgrounds]
+    sigma = levels[0] / _ratio(first.taps, first.rest.step, band)
+    ratios = [level / sigma for level in levels]
+    lines = [leaking_lines(b, band) for b in backgrounds]
+    plain = tuple(
+        ChannelNoise(b.taps, r, lines=many)
+        for b, r, many in zip(backgrounds, ratios, lines, strict=True)
+    )
+    tilt = _tilt_nodes(first, band)
+    if tilt is None:
+        return NoiseModel("local", (NoiseNode(plain),), local=True, words=words)
+    nodes = []
+    for s, log_weight, taps in tilt:
+        tilted = ChannelNoise(taps, _ratio(taps, first.rest.step, band), lines=lines[0])
+        nodes.append(NoiseNode((tilted, *plain[1:]), log_weight, (s,)))
+    return NoiseModel("local", tuple(nodes), local=True, parameters=("tilt",), words=words)
+
+
+def leaking_lines(background: Background, band: Bounds) -> tuple[float, ...]:
+    """Frequencies of lines outside the band that leak into it, the worst first."""
+    series, found = background.rest, []
+    for line in background.lines:
+        away = series.duration * _beside(line, band, series)
+        leak = line.height / (math.pi * max(away, 1.0)) ** 2
+        if away > OUTSIDE and leak > LEAKED:
+            found.append((leak, line.frequency))
+    found.sort(reverse=True)
+    distinct: list[float] = []
+    for _, f in found:
+        if all(abs(f - other) * series.duration > 1.0 for other in distinct):
+            distinct.append(f)
+    return tuple(distinct[:MOST_LINES])
+
+
+def _beside(line: Line, band: Bounds, series: Series) -> float:
+    """Distance of a line from the band in Hz, around the circle for complex samples."""
+    distance = max(band[0] - line.frequency, line.frequency - band[1], 0.0)
+    if series.is_complex and distance:
+        turn = 1 / series.step
+        around = [
+            max(band[0] - f, f - band[1], 0.0)
+            for f in (line.frequency - turn, line.frequency + turn)
+        ]
+        distance = min(distance, *around)
+    return distance
+
+
+def _inside(background: Background, band: Bounds) -> tuple[Array, Array]:
+    """Bins of the whitened spectrum in the band without those of lines: frequency and power, (F,) each."""
+    white = background.white
+    f, power = white.spectrum()
+    f, power = f[:: OVERSAMPLING // 2], power[:: OVERSAMPLING // 2]
+    kept = (f >= band[0]) & (f <= band[1])
+    for line in background.lines:
+        kept &= np.abs(f - line.frequency) * white.duration > 2.0
+    return f[kept], power[kept]
+
+
+def _whitened_level(background: Background, band: Bounds) -> float:
+    """The level of a channel's whitened noise in the band."""
+    _, power = _inside(background, band)
+    if len(power) < 4:
+        return math.sqrt(max(background.variance, 1e-300))
+    return math.sqrt(max(float(np.median(power)) / math.log(2), 1e-300))
+
+
+def _ratio(taps: Samples, step: float, band: Bounds) -> float:
+    """Level of the whitened noise over that of the noise in the band: ⟨|g|^{−2}⟩^{−½} over the band."""
+    f = np.linspace(band[0], band[1], 257)
+    return 1 / math.sqrt(float(np.mean(np.abs(gain(taps, step, f)) ** -2.0)))
+
+
+def _tilt_nodes(background: Background, band: Bounds) -> list[tuple[float, float, Samples]] | None:
+    """Nodes over the slope of the spectrum in the band with their filters; None if there is no slope to speak of."""
+    f, power = _inside(background, band)
+    series = background.rest
+    longest = min(series.longest_filter - background.order, 128)
+    if len(f) < 2 * FEWEST_BINS or longest < 4 or series.is_complex:
+        return None
+    u = 2 * (f - band[0]) / (band[1] - band[0]) - 1
+    middle = u - u.mean()
+    worth = 0.5 / 0.95  # bins at half a bin's distance, of a Hann window
+    score = float((middle * power).sum() / power.mean() / math.sqrt((middle**2).sum())) * math.sqrt(
+        worth
+    )
+    if abs(score) < TILTED:
+        return None
+
+    def log_likelihood(x: Array) -> Array:
+        s = np.exp(x[0] * u)
+        total = len(u) * math.log(float((power / s).mean())) + float((x[0] * u).sum())
+        return np.array([-worth * total])
+
+    def log_prior(x: Array) -> float:
+        return -math.log(2 * STEEPEST) if abs(x[0]) <= STEEPEST else -math.inf
+
+    scale = np.array([1 / math.sqrt(worth * float((middle**2).sum()))])
+    start = np.array([min(max(score * scale[0], -STEEPEST), STEEPEST)])
+    nodes = nodes_of(log_likelihood, log_prior, [start], scale)
+    found = []
+    for x, log_weight in zip(nodes.points, nodes.log_weights, strict=True):
+        extra, _ = taps_of_power(
+            _tilted(float(x[0]), band), series.step, series.n, longest=longest, order=longest
+        )
+        found.append((float(x[0]), float(log_weight), np.convolve(background.taps, extra)))
+    return found
+
+
+def _tilted(s: float, band: Bounds) -> Callable[[Array], Array]:
+    """A spectrum with a slope over a band and constant on either side."""
+
+    def power(f: Array) -> Array:
+        u = 2 * (np.abs(f) - band[0]) / (band[1] - band[0]) - 1
+        return np.exp(s * np.clip(u, -1.3, 1.3))
+
+    return power

@@ -1,0 +1,291 @@
+r"""Red noise above a white floor, S(f) = σ² (1 + (|f|/f_k)^{−α}), with unknown knee f_k and exponent α.
+
+**Prior**: ln f_k uniform between 1/4T and Nyquist, α uniform between `EXPONENTS`; all channels share both, and each has
+its own level relative to σ.
+
+**Few red bins, or odd times**: modes. The red part is a sum over frequencies j/T', T' = 2T, and two below, of sinusoids
+whose amplitudes have the variance 2 dt S_red/T' each: exact but for what repeats after T' and what lies above the
+highest mode, where the red part is below `NEGLIGIBLE` of the floor. With the modes' Gram matrix M under the white part
+and their variances D, the noise's determinant is that of 1 + D^{½} M D^{½}.
+
+**Many red bins of an even series**: a filter (`filters.py`), of one order for all nodes so that all of them explain the
+same samples.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from scipy import linalg, optimize
+
+from slotflow.core.arrays import Array
+from slotflow.core.numeric import phasor
+from slotflow.signal.noise.filters import taps_of_power, whitened
+from slotflow.signal.noise.model import ChannelNoise, Modes, NoiseModel, NoiseNode
+from slotflow.signal.noise.quadrature import nodes_of
+from slotflow.signal.noise.series import Series
+
+__all__ = [
+    "EXPONENTS",
+    "Shape",
+    "mode_frequencies",
+    "mode_variances",
+    "power_law_noise",
+    "red_power",
+]
+
+EXPONENTS = (0.25, 4.0)
+"""Bounds of α."""
+NEGLIGIBLE = 0.03
+"""Red power over the floor above the highest mode."""
+MOST_MODES = 240
+"""Modes of a channel at most; an even series with more of them is filtered instead."""
+LONGEST_FILTER = 512
+"""Highest order of a filter."""
+PERIODS = 2
+"""T'/T."""
+
+SLOW, SLOW_CELLS = np.array([0.18, 0.35]), np.array([0.125, 0.25])
+"""Modes below 1/T', and the widths of their cells, in units of 1/T'."""
+
+Shape = tuple[float, float]
+"""Knee in Hz and exponent."""
+
+
+def red_power(f: Array, knee: float, exponent: float) -> Array:
+    """The red part of the spectrum over σ², same shape as f."""
+    red: Array = (np.abs(f) / knee) ** -exponent
+    return red
+
+
+def mode_frequencies(duration: float, count: int) -> Array:
+    """Frequencies of modes in Hz, (count + 2,): two below 1/T' for what drifts over the record, then j/T'."""
+    return np.concatenate([SLOW, np.arange(1, count + 1)]) / (PERIODS * duration)
+
+
+def mode_variances(f: Array, shape: Shape, step: float) -> Array:
+    """Variance of the cosine's and the sine's amplitude of modes, (Q,), in units of σ².
+
+    White noise of S = 1 at a step dt has 1/dt of power per hertz on both sides together, so that a cell of the width w
+    holds 2·dt·w·S; half of A² is the power of an amplitude A.
+
+    Args:
+        f: Of `mode_frequencies`.
+        shape: Knee in Hz and exponent.
+        step: dt, in seconds.
+    """
+    width = np.concatenate([SLOW_CELLS, np.ones(len(f) - len(SLOW))]) * f[len(SLOW)]
+    variances: Array = 2 * step * width * red_power(f, *shape)
+    return variances
+
+
+def power_law_noise(
+    versions: Sequence[Sequence[Series]], words: str = "", known: Shape | None = None
+) -> NoiseModel:
+    """Red noise on nodes over its knee and exponent.
+
+    Args:
+        versions: The series of each channel without lines, first the version that is most plausible.
+        words: Why this noise.
+        known: Knee in Hz and exponent, if they are.
+    """
+    first = versions[0]
+    longest = max(series.duration for series in first)
+    nyquist = max(series.nyquist for series in first)
+    knees = math.log(0.25 / longest), math.log(nyquist)
+
+    def log_prior(x: Array) -> float:
+        inside = knees[0] <= x[0] <= knees[1] and EXPONENTS[0] <= x[1] <= EXPONENTS[1]
+        return (
+            -math.log((knees[1] - knees[0]) * (EXPONENTS[1] - EXPONENTS[0]))
+            if inside
+            else -math.inf
+        )
+
+    start = _start(first, log_prior) if known is None else np.array([math.log(known[0]), known[1]])
+    shape = math.exp(start[0]), float(start[1])
+    whiteners = [[_whitener(series, shape) for series in version] for version in versions]
+    ratios = _ratios(whiteners[0], shape)
+    if known is None:
+
+        def log_likelihood(x: Array) -> Array:
+            at = math.exp(x[0]), float(x[1])
+            return np.array([_log_likelihood(channels, at, ratios) for channels in whiteners])
+
+        nodes = nodes_of(log_likelihood, log_prior, [start] * len(versions), _scale(first, shape))
+        points, weights = nodes.points, nodes.log_weights
+    else:
+        points, weights = start[None], np.zeros(1)
+    found = []
+    for x, log_weight in zip(points, weights, strict=True):
+        at = math.exp(x[0]), float(x[1])
+        channels = tuple(w.noise(at, r) for w, r in zip(whiteners[0], ratios, strict=True))
+        found.append(NoiseNode(channels, float(log_weight), at))
+    return NoiseModel("power_law", tuple(found), parameters=("knee", "exponent"), words=words)
+
+
+# ---------------------------------------------------------------------- how a channel is whitened
+
+
+@dataclass(frozen=True, eq=False)
+class _Filtered:
+    """An even series with many red bins."""
+
+    series: Series
+    order: int
+
+    def noise(self, shape: Shape, ratio: float) -> ChannelNoise:
+        """The filter of a node."""
+        taps, level = taps_of_power(
+            _spectrum(shape),
+            self.series.step,
+            self.series.n,
+            is_complex=self.series.is_complex,
+            longest=self.order,
+            order=self.order,
+        )
+        return ChannelNoise(taps, ratio * level)
+
+    def quadratic(self, shape: Shape) -> tuple[float, float, int]:
+        """RSS at σ = 1, half the logarithm of the covariance's determinant, and the real numbers that are explained."""
+        noise, series = self.noise(shape, 1.0), self.series
+        left = whitened(series.values, noise.taps, series.stretches)
+        reals = len(left) * (2 if series.is_complex else 1)
+        rss = float((np.abs(left) ** 2).sum()) / noise.ratio**2
+        return rss, reals * math.log(noise.ratio), reals
+
+
+@dataclass(frozen=True, eq=False)
+class _WithModes:
+    """A series at any times with few red bins."""
+
+    series: Series
+    count: int
+
+    @cached_property
+    def frequencies(self) -> Array:
+        """Of the modes, in Hz, (Q,)."""
+        return mode_frequencies(self.series.duration, self.count)
+
+    @cached_property
+    def sums(self) -> tuple[Array, Array, float, float]:
+        """Gram matrix of the modes (2Q, 2Q), their products with the data (2Q,) or (2Q, 2), Σ|x|²/e², Σ ln e."""
+        series = self.series
+        inverse = np.ones(series.n) if series.errors is None else 1 / series.errors
+        size = 2 * len(self.frequencies)
+        gram, seen = np.zeros((size, size)), np.zeros((size, 2))
+        for part in np.array_split(np.arange(series.n), 1 + series.n // 4096):
+            waves = phasor(np.multiply.outer(self.frequencies, series.times[part]))
+            columns = np.concatenate([waves.real, waves.imag]) * inverse[part]
+            y = series.values[part] * inverse[part]
+            gram += columns @ columns.T
+            seen += columns @ np.stack([y.real, y.imag], 1)
+        energy = float((np.abs(series.values * inverse) ** 2).sum())
+        return gram, seen, energy, -float(np.log(inverse).sum())
+
+    def noise(self, shape: Shape, ratio: float) -> ChannelNoise:
+        """The modes of a node."""
+        variances = mode_variances(self.frequencies, shape, self.series.step) * ratio**2
+        return ChannelNoise(ratio=ratio, modes=Modes(self.frequencies, variances))
+
+    def quadratic(self, shape: Shape) -> tuple[float, float, int]:
+        """RSS at σ = 1, half the logarithm of the covariance's determinant, and the real numbers that are explained."""
+        gram, seen, energy, log_errors = self.sums
+        sd = np.sqrt(np.tile(mode_variances(self.frequencies, shape, self.series.step), 2))
+        matrix = np.eye(len(sd)) + sd[:, None] * gram * sd
+        factor = linalg.cholesky(matrix, lower=True, check_finite=False)
+        solved = linalg.solve_triangular(factor, sd[:, None] * seen, lower=True, check_finite=False)
+        reals = 2 if self.series.is_complex else 1
+        half = float(np.log(factor.diagonal()).sum()) + log_errors
+        return energy - float((solved**2).sum()), reals * half, reals * self.series.n
+
+
+def _whitener(series: Series, shape: Shape) -> _Filtered | _WithModes:
+    """How a series with about that noise is whitened best."""
+    knee, exponent = shape
+    highest = min(knee * NEGLIGIBLE ** (-1 / exponent), series.nyquist)
+    count = max(math.ceil(1.5 * PERIODS * series.duration * highest), 8)
+    longest = series.longest_filter
+    if count > MOST_MODES and longest > 0:
+        longest = min(longest, LONGEST_FILTER)
+        best, _ = taps_of_power(
+            _spectrum(shape), series.step, series.n, is_complex=series.is_complex, longest=longest
+        )
+        return _Filtered(series, min(2 * len(best), longest))  # other nodes may want more
+    most = math.ceil(PERIODS * series.duration * series.nyquist) - 1
+    return _WithModes(series, max(min(count, MOST_MODES, most), 1))
+
+
+def _spectrum(shape: Shape) -> Callable[[Array], Array]:
+    """S over σ² of a node."""
+    return lambda f: 1 + red_power(f, *shape)
+
+
+def _ratios(whiteners: Sequence[_Filtered | _WithModes], shape: Shape) -> list[float]:
+    """Levels of the channels over that of the first."""
+    levels = []
+    for whitener in whiteners:
+        rss, _, reals = whitener.quadratic(shape)
+        levels.append(math.sqrt(max(rss, 1e-300) / reals))
+    return [level / levels[0] for level in levels]
+
+
+def _log_likelihood(
+    whiteners: Sequence[_Filtered | _WithModes], shape: Shape, ratios: Sequence[float]
+) -> float:
+    """Logarithm of the likelihood with the level profiled, up to a constant."""
+    total, n, log_scale = 0.0, 0, 0.0
+    for whitener, ratio in zip(whiteners, ratios, strict=True):
+        rss, half, reals = whitener.quadratic(shape)
+        total += rss / ratio**2
+        log_scale += half
+        n += reals
+    return -0.5 * n * math.log(max(total, 1e-300)) - log_scale
+
+
+# ---------------------------------------------------------------------- where to begin
+
+
+def _start(channels: Sequence[Series], log_prior: Callable[[Array], float]) -> Array:
+    """Ln f_k and α where Whittle's approximation to the likelihood is largest, the level profiled, (2,)."""
+    spectra = [_bins(series) for series in channels]
+
+    def cost(x: Array) -> float:
+        if not math.isfinite(log_prior(x)):
+            return 1e30
+        total = 0.0
+        for f, power in spectra:
+            s = 1 + red_power(f, math.exp(x[0]), float(x[1]))
+            total += len(f) * math.log(float((power / s).mean())) + float(np.log(s).sum())
+        return total
+
+    low = 0.5 / max(series.duration for series in channels)
+    high = 0.5 * max(series.nyquist for series in channels)
+    knees = np.linspace(math.log(low), math.log(high), 10)
+    guesses = [np.array([k, a]) for k in knees for a in (0.6, 1.2, 2.0, 3.0)]
+    best = min(guesses, key=cost)
+    found = optimize.minimize(
+        cost, best, method="Nelder-Mead", options={"xatol": 0.02, "fatol": 0.1}
+    )
+    start: Array = found.x
+    return start
+
+
+def _bins(series: Series) -> tuple[Array, Array]:
+    """Every fourth frequency of a tapered spectrum from 1/T on, and the power there, (F,) each."""
+    f, power = series.spectrum()
+    f, power = f[::4], np.maximum(power[::4], 1e-300)
+    inner = np.abs(f) * series.duration > 0.9
+    return f[inner], power[inner]
+
+
+def _scale(channels: Sequence[Series], shape: Shape) -> Array:
+    """Rough standard deviations of ln f_k and α."""
+    knee, exponent = shape
+    red = sum(min(3 * knee, s.nyquist) * s.duration for s in channels)
+    red = max(red, 2.0)
+    return np.array([min(1.5 / (exponent * math.sqrt(red)), 0.7), min(1.5 / math.sqrt(red), 0.7)])

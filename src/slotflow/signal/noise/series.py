@@ -17,6 +17,7 @@ from scipy import fft
 
 from slotflow.core.arrays import Array
 from slotflow.data.channel import Channel
+from slotflow.signal.likelihood.curves import sums_on_a_grid
 from slotflow.signal.noise.filters import Samples, whitened
 from slotflow.signal.waveforms import TONE, Waveform
 
@@ -139,8 +140,6 @@ class Series:
                 return size, np.asarray(fft.rfft(grid))
             both = np.asarray(fft.fftshift(fft.fft(grid)))
             return size, np.append(both, both[0])
-        from slotflow.signal.likelihood.curves import sums_on_a_grid
-
         u, spacing = self.times - self.times.mean(), 1 / (size * self.step)
         if not self.is_complex:  # Σ x e^{+2πift} has the same modulus
             found = sums_on_a_grid(u, rows[None].astype(np.complex128), 0.0, spacing, size // 2 + 1)

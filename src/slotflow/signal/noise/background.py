@@ -35,7 +35,7 @@ from slotflow.signal.noise.filters import (
 )
 from slotflow.signal.noise.series import OVERSAMPLING, Series
 
-__all__ = ["Background", "Line", "background_of", "running_floor"]
+__all__ = ["LEAKED", "OUTSIDE", "Background", "Line", "background_of", "running_floor"]
 
 FALSE_LINES = 1e-3
 """Lines that noise alone makes, on average."""
@@ -45,6 +45,12 @@ MOST_LINES = 128
 """Lines that are taken off at most."""
 BEYOND_DOUBT = 50.0
 """Height of a line from which on no analysis will do without it."""
+LEAKED = 0.03
+"""Power over the noise that a line outside the band may leave in it."""
+MOST_LEAKING = 24
+"""Lines outside the band that are integrated out at most."""
+OUTSIDE = 1.0
+"""Bins beside the band from which on a line is outside."""
 CLIPPED_AT = 3.0
 """Power over the running median's level above which a bin does not shape the first filter."""
 FEWEST_BINS, MOST_BINS = 25, 201
@@ -107,6 +113,29 @@ class Background:
     def variance(self) -> float:
         """Mean power of the whitened rest."""
         return float(np.mean(np.abs(self.white.values) ** 2))
+
+    def leaking(self, band: tuple[float, float]) -> tuple[float, ...]:
+        """Frequencies of lines outside a band that leak into it, the worst first.
+
+        At d bins beside the band a line of height z leaves about z/(πd)² of the noise there.
+        """
+        found = []
+        for line in self.lines:
+            away = self.rest.duration * self._beside(line.frequency, band)
+            leak = line.height / (math.pi * max(away, 1.0)) ** 2
+            if away > OUTSIDE and leak > LEAKED:
+                found.append((leak, line.frequency))
+        distinct: list[float] = []
+        for _, f in sorted(found, reverse=True):
+            if all(abs(f - other) * self.rest.duration > 1.0 for other in distinct):
+                distinct.append(f)
+        return tuple(distinct[:MOST_LEAKING])
+
+    def _beside(self, f: float, band: tuple[float, float]) -> float:
+        """Distance of a frequency from a band in Hz, around the circle for complex samples."""
+        turns = (0, -1, 1) if self.rest.is_complex else (0,)
+        places = [f + turn / self.rest.step for turn in turns]
+        return min(max(band[0] - place, place - band[1], 0.0) for place in places)
 
 
 def background_of(series: Series, highest: int, above: float = 0.0) -> Background:

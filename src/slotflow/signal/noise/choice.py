@@ -133,10 +133,15 @@ def _chosen(observation: Observation, channels: Sequence[Series], band: Bounds) 
     """The noise that tests of the data speak for."""
     if all(looks_white(series, band) for series in channels):
         return _white(observation, "white: a quick look at the spectrum finds no colour")
-    looks = [_look(series, band) for series in channels]
+    looks = _looks(observation, channels, band)
     worst = max(looks, key=lambda look: look.against_white)
     if all(look.is_white for look in looks):
-        return _white(observation, f"white: it passes the tests (p = {worst.test.p_value:.2g})")
+        passed = f"it passes the tests (p = {worst.test.p_value:.2g})"
+        leaking = sum(len(look.white.leaking(band)) for look in looks)
+        if not leaking:
+            return _white(observation, f"white: {passed}")
+        reason = f"the noise is white as far as it goes, but {leaking} lines outside the band leak into it"
+        return local_noise([look.white for look in looks], band, f"local: {reason}")
     reason = f"white noise is refused ({worst.words})"
     coloured = [look.coloured for look in looks]
     first = channels[0]
@@ -177,6 +182,21 @@ class _Look:
             f"AR({self.coloured.order}) noise with {len(self.coloured.lines)} lines explains the data better than "
             f"white noise with {len(self.white.lines)}, ln odds {self.log_odds:.0f}"
         )
+
+
+def _looks(observation: Observation, channels: Sequence[Series], band: Bounds) -> list[_Look]:
+    """Both explanations of every channel; what the first resolves is taken off the others.
+
+    A shorter channel does not tell tones of the band from slow drifts.
+    """
+    first = _look(channels[0], band)
+    found, long = [first], observation.long
+    for channel, series in zip(observation.channels[1:], channels[1:], strict=True):
+        for line in first.white.lines:
+            values = channel.gain / long.gain * line.values(series.times - long.mid_time)
+            series = series.less(values if series.is_complex else values.real)
+        found.append(_look(series, band))
+    return found
 
 
 def _look(series: Series, band: Bounds) -> _Look:

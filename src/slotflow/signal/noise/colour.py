@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from scipy import ndimage, special
 
 from slotflow.core.arrays import Array
-from slotflow.signal.noise.background import Line
+from slotflow.signal.noise.background import LEAKED, OUTSIDE, Line
 from slotflow.signal.noise.series import OVERSAMPLING, Series
 
 __all__ = ["Whiteness", "looks_white", "whiteness_of"]
@@ -96,14 +96,18 @@ def looks_white(series: Series, band: Bounds) -> bool:
     bins = np.arange(1, len(power) + 1)
     high = power > QUICK_PEAK * np.median(power)
     left_out = ndimage.binary_dilation(high, iterations=2)
-    edges = np.flatnonzero(np.diff(np.concatenate([[0], left_out, [0]])))
-    crowded = len(edges) > 0 and np.diff(edges)[::2].max() >= CROWDED_RUN
-    if crowded or left_out[:LOWEST_BINS].sum() > 5:
-        return False
     low, high_edge = band[0] * series.duration, band[1] * series.duration
     inside = (bins >= low) & (bins <= high_edge)
-    alone = bins % 2 == 0  # Hann bins at a distance of two are nearly independent
     near = (bins > low - GUARD_BINS) & (bins < high_edge + GUARD_BINS)
+    edges = np.flatnonzero(np.diff(np.concatenate([[0], left_out, [0]])))
+    crowded = len(edges) > 0 and np.diff(edges)[::2].max() >= CROWDED_RUN
+    slow = left_out & ~(near & (low > LOWEST_BINS)) if near.mean() > 0.5 else left_out & ~near
+    away = np.maximum(np.maximum(low - bins, bins - high_edge), 1.0)
+    leaked = power / np.median(power) * math.log(2) / (math.pi * away) ** 2
+    beside = high & (away > OUTSIDE)
+    if crowded or slow[:LOWEST_BINS].sum() > 5 or (leaked[beside] > LEAKED).any():
+        return False
+    alone = bins % 2 == 0  # Hann bins at a distance of two are nearly independent
     outside, inner = power[~near & ~left_out & alone], power[inside & ~left_out]
     if len(outside) < 64:
         outside, inner = power[~left_out & alone], power[:0]

@@ -22,11 +22,11 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from slotflow.core.arrays import Array
-from slotflow.signal.noise.background import Background, Line
+from slotflow.signal.noise.background import Background
 from slotflow.signal.noise.filters import Samples, gain, taps_of_power
 from slotflow.signal.noise.model import ChannelNoise, NoiseModel, NoiseNode
 from slotflow.signal.noise.quadrature import nodes_of
-from slotflow.signal.noise.series import OVERSAMPLING, Series
+from slotflow.signal.noise.series import OVERSAMPLING
 
 __all__ = ["LOCAL_ORDER", "local_noise"]
 
@@ -34,12 +34,6 @@ Bounds = tuple[float, float]
 
 LOCAL_ORDER = 48
 """Highest order of the filter."""
-LEAKED = 0.03
-"""Power over the noise that a line may leave in the band."""
-MOST_LINES = 24
-"""Lines that are integrated out at most, those that leak most."""
-OUTSIDE = 1.0
-"""Bins beside the band from which on a line is outside."""
 STEEPEST = 3.0
 """Largest |s|."""
 TILTED = 3.0
@@ -60,7 +54,7 @@ def local_noise(backgrounds: Sequence[Background], band: Bounds, words: str = ""
     levels = [_whitened_level(b, band) for b in backgrounds]
     sigma = levels[0] / _ratio(first.taps, first.rest.step, band)
     ratios = [level / sigma for level in levels]
-    lines = [leaking_lines(b, band) for b in backgrounds]
+    lines = [b.leaking(band) for b in backgrounds]
     plain = tuple(
         ChannelNoise(b.taps, r, lines=many)
         for b, r, many in zip(backgrounds, ratios, lines, strict=True)
@@ -73,35 +67,6 @@ def local_noise(backgrounds: Sequence[Background], band: Bounds, words: str = ""
         tilted = ChannelNoise(taps, _ratio(taps, first.rest.step, band), lines=lines[0])
         nodes.append(NoiseNode((tilted, *plain[1:]), log_weight, (s,)))
     return NoiseModel("local", tuple(nodes), local=True, parameters=("tilt",), words=words)
-
-
-def leaking_lines(background: Background, band: Bounds) -> tuple[float, ...]:
-    """Frequencies of lines outside the band that leak into it, the worst first."""
-    series, found = background.rest, []
-    for line in background.lines:
-        away = series.duration * _beside(line, band, series)
-        leak = line.height / (math.pi * max(away, 1.0)) ** 2
-        if away > OUTSIDE and leak > LEAKED:
-            found.append((leak, line.frequency))
-    found.sort(reverse=True)
-    distinct: list[float] = []
-    for _, f in found:
-        if all(abs(f - other) * series.duration > 1.0 for other in distinct):
-            distinct.append(f)
-    return tuple(distinct[:MOST_LINES])
-
-
-def _beside(line: Line, band: Bounds, series: Series) -> float:
-    """Distance of a line from the band in Hz, around the circle for complex samples."""
-    distance = max(band[0] - line.frequency, line.frequency - band[1], 0.0)
-    if series.is_complex and distance:
-        turn = 1 / series.step
-        around = [
-            max(band[0] - f, f - band[1], 0.0)
-            for f in (line.frequency - turn, line.frequency + turn)
-        ]
-        distance = min(distance, *around)
-    return distance
 
 
 def _inside(background: Background, band: Bounds) -> tuple[Array, Array]:

@@ -44,12 +44,12 @@ def run(*words: object) -> str:
 
 
 def test_days_are_shown_in_cycles_per_day(star: Path, tmp_path: Path) -> None:
-    text = run(star, "--band", "5:6c/d", "--frequency-unit", "c/d", "--out", tmp_path)
-    first = text.splitlines()[2]
-    assert first.startswith("1 component (probability ") and first.endswith(" c/d")
-    assert abs(float(first.split()[-2]) - FREQUENCY) < 0.01
-    assert "frequency [c/d]" in text and "band   5–6 c/d" in text
-    assert "phase at mid-series, t = " in text
+    text = run(star, "--band", "5:6c/d", "--out", tmp_path)
+    first, where = text.splitlines()[2:4]
+    assert first.startswith("1 component (probability ") and where.endswith(" c/d")
+    assert abs(float(where.split()[1]) - FREQUENCY) < 0.01
+    assert "frequency [c/d]" in text and "band   5–6 c/d" in text and "Hz" not in text
+    assert "phase at mid-series, t = 104.99 d" in text
     table = pd.read_csv(tmp_path / "summary.csv")
     assert abs(table["frequency_median [c/d]"][0] - FREQUENCY) < 0.01
 
@@ -57,9 +57,9 @@ def test_days_are_shown_in_cycles_per_day(star: Path, tmp_path: Path) -> None:
 def test_a_stated_unit_and_instant(star: Path) -> None:
     flags = ("--band", "5:6c/d", "--frequency-unit", "uHz", "--phase-at", "100d")
     text = run(star, *flags)
-    assert "frequency [uHz]" in text and "phase at t = " in text
+    assert "frequency [uHz]" in text and "phase at t = 100 d" in text
     record = json.loads(run(star, *flags, "--json"))["signals"][0]
-    assert record["frequency_unit"] == "uHz" and record["phase_at"].startswith("t = ")
+    assert record["frequency_unit"] == "uHz" and record["phase_at"] == "t = 100 d"
     (row,) = record["components"]
     assert abs(DAY * row["frequency_median"] - FREQUENCY) < 0.01  # JSON is in Hz
     off = np.angle(np.exp(1j * (row["phase_median"] - 2 * np.pi * FREQUENCY * 100)))
@@ -82,7 +82,9 @@ def test_refusals(star: Path, flags: tuple[str, ...], message: str) -> None:
 def test_a_band_with_a_unit() -> None:
     assert band_bounds("--band", "1:2") == (1, 2)
     assert band_bounds("--band", "1:2mHz") == (0.001, 0.002)
-    assert band_bounds("--band", "5:7c/d") == pytest.approx((5 / DAY, 7 / DAY))
+    for text in ("5:7c/d", "5:7/d", "5:7 1/d", "5:7cpd"):
+        assert band_bounds("--band", text) == pytest.approx((5 / DAY, 7 / DAY))
+    assert band_bounds("--band", "5:71/d") == pytest.approx((5 / DAY, 71 / DAY))
     with pytest.raises(ValueError, match=r"--band: expected LOW:HIGH"):
         band_bounds("--band", "5-7c/d")
 
@@ -103,7 +105,8 @@ def record_of_windows() -> dict[str, Any]:
     ]
     return {
         "answer": "2 components",
-        "verdict": {"status": "misfit", "reason": "so", "advice": ["Cut it."], "warnings": []},
+        "verdict": {"status": "misfit", "reason": "so", "survives": "one stands", "inflation": [2.0],
+            "unexamined": [1], "advice": ["Cut it."], "warnings": []},
         "windows": windows, "frequency_unit": "Hz", "phase_at": "t = 0", "method": "bands", "waveform": "tone",
         "k_map": 2, "k_probs": [0.0, 0.0004, 0.9996], "log_evidence": None, "ess": None, "proposed_by": "",
         "components": [row], "upper_limit": None, "noise_std": 0.5, "noise_std_error": 0.01, "noise": None,
@@ -115,11 +118,15 @@ def test_windows_are_collapsed_unless_asked_for(capsys: pytest.CaptureFixture[st
     print_posterior(record_of_windows())
     short = capsys.readouterr().out
     assert "2 windows: 1 exact, 1 misfit (--verbose lists them)" in short and "2–3 Hz" not in short
-    assert "→ Cut it." in short and "> 0.999" in short and "1.000 ◂" not in short
+    assert (
+        "One stands." in short and "3.000 ± 0.020" in short and "inflated for the misfit" in short
+    )
+    assert "not looked at" in short
+    assert "→ Cut it." in short and "0.9996" in short and "1.000 ◂" not in short
     print_posterior(record_of_windows(), verbose=True)
     long = capsys.readouterr().out
     assert (
-        "2–3 Hz  K = 1 (p = > 0.999)  exact: so" in long
+        "2–3 Hz  K = 1 (p = 0.9996)  exact: so" in long
         and "K = 0" in long
         and "K = 0" not in short
     )

@@ -130,7 +130,7 @@ Band = Annotated[
     str | None,
     typer.Option(
         metavar="F_LO:F_HI[UNIT]",
-        help="Band that may hold tones, in Hz or in a unit behind it: 5:7c/d.",
+        help="Band that may hold tones, in Hz or in a unit behind it: 5:7c/d, 0.1:0.5/yr.",
         rich_help_panel=PRIOR,
     ),
 ]
@@ -220,15 +220,14 @@ KMax = Annotated[
 
 
 def band_bounds(option: str, text: str | None) -> tuple[float, float] | None:
-    """Reads ``LOW:HIGH`` in Hz, or with a unit of frequency behind it: ``5:7c/d``."""
-    from slotflow.core.units import FREQUENCY_UNITS
+    """Reads ``LOW:HIGH`` in Hz, or with a unit of frequency behind it: ``5:7c/d``, ``0.1:0.5/yr``."""
+    from slotflow.core.units import split_unit
 
-    for name in sorted(FREQUENCY_UNITS, key=len, reverse=True):  # mHz before Hz
-        if text is not None and text.endswith(name):
-            found = bounds(option, text.removesuffix(name))
-            size = FREQUENCY_UNITS[name].hertz
-            return None if found is None else (found[0] * size, found[1] * size)
-    return bounds(option, text)
+    if text is None:
+        return None
+    numbers, unit = split_unit(text)
+    low, high = bounds(option, numbers) or (0.0, 0.0)
+    return low * unit.hertz, high * unit.hertz
 
 
 def bounds(option: str, text: str | None) -> tuple[float, float] | None:

@@ -6,17 +6,13 @@ Records hold frequencies in Hz; here they are shown in the unit of the record.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from functools import cached_property
 
-import numpy as np
-from rich.box import SIMPLE_HEAD
 from rich.markup import escape
-from rich.table import Table
 
+from slotflow.cli.components import ShownComponents
 from slotflow.cli.terminal import console
 from slotflow.core.store import Record
-from slotflow.core.units import HERTZ, FrequencyUnit, frequency_unit
+from slotflow.core.units import HERTZ, FrequencyUnit
 from slotflow.posterior.assumed import Assumed
 from slotflow.posterior.noise import NoiseFacts
 from slotflow.posterior.verdict import ess_words
@@ -28,7 +24,6 @@ from slotflow.show.wording import (
     number,
     ratio_words,
 )
-from slotflow.signal.waveforms import Parameter, Waveform, waveform_named
 
 __all__ = ["print_assumed", "print_posterior"]
 
@@ -36,10 +31,6 @@ VERDICT_STYLES = {"exact": "green", "approximate": "yellow", "misfit": "red"}
 """Colours of the verdicts."""
 VISIBLE_PROBABILITY = 5e-4
 """p(K | x) that is not printed as zero."""
-SURE_EXISTENCE = 0.995
-"""Existence probability that need not be told."""
-FEW_PLACES = 6
-"""Components whose frequencies are named in the first line."""
 
 
 def print_assumed(record: Record, unit: FrequencyUnit = HERTZ) -> None:
@@ -62,15 +53,21 @@ def print_posterior(record: Record, truth: Record | None = None, verbose: bool =
         truth: True ``k``, ``noise_std`` and ``components``, where they are known.
         verbose: Whether to print every window and every K.
     """
-    shown = _Shown(record, truth)
-    console.print(f"\n[bold]{escape(record['answer'] + shown.places)}[/bold]")
+    shown = ShownComponents(record, truth)
+    console.print(f"\n[bold]{escape(record['answer'])}[/bold]")
+    if shown.places:
+        console.print(f"  {escape(shown.places)}")
     _print_verdict(record["verdict"])
     _print_windows(record["windows"], shown.unit, verbose)
     _print_counts(record, truth, verbose)
     if record["components"] or (truth and truth["components"]):
         phase = f", phase at {record['phase_at']}" if record["phase_at"] != "t = 0" else ""
-        console.print(f"\nComponents, given K = {record['k_map']} (median ± sd{escape(phase)})")
+        errors = ", inflated for the misfit" if shown.inflated else ""
+        about = f"median ± sd{errors}{phase}"
+        console.print(f"\nComponents, given K = {record['k_map']} ({escape(about)})")
         console.print(shown.table(), soft_wrap=False)
+        for line in shown.other_modes():
+            console.print(escape(line))
     else:
         console.print("\nNo component: noise alone is the most probable.")
     if record["upper_limit"] is not None:
@@ -89,6 +86,8 @@ def _print_verdict(verdict: Record) -> None:
         f"[bold]Verdict: [{style}]{verdict['status']}[/{style}][/bold]: {escape(verdict['reason'])}"
         + "".join(f"; [red]but[/red] {escape(text)}" for text in verdict["warnings"])
     )
+    if verdict["survives"]:
+        console.print(f"  {escape(verdict['survives'][0].upper() + verdict['survives'][1:])}.")
     if verdict["status"] != "exact":
         for text in verdict["advice"]:
             console.print(f"  [bold]→[/bold] {escape(text)}")
@@ -122,7 +121,9 @@ def _print_counts(record: Record, truth: Record | None, verbose: bool) -> None:
         marks = " ◂ most probable" if k == record["k_map"] else ""
         marks += " (true K)" if truth and k == truth["k"] else ""
         ratio = "" if evidence is None else _evidence(evidence[k], best)
-        console.print(f"  K = {k:<2d} {_bar(p):<24s} {chance(p):>7s}{ratio}{marks}".rstrip())
+        seen = k not in record["verdict"]["unexamined"]
+        bar, words = (_bar(p), chance(p)) if seen else ("", "not looked at")
+        console.print(f"  K = {k:<2d} {bar:<24s} {words:>8s}{ratio}{marks}".rstrip())
     if math.isfinite(best) and evidence is not None:
         words = evidence_words(best, evidence[record["k_map"]]["error"])
         ess = "" if record["ess"] is None else f", ESS per draw {ess_words(record['ess'])}"
@@ -134,7 +135,10 @@ def _noise_words(record: Record, truth: Record | None) -> str:
     """The noise level, and which noise was assumed and why."""
     sigma, error = record["noise_std"], record["noise_std_error"]
     text = f"Noise level σ = {measured(sigma, error) if error else f'{sigma:.4g}'}"
-    text += f" {record['unit']}" if record["unit"] else ""
+    if record.get("assumed") and record["assumed"]["streams"][0]["errors"]:
+        text += " times the errors in the file"
+    elif record["unit"]:
+        text += f" {record['unit']}"
     text += f" (truth {number(truth['noise_std'], error or sigma / 100)})" if truth else ""
     if record["noise"] is None:
         return text
@@ -170,84 +174,3 @@ def _bar(p: float, width: int = 24) -> str:
     """A probability as blocks of an eighth."""
     eighths = round(8 * width * p)
     return "█" * (eighths // 8) + " ▏▎▍▌▋▊▉"[eighths % 8].strip()
-
-
-@dataclass(frozen=True)
-class _Shown:
-    """The components of a record, in its units, beside the truth where it is known."""
-
-    record: Record
-    truth: Record | None
-
-    @cached_property
-    def unit(self) -> FrequencyUnit:
-        """Of the frequencies."""
-        return frequency_unit(self.record["frequency_unit"])
-
-    @cached_property
-    def waveform(self) -> Waveform:
-        """What the components are."""
-        return waveform_named(self.record["waveform"])
-
-    def factor(self, parameter: Parameter) -> float:
-        """What values of a parameter are multiplied by to be shown."""
-        return self.unit.factor if parameter.unit == HERTZ.name else 1.0
-
-    @property
-    def places(self) -> str:
-        """Where the components are, in words: " at 5.6, 6.1 and 11.2 c/d"."""
-        rows, name = self.record["components"], self.waveform.place
-        if not rows:
-            return ""
-        factor = self.factor(self.waveform.parameters[self.waveform.column(name)])
-        texts = [number(factor * row[f"{name}_median"], factor * row[f"{name}_sd"]) for row in rows]
-        if len(texts) > FEW_PLACES:
-            return f", from {texts[0]} to {texts[-1]} {self.unit.name}"
-        listed = texts[0] if len(texts) == 1 else f"{', '.join(texts[:-1])} and {texts[-1]}"
-        return f" at {listed} {self.unit.name}"
-
-    def table(self) -> Table:
-        """One row per component, with its true values beside it where they are known."""
-        table = Table(box=SIMPLE_HEAD, header_style="bold", padding=(0, 1, 0, 0), show_edge=False)
-        table.add_column("#", justify="right")
-        units = self.waveform.units(self.record["unit"])
-        for parameter, unit in zip(self.waveform.parameters, units, strict=True):
-            unit = self.unit.name if parameter.unit == HERTZ.name else unit
-            heading = f"{parameter.name} [{unit}]" if unit else parameter.name
-            table.add_column(escape(heading), justify="right", no_wrap=True)
-            if self.truth:
-                table.add_column("truth", justify="right", style="cyan")
-        rows = self.record["components"]
-        doubtful = any(row["existence"] < SURE_EXISTENCE for row in rows)
-        if doubtful:
-            table.add_column("exists", justify="right")
-        for row, exact in self._pairs():
-            cells = [str(row["component"]) if row else "–"]
-            for parameter in self.waveform.parameters:
-                cells += self._cells(row, exact, parameter)
-            if doubtful:
-                cells.append(chance(row["existence"], 2) if row else "")
-            table.add_row(*cells)
-        return table
-
-    def _cells(self, row: Record | None, exact: Record | None, parameter: Parameter) -> list[str]:
-        """A parameter with its uncertainty, and its true value where the truth is known."""
-        factor, name = self.factor(parameter), parameter.name
-        sd = factor * row[f"{name}_sd"] if row else math.nan
-        cells = [measured(factor * row[f"{name}_median"], sd) if row else "missed"]
-        if self.truth:
-            cells.append(number(factor * exact[name], sd) if exact else "none")
-        return cells
-
-    def _pairs(self) -> list[tuple[Record | None, Record | None]]:
-        """Inferred and true components side by side, the nearest of each other; None where there is none."""
-        from scipy.optimize import linear_sum_assignment
-
-        rows, place = self.record["components"], self.waveform.place
-        truth = self.truth["components"] if self.truth else []
-        inferred, true = [r[f"{place}_median"] for r in rows], [t[place] for t in truth]
-        i, j = linear_sum_assignment(np.abs(np.subtract.outer(inferred, true)))
-        partner = dict(zip(i.tolist(), j.tolist(), strict=True))
-        found = [(row, truth[partner[n]] if n in partner else None) for n, row in enumerate(rows)]
-        missed = [(None, t) for n, t in enumerate(truth) if n not in partner.values()]
-        return [*found, *missed]

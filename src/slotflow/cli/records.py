@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,6 +13,8 @@ from slotflow.core.store import Record
 from slotflow.posterior.display import display_unit
 from slotflow.posterior.facts import WindowRow
 from slotflow.posterior.sampled import SampledPosterior, SamplerRun
+from slotflow.posterior.summaries import components as components_of
+from slotflow.posterior.summaries import place_modes
 from slotflow.show.advice import remedies
 from slotflow.show.wording import fill_warnings, headline
 
@@ -22,6 +24,9 @@ if TYPE_CHECKING:
     from slotflow.posterior.posterior import Posterior
 
 __all__ = ["assumed_record", "method_record", "posterior_record"]
+
+MODE_DRAWS = 500
+"""Draws in which several places of a component are looked for."""
 
 
 def posterior_record(
@@ -37,7 +42,7 @@ def posterior_record(
         full: Whether to find the share of draws outside the prior too, which takes as long as the rest.
         frequency_unit: The stated unit; None for the one that goes with the data.
     """
-    components = summary.drop(columns="verdict").reset_index().to_dict(orient="records")
+    components: list[Any] = summary.drop(columns="verdict").reset_index().to_dict(orient="records")
     evidence = post.log_evidence
     names = ("value", "error")
     return {
@@ -64,7 +69,7 @@ def posterior_record(
             else [dict(zip(names, pair, strict=True)) for pair in evidence.tolist()]
         ),
         "ess": post.ess,
-        "components": components,
+        "components": _with_modes(post, components),
         "upper_limit": summary.attrs.get("upper_limit"),
         "noise_std": post.noise_std,
         "noise_std_error": post.noise_std_error,
@@ -73,6 +78,18 @@ def posterior_record(
         "unit": post.unit,
         "constrained_fraction": post.constrained_fraction() if full else None,
     }
+
+
+def _with_modes(post: Posterior, rows: list[Record]) -> list[Record]:
+    """Rows of components; one that may be at several places has a list of them, the most probable first."""
+    if not rows:
+        return rows
+    draws = components_of(post, post.k_map, MODE_DRAWS, 0)[0]
+    modes = place_modes(draws, post.resolution, post.waveform)
+    return [
+        row | ({"modes": [mode._asdict() for mode in found]} if len(found) > 1 else {})
+        for row, found in zip(rows, modes, strict=True)
+    ]
 
 
 def _window(row: WindowRow) -> Record:

@@ -16,6 +16,7 @@ __all__ = [
     "duration_in_seconds",
     "frequency_unit",
     "natural_unit",
+    "split_unit",
 ]
 
 TIME_UNITS = {"s": 1.0, "min": 60.0, "h": 3600.0, "d": 86_400.0, "yr": 31_557_600.0}
@@ -78,6 +79,22 @@ def frequency_unit(name: str) -> FrequencyUnit:
             f"expected a unit of frequency, one of {', '.join(FREQUENCY_UNITS)}, received {name!r}."
         )
     return unit
+
+
+def split_unit(text: str) -> tuple[str, FrequencyUnit]:
+    """What stands before a unit of frequency at the end of a text, and that unit; Hz if there is none.
+
+    Cycles per day are written ``7c/d``, ``7/d`` or ``7 1/d``; a digit right before a 1 would belong to the number.
+    """
+    text = text.strip()
+    spellings = {name.removeprefix("1"): name for name in (*FREQUENCY_UNITS, *OTHER_SPELLINGS)}
+    for spelling in sorted(spellings, key=len, reverse=True):  # mHz before Hz
+        if text.endswith(spelling):
+            before, name = text.removesuffix(spelling), spellings[spelling]
+            if name.startswith("1") and before.endswith(" 1"):
+                before = before.removesuffix("1")
+            return before.strip(), frequency_unit(name)
+    return text, HERTZ
 
 
 def natural_unit(time_unit: str) -> FrequencyUnit:

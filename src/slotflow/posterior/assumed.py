@@ -140,5 +140,5 @@ class Assumed:
         name = self.band.name
         if unit.name != HERTZ.name:
             low, high = (f"{edge * unit.factor:.4g}" for edge in self.prior.frequency)
-            name = f"{low}:{high}{unit.name}"
+            name = f"{low}:{high}{unit.name.removeprefix('1')}"
         return f", proposed: --band {name}, {found}"

@@ -242,8 +242,11 @@ def ess_words(ess: float) -> str:
 def unlikely_amplitude(observation: Observation, prior: Prior) -> str:
     """A complaint about amplitude bounds that the band's spectrum contradicts; empty where it does not.
 
-    A lone tone's peak is as high as its amplitude; a few unresolved ones may add up to more, hence the factor 3.
+    A lone tone's peak is as high as its amplitude; a few unresolved ones may add up to more, hence the factor 3. Only
+    plain series have such a spectrum at hand.
     """
+    if not observation.is_plain:
+        return ""
     stream = observation.long
     low, high = (round(edge * stream.duration) for edge in prior.frequency)
     spectrum = np.abs(np.fft.rfft(stream.values, 2 * stream.n))[2 * low : 2 * high + 1]

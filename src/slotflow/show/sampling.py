@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from slotflow.core.units import TIME_UNITS, natural_unit
 from slotflow.data.channel import Channel
 
-__all__ = ["sampling_words", "time_words"]
+if TYPE_CHECKING:
+    from slotflow.posterior.posterior import Posterior
+
+__all__ = ["noise_unit", "sampling_words", "time_words"]
 
 GAP = 1.5
 """Steps of an uneven series that are longer than this many median ones are gaps."""
+
+
+def noise_unit(post: Posterior) -> str:
+    """What stands behind the noise level of a posterior: its unit, or that it is a multiple of the samples' errors."""
+    if post.has_data and post.observation.long.errors is not None:
+        return " × the errors"
+    return f" {post.unit}" if post.unit else ""
 
 
 def time_words(seconds: float, time_unit: str = "s", digits: int = 6) -> str:

@@ -29,7 +29,8 @@ __all__ = [
     "time_scale",
 ]
 
-DEFAULT_NAMES = ("long stream", "short stream")
+ONE_NAME, TWO_NAMES = ("series",), ("long stream", "short stream")
+"""What to call the only channel of an observation, and each of two."""
 LETTER_WIDTH, NAME_HEIGHT = 0.021, 0.085
 """Room of a component's number, in shares of a panel's width and height."""
 MARK_WIDTH, MARK_HEIGHT = 0.024, 0.06
@@ -51,10 +52,8 @@ def draw_nothing(ax: Axes, text: str) -> None:
 def channel_names(observation: Observation) -> list[str]:
     """What to call each channel."""
     count = len(observation.channels)
-    names = [f"channel {i + 1}" for i in range(count)] if count > 2 else DEFAULT_NAMES
-    return [
-        channel.name or name for channel, name in zip(observation.channels, names, strict=False)
-    ]
+    names = {1: ONE_NAME, 2: TWO_NAMES}.get(count, [f"channel {i + 1}" for i in range(count)])
+    return [channel.name or name for channel, name in zip(observation.channels, names, strict=True)]
 
 
 def label_time(ax: Axes, post: Posterior, length: float) -> None:
@@ -86,6 +85,8 @@ def _instant(post: Posterior, factor: float, unit: str) -> str:
         date = print_date(seconds)
         if any(date in note for note in post.observation.long.notes):
             return date.replace("T", " ", 1)
+    if post.has_data and post.observation.long.time_unit == unit:
+        return f"t = {factor * seconds:.10g} {unit}"
     choices = [f"t = {seconds:.12g} s", f"t = {factor * seconds:.12g} {unit}"]
     return min(choices, key=len)
 

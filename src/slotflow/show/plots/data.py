@@ -81,7 +81,7 @@ def draw_data(ax: Axes, view: View) -> None:
     label_values(ax, "x(t)", post.unit)
     whole = f"of {_words(view, first.duration)}"
     shown = f"first {_words(view, stop)} {whole}" if stop < first.duration else f"all {whole[3:]}"
-    offset = "" if values[0] is first.values else ", without its offset"
+    offset = "" if values[0] is first.values else " without offset"
     ax.set_title(f"Data{offset} and reconstruction, {shown}")
     ax.legend(ncols=6, **LEGEND)
 

@@ -16,6 +16,7 @@ from slotflow.show.plots.spectrum import draw_spectrum
 from slotflow.show.plots.style import style
 from slotflow.show.plots.units import figures
 from slotflow.show.plots.view import Band, View, true_components
+from slotflow.show.sampling import noise_unit
 from slotflow.show.wording import headline
 
 if TYPE_CHECKING:
@@ -141,8 +142,7 @@ def _write_head(figure: Figure, post: Posterior) -> None:
     """Writes the answer in one line, and the verdict below it."""
     answer = headline(post, digits=2)
     if np.isfinite(post.noise_std):
-        unit = f" {post.unit}" if post.unit else ""
-        answer += f"; noise σ = {figures(post.noise_std)}{unit}"
+        answer += f"; noise σ = {figures(post.noise_std)}{noise_unit(post)}"
     verdict = textwrap.shorten(str(post.verdict), MOST_LETTERS, placeholder=" …")
     inch = 1 / figure.get_figheight()
     for text, below_top, look in (

@@ -63,7 +63,7 @@ def draw_spectrum(ax: Axes, view: View) -> None:
     label_values(ax, "amplitude", post.unit)
     ax.set_title("Spectrum of the band" if post.has_data else "Components (no data in the file)")
     if ax.get_legend_handles_labels()[0]:
-        ax.legend(ncols=5, **LEGEND)
+        ax.legend(ncols=6, **LEGEND)
 
 
 def _bin_words(view: View) -> str:
@@ -104,8 +104,7 @@ def _draw_floor(ax: Axes, view: View) -> None:
     low, high = likelihood.limits
     f = np.linspace(max(view.band[0], low), min(view.band[1], high), FLOOR_POINTS)
     floor = post.noise_std * np.sqrt(np.pi / np.asarray(likelihood.weight_at(f)))
-    kind = "noise" if post.noise is None else f"{post.noise.name} noise"
-    ax.plot(f, floor, label=f"{kind}, mean", **look)
+    ax.plot(f, floor, label="noise, mean", **look)
 
 
 def _draw_window(ax: Axes, view: View) -> None:
@@ -120,7 +119,7 @@ def _draw_window(ax: Axes, view: View) -> None:
     f, window = window_amplitudes(channel, float(centre), ends)
     ax.plot(
         f, height * window, color=colour_of(strongest), lw=0.8, alpha=0.6,
-        label=f"window of the sampling, at {strongest + 1}",
+        label=f"sampling window, at {strongest + 1}",
     )  # fmt: skip
 
 

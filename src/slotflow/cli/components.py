@@ -1,0 +1,144 @@
+"""The components of a record as a table and in words, in its units, beside the truth where it is known."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from rich.box import SIMPLE_HEAD
+from rich.markup import escape
+from rich.table import Table
+
+from slotflow.core.store import Record
+from slotflow.core.units import HERTZ, FrequencyUnit, frequency_unit
+from slotflow.show.wording import chance, measured, number
+from slotflow.signal.waveforms import Parameter, Waveform, waveform_named
+
+__all__ = ["ShownComponents"]
+
+SURE_EXISTENCE = 0.995
+"""Existence probability that need not be told."""
+FEW_PLACES = 6
+"""Components whose frequencies are named in one line."""
+
+
+@dataclass(frozen=True)
+class ShownComponents:
+    """The components of a record, in its units, beside the truth where it is known."""
+
+    record: Record
+    truth: Record | None
+
+    @cached_property
+    def unit(self) -> FrequencyUnit:
+        """Of the frequencies."""
+        return frequency_unit(self.record["frequency_unit"])
+
+    @cached_property
+    def waveform(self) -> Waveform:
+        """What the components are."""
+        return waveform_named(self.record["waveform"])
+
+    def factor(self, parameter: Parameter) -> float:
+        """What values of a parameter are multiplied by to be shown."""
+        return self.unit.factor if parameter.unit == HERTZ.name else 1.0
+
+    @cached_property
+    def place(self) -> Parameter:
+        """What tells the components apart: the frequency of tones."""
+        return self.waveform.parameters[self.waveform.column(self.waveform.place)]
+
+    @property
+    def places(self) -> str:
+        """Where the components are, in words: "at 5.6, 6.1 and 11.2 c/d"."""
+        rows, factor = self.record["components"], self.factor(self.place)
+        if not rows:
+            return ""
+        found = [self._measured(row, self.place.name) for row in rows]
+        texts = [number(factor * value, factor * sd) for value, sd in found]
+        if len(texts) > FEW_PLACES:
+            return f"from {texts[0]} to {texts[-1]} {self.unit.name}"
+        listed = texts[0] if len(texts) == 1 else f"{', '.join(texts[:-1])} and {texts[-1]}"
+        return f"at {listed} {self.unit.name}"
+
+    @property
+    def inflated(self) -> bool:
+        """Whether the errors are larger than those of the draws, because the data are a misfit."""
+        inflation = self.record["verdict"]["inflation"]
+        return len(inflation) == len(self.record["components"]) and any(f > 1 for f in inflation)
+
+    def other_modes(self) -> list[str]:
+        """Where components may be as well, a line for each that may be at several places."""
+        factor, lines = self.factor(self.place), []
+        for row in self.record["components"]:
+            texts = [
+                f"{measured(factor * m['median'], factor * m['sd'])} {self.unit.name} ({chance(m['probability'], 2)})"
+                for m in row.get("modes", [])
+            ]
+            if texts:
+                lines.append(f"Component {row['component']} is at {' or '.join(texts)}")
+        return lines
+
+    def table(self) -> Table:
+        """One row per component, with its true values beside it where they are known."""
+        table = Table(box=SIMPLE_HEAD, header_style="bold", padding=(0, 1, 0, 0), show_edge=False)
+        table.add_column("#", justify="right")
+        units = self.waveform.units(self.record["unit"])
+        for parameter, unit in zip(self.waveform.parameters, units, strict=True):
+            unit = self.unit.name if parameter.unit == HERTZ.name else unit
+            heading = f"{parameter.name} [{unit}]" if unit else parameter.name
+            table.add_column(escape(heading), justify="right", no_wrap=True)
+            if self.truth:
+                table.add_column("truth", justify="right", style="cyan")
+        rows = self.record["components"]
+        doubtful = any(row["existence"] < SURE_EXISTENCE for row in rows)
+        if doubtful:
+            table.add_column("exists", justify="right")
+        for row, exact in self._pairs():
+            cells = [str(row["component"]) if row else "–"]
+            for parameter in self.waveform.parameters:
+                cells += self._cells(row, exact, parameter)
+            if doubtful:
+                cells.append(chance(row["existence"], 2) if row else "")
+            table.add_row(*cells)
+        return table
+
+    def _cells(self, row: Record | None, exact: Record | None, parameter: Parameter) -> list[str]:
+        """A parameter with its uncertainty, and its true value where the truth is known."""
+        factor, name = self.factor(parameter), parameter.name
+        if row is None:
+            sd, cells = math.nan, ["missed"]
+        else:
+            value, sd = self._measured(row, name)
+            sd *= factor * self._inflation(row)
+            cells = [measured(factor * value, sd)]
+        if self.truth:
+            cells.append(number(factor * exact[name], sd) if exact else "none")
+        return cells
+
+    def _measured(self, row: Record, name: str) -> tuple[float, float]:
+        """Median and sd of a parameter; of a place with several modes, those of the most probable one."""
+        if "modes" in row and name == self.place.name:
+            return row["modes"][0]["median"], row["modes"][0]["sd"]
+        return row[f"{name}_median"], row[f"{name}_sd"]
+
+    def _inflation(self, row: Record) -> float:
+        """The factor for the errors of a component."""
+        if not self.inflated:
+            return 1.0
+        return float(self.record["verdict"]["inflation"][row["component"] - 1])
+
+    def _pairs(self) -> list[tuple[Record | None, Record | None]]:
+        """Inferred and true components side by side, the nearest of each other; None where there is none."""
+        from scipy.optimize import linear_sum_assignment
+
+        rows, place = self.record["components"], self.waveform.place
+        truth = self.truth["components"] if self.truth else []
+        inferred, true = [r[f"{place}_median"] for r in rows], [t[place] for t in truth]
+        i, j = linear_sum_assignment(np.abs(np.subtract.outer(inferred, true)))
+        partner = dict(zip(i.tolist(), j.tolist(), strict=True))
+        found = [(row, truth[partner[n]] if n in partner else None) for n, row in enumerate(rows)]
+        missed = [(None, t) for n, t in enumerate(truth) if n not in partner.values()]
+        return [*found, *missed]

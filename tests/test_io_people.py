@@ -529,3 +529,35 @@ def test_refusals_say_what_to_do(tmp_path: Path, write: Write) -> None:
         with pytest.raises(ValueError, match=words):
             read_stream(path)
         assert time.monotonic() - start < 1
+
+
+# --- Several files as one series ------------------------------------------------------------------
+
+
+def test_sectors_are_joined(tmp_path: Path) -> None:
+    """Each file has an offset of its own, and all of them one clock."""
+    names = [tmp_path / f"s{i}.fits" for i in range(3)]
+    for i, name in enumerate(names):
+        write_light_curve(name, first=100 * i)
+    found = read_observation([names[1], names[0], names[2]]).long
+    assert found.n == 3 * 56 and found.segments is not None and found.errors is not None
+    np.testing.assert_array_equal(found.segments, np.repeat([1, 0, 2], 56))  # by time
+    np.testing.assert_allclose(found.times[56:] - found.times[:-56], DAY * 100 / 720, rtol=1e-9)
+    assert said(found, "3 files joined")
+    relative = read_observation(names, relative=True).long
+    assert abs(np.median(relative.values[:56])) < 1e-7 and relative.unit == ""
+
+
+def test_files_that_do_not_belong_together(tmp_path: Path, write: Write) -> None:
+    a = write("a.csv", "t,x [V]\n" + table(range(60), X.tolist()))
+    b = write("b.csv", "t,x [mV]\n" + table(range(60, 120), X.tolist()))
+    with pytest.raises(ValueError, match=r"different ones \(unit: 'V', 'mV'\)"):
+        read_observation([a, b])
+    dates = write("c.csv", "2024-03-01,1\n2024-03-02,2\n")
+    with pytest.raises(ValueError, match=r"c\.csv: .*share one clock"):
+        read_observation([a, dates])
+    np.save(tmp_path / "d.npy", X)
+    with pytest.raises(ValueError, match="files with time stamps to join"):
+        read_observation([tmp_path / "d.npy", tmp_path / "d.npy"], 1.0)
+    twice = read_observation([a, a]).long
+    assert twice.n == 60 and said(twice, "60 samples with the time stamp of another file left out")

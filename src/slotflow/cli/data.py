@@ -24,6 +24,7 @@ __all__ = [
     "Detrend",
     "Errors",
     "Fill",
+    "Join",
     "MaxGap",
     "Missing",
     "Relative",
@@ -62,6 +63,14 @@ Segments = Annotated[str | None, _flag("segments", "--segments", metavar="NAME")
 Missing = Annotated[float | None, _flag("missing", "--missing")]
 Complex = Annotated[bool, _flag("complex", "--complex")]
 Relative = Annotated[bool, _flag("relative", "--relative")]
+Join = Annotated[
+    bool,
+    typer.Option(
+        "--join",
+        help="Join all files into one series, each with an offset of its own (sectors, quarters).",
+        rich_help_panel=FILE,
+    ),
+]
 
 
 @dataclass(frozen=True)
@@ -85,6 +94,7 @@ class DataFlags:
     missing: Missing = None
     complex: Complex = False
     relative: Relative = False
+    join: Join = False
 
     def options(self, levels: tuple[float | None, float | None]) -> ReadOptions:
         """How the files are read, given the known noise levels of the long and of the short stream."""

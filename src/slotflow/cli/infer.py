@@ -18,6 +18,7 @@ from slotflow.cli.options import FILE, help_text
 from slotflow.cli.request import MOST_SAVED, Computation, Request, Results, Sampler
 from slotflow.cli.stated import PriorFlags
 from slotflow.cli.watch import Watch
+from slotflow.data.read.files import check_readable, find_files
 
 __all__ = ["ALIASES", "HELP", "alias", "run"]
 
@@ -88,6 +89,9 @@ def _infer(
     """Infers the components of the signals in files."""
     started = time.perf_counter()
     with Watch(results.quiet or results.as_json) as watch:
+        found = find_files(files)
+        if len(found) == 1:  # a refusal need not wait for torch
+            check_readable(found[0], data.options((None, None)))
         from slotflow.cli.session import Session
 
         request = Request(files, signal, data, prior, computation, sampler, results)

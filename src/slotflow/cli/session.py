@@ -6,7 +6,7 @@ import math
 import threading
 import time
 from contextlib import nullcontext
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -58,7 +58,10 @@ class Session:
             )
         self.start = time.perf_counter()
         self.results = results
-        self.sources = Sources(files, request.data.options(levels), request.signal)
+        options = request.data.options(levels)
+        if request.data.join:
+            files, options = files[:1], replace(options, further=tuple(files[1:]))
+        self.sources = Sources(files, options, request.signal)
         counts = {file: self.sources.count(file) for file in files}
         self.total = total = sum(counts.values())
         if results.report is not None and total > 1:

@@ -119,16 +119,19 @@ class Observation:
 
     @classmethod
     def read(
-        cls, path: str | os.PathLike[str], dt: float | None = None, **options: Any
+        cls,
+        path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+        dt: float | None = None,
+        **options: Any,
     ) -> Observation:
-        """Reads a file: CSV, TSV, NPY, NPZ, HDF5, NetCDF, WAV, or a text table on standard input (``-``).
+        """Reads a file: text tables, NPY, NPZ, HDF5, NetCDF, WAV, FITS, MATLAB, or standard input (``-``).
 
         Args:
-            path: File of the long stream, or of both.
+            path: File of the long stream, or of both; several files, such as the sectors of a star, are joined into
+                one series.
             dt: Sampling step of the long stream in seconds, if the file does not tell.
-            **options: Further fields of :class:`slotflow.io.ReadOptions`: ``short_path``, ``dt_short``, ``column``,
-                ``dataset``, ``time``, ``time_unit``, ``t_ref``, ``fill``, ``max_gap``, ``detrend``, ``sigma``,
-                ``sigma_short``.
+            **options: Further fields of :class:`slotflow.io.ReadOptions`, such as ``column``, ``dataset``, ``time``,
+                ``time_unit``, ``t_ref``, ``errors``, ``complex``, ``missing``, ``trend``, ``short_path``, ``sigma``.
         """
         found: Observation = later("read_observation")(path, dt, **options)
         return found

@@ -99,6 +99,10 @@ class ReadOptions:
         int | None,
         "Order of the polynomial in time that is marginalized: -1 none, 0 an offset, up to 3.",
     ] = None
+    further: Annotated[
+        tuple[str | os.PathLike[str], ...],
+        "Files that continue the series: sectors or quarters, each with an offset of its own.",
+    ] = ()
     varying: Annotated[
         bool,
         "Refuse a series of which nothing can be inferred, such as one that does not vary.",

@@ -11,6 +11,7 @@ from slotflow.core.files import PathLike
 from slotflow.data.channel import Channel
 from slotflow.data.observation import Observation, stated_levels
 from slotflow.data.read.formats import STANDARD_INPUT, TEXT, WAV, file_name, naming, open_table
+from slotflow.data.read.joined import join_channels
 from slotflow.data.read.options import ReadOptions
 from slotflow.data.read.series import Series, read_series
 from slotflow.data.read.tables import Table
@@ -34,10 +35,19 @@ class Signals:
         short: The short streams, if there are any.
         t_ref: The instant that phases refer to.
         stated: Whether the caller chose it.
+        further: Series that continue the long streams.
     """
 
-    def __init__(self, long: Series, short: Series | None, t_ref: float, stated: bool) -> None:
+    def __init__(
+        self,
+        long: Series,
+        short: Series | None,
+        t_ref: float,
+        stated: bool,
+        further: tuple[Series, ...] = (),
+    ) -> None:
         self.long = long
+        self.further = further
         self.short = short
         self.t_ref = t_ref
         self.stated = stated
@@ -73,6 +83,12 @@ class Signals:
         for part in streams:
             with naming(part.file):
                 columns.append(part.read(first, last, self.t_ref, self.stated))
+        if self.further:
+            parts = [columns[0]]
+            for part in self.further:
+                with naming(part.file):
+                    parts.append(part.read(first, last, self.t_ref, self.stated))
+            columns[0] = [_joined(one) for one in zip(*parts, strict=True)]
         found: list[Observation | ValueError] = []
         for one in zip(*columns, strict=True):
             bad = [x for x in one if isinstance(x, ValueError)]
@@ -102,8 +118,8 @@ def open_signals(path: PathLike, options: ReadOptions | None = None) -> Iterator
     Rows of two-dimensional arrays (NPY, NPZ, HDF5, NetCDF) are read when they are asked for; other files at once.
 
     Args:
-        path: The file of the long streams, or of both: a text table (.csv, .tsv, .txt, .dat, or ``-`` for standard
-            input), NumPy (.npy, .npz), HDF5 (.h5, .hdf5), NetCDF (.nc) or WAV (.wav).
+        path: The file of the long streams, or of both: a text table of any suffix (``-`` for standard input), NumPy
+            (.npy, .npz), HDF5 (.h5, .hdf5), NetCDF (.nc), WAV (.wav), FITS (.fits) or MATLAB (.mat).
         options: What the caller says about it.
 
     Yields:
@@ -124,7 +140,13 @@ def open_signals(path: PathLike, options: ReadOptions | None = None) -> Iterator
                     table = stack.enter_context(open_table(short_path, short_options))
                 short = read_series(table, file_name(short_path), "short", short_options)
                 _check_pair(long, short)
-        yield Signals(long, short, reference, options.t_ref is not None)
+        further = []
+        for one in options.further:
+            with naming(one):
+                table = stack.enter_context(open_table(one, options))
+                further.append(read_series(table, file_name(one), "long", options))
+                _check_further(long, further[-1])
+        yield Signals(long, short, reference, options.t_ref is not None, tuple(further))
 
 
 def count_signals(path: PathLike, options: ReadOptions | None = None) -> int:
@@ -147,6 +169,30 @@ def _short_options(table: Table, path: PathLike, options: ReadOptions) -> ReadOp
         return None
     dataset = "short" if options.short_path is None else None
     return replace(options, dt=options.dt_short, column=None, dataset=dataset, sigma=level)
+
+
+def _joined(parts: tuple[Channel | ValueError, ...]) -> Channel | ValueError:
+    """The parts of one signal as one channel, or why they are none."""
+    bad = [part for part in parts if isinstance(part, ValueError)]
+    if bad:
+        return bad[0]
+    try:
+        return join_channels([part for part in parts if isinstance(part, Channel)])
+    except ValueError as error:
+        return error
+
+
+def _check_further(first: Series, other: Series) -> None:
+    """Refuses a file that does not continue the series of another one."""
+    if None in (first.clock.start, other.clock.start):
+        raise ValueError(
+            "expected files with time stamps to join, received some without; write them into one file."
+        )
+    if (first.rows.count, first.clock.dated) != (other.rows.count, other.clock.dated):
+        raise ValueError(
+            "expected files to join that hold as many signals and share one clock, received others (one signal per "
+            "row; dates or numbers); join files of one kind."
+        )
 
 
 def _check_pair(long: Series, short: Series) -> None:

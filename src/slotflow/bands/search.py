@@ -1,64 +1,299 @@
-"""The tones of a wide band before it is cut: the classical pursuit, block by block.
+r"""All tones of a spectrum at once: peaks above a local noise floor, fitted together, until none is left.
 
-Bands of more than `WIDEST_BLOCK` bins are searched in blocks, each without the tones of the others, until no tone moves
-any more.
+Each round looks at the spectrum P(f) of what the tones found so far leave of the data (`floor.py`). Every maximum above
+the threshold is a candidate. Candidates are taken in the order of their amplitudes as long as the leakage of those
+taken before, A_j |W(f_i, f_j)|/W(f_i, f_i), cannot explain them; what is deferred shows again in the next round if it is
+real. A maximum right beside a tone that is there already is taken only when nothing else is left, since what remains
+beside a tone is mostly the leakage of others. All tones are then refitted by Gauss–Newton (`signal/fit.py`), jointly in
+blocks of neighbours, each block on data without the tones of the others.
+
+In the end tones that no longer reach the threshold are dropped. The search does not count tones, the exact step does:
+it says where to look, which tones a window has to be freed of, and down to which amplitude the rest is empty.
+
+The likelihood may be any: times, weights, nuisances and filters enter through its inner products only.
 """
 
 from __future__ import annotations
 
-import dataclasses
-import itertools
 import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
+import torch
 
-from slotflow.bands.core_draws import without
+from slotflow.bands.floor import HANN_GAIN, local_floor, tapered
 from slotflow.core.arrays import Array
-from slotflow.data.observation import Observation
-from slotflow.exact.classical import classical
-from slotflow.signal.prior import Prior
-from slotflow.signal.waveforms import TONE
+from slotflow.signal.fit import fit, linear_amplitudes
 
-__all__ = ["find_tones"]
+__all__ = ["FoundTones", "search_spectrum"]
 
-WIDEST_BLOCK = 1000.0
-"""Widest band in bins that is searched at once."""
-MOST_TONES = 150
-"""Most tones that the search looks for in a block."""
-MOST_SWEEPS = 4
-"""Most rounds of the search over several blocks."""
-SAME_PLACE = 0.1
-"""Largest change of a place, in bins, between sweeps that count as the same."""
+FALSE_ALARM = 0.01
+"""Probability that noise alone gives a candidate anywhere in the band."""
+POINTS_PER_BIN = 4
+"""Points of the spectrum per bin."""
+MOST_ROUNDS = 60
+"""Rounds at most."""
+MOST_TONES = 600
+"""Tones at most."""
+APART = 1.0
+"""Smallest distance in bins of two candidates of one round."""
+BESIDE = 0.75
+"""Distance in bins from a tone within which a maximum is taken last."""
+COINCIDENT = 0.15
+"""Distance in bins at which two fitted tones are one."""
+LEAKAGE = 3.0
+"""A candidate has so many times the amplitude that others may leak to its place."""
+BLOCK = 60
+"""Most tones that are fitted jointly."""
+ROUGH_STEPS, FINE_STEPS = 4, 15
+"""Gauss–Newton steps of a fit on the way and in the end."""
+ROUGH = 1e-2
+"""Decrement at which a fit ends: a tenth of a standard deviation from the maximum."""
+SMALLEST_ENERGY = 1e-6
+"""Smallest energy of a tone over the largest: nothing is seen where a nuisance takes all of it."""
+STRAY = 1.5
+"""Bins that a tone may move in one fit; one that goes further is dropped."""
 
 
-def find_tones(obs: Observation, prior: Prior) -> Array:
-    """Parameters of the tones that the classical pursuit finds in the band, (K, P)."""
-    duration, (low, high) = obs.long.duration, prior.frequency
-    blocks = np.linspace(low, high, math.ceil((high - low) * duration / WIDEST_BLOCK) + 1)
-    none = np.zeros((0, TONE.size))
-    tones = [none for _ in blocks[1:]]
-    for _ in range(MOST_SWEEPS if len(tones) > 1 else 1):
-        before = np.concatenate(tones)
-        for i, edges in enumerate(itertools.pairwise(blocks)):
-            others = np.concatenate([none, *tones[:i], *tones[i + 1 :]])
-            own = dataclasses.replace(
-                prior,
-                frequency=(float(edges[0]), float(edges[1])),
-                k_max=MOST_TONES,
-                k_probs=None,
-                min_separation=0.0,
-            )
-            found = classical(without(obs, others), own)
-            tones[i] = found.fits[int(found.k_bic[0])].theta[0].numpy()
-        after = np.concatenate(tones)
-        if _same(before, after, duration):
+@dataclass(frozen=True, eq=False)
+class FoundTones:
+    """The tones of a spectrum, and the noise between them."""
+
+    theta: Array
+    """Their parameters, sorted by place, (K, P)."""
+    frequencies: Array
+    """Grid of the spectrum in Hz, (F,)."""
+    amplitude: Array
+    """The smallest amplitude that would have been seen, (F,)."""
+    significance: Array
+    """Power of each tone over the smallest one that counts at its place, (K,)."""
+    complete: bool
+    """Whether the search came to its end; time ran out otherwise."""
+    seconds: float
+    """Time spent."""
+
+    def smallest_amplitude(self, low: float, high: float) -> float:
+        """The amplitude from which on any tone between two frequencies would have been seen."""
+        first, last = np.searchsorted(self.frequencies, (low, high))
+        part = self.amplitude[min(first, len(self.amplitude) - 1) : max(last, first + 1)]
+        return float(part.max()) if len(part) else math.nan
+
+
+def search_spectrum(
+    likelihood: Any,
+    band: tuple[float, float],
+    *,
+    max_seconds: float = math.inf,
+    report: Callable[[int], None] | None = None,
+) -> FoundTones:
+    """The tones between two frequencies.
+
+    Args:
+        likelihood: Of one signal.
+        band: Lowest and highest frequency in Hz.
+        max_seconds: The search ends after this time with what it has.
+        report: Called with the number of tones after each round.
+    """
+    search = _Search(likelihood, band, time.perf_counter() + max_seconds)
+    complete = False
+    for _ in range(MOST_ROUNDS):
+        if search.out_of_time or len(search.theta) >= MOST_TONES:
             break
-    return np.concatenate(tones)
+        candidates = search.candidates()
+        if not len(candidates):
+            complete = True
+            break
+        search.add(candidates)
+        if report is not None:
+            report(len(search.theta))
+    return search.result(complete)
 
 
-def _same(before: Array, after: Array, duration: float) -> bool:
-    """Whether two sets of tones are in the same places."""
-    if len(before) != len(after):
-        return False
-    places = (np.sort(TONE.place_of(theta)) for theta in (before, after))
-    return bool((np.abs(np.subtract(*places)) * duration < SAME_PLACE).all())
+@dataclass(eq=False)
+class _Search:
+    """State of one call of `search_spectrum`."""
+
+    likelihood: Any
+    band: tuple[float, float]
+    deadline: float
+    began: float = field(default_factory=time.perf_counter)
+
+    def __post_init__(self) -> None:
+        self.waveform = self.likelihood.waveform
+        self.theta = np.zeros((0, self.waveform.size))
+        step = self.likelihood.bin / POINTS_PER_BIN
+        low, high = self.band
+        self.frequencies = low + step * np.arange(max(math.floor((high - low) / step) + 1, 2))
+        shapes = self.frequencies[:, None]
+        energy = np.abs(np.asarray(self.likelihood.overlap(shapes, shapes))).reshape(-1)
+        self.energy = np.maximum(energy, SMALLEST_ENERGY * energy.max())  # W(f)
+        self.tried = np.zeros(0)
+        self.visible = np.zeros_like(self.frequencies)
+
+    @property
+    def out_of_time(self) -> bool:
+        return time.perf_counter() > self.deadline
+
+    @property
+    def places(self) -> Array:
+        """Frequencies of the tones so far, (K,)."""
+        return self.waveform.place_of(self.theta)
+
+    def without(self, theta: Array) -> Any:
+        """The likelihood of the data without some tones."""
+        return self.likelihood.less(self.likelihood.to_z(theta)) if len(theta) else self.likelihood
+
+    def spectra(self) -> list[tuple[Array, Array]]:
+        """P(f) of what the tones leave and the smallest power that counts, (F,) each, without and with a taper.
+
+        Powers of the tapered data are those of a tone that would show so high.
+        """
+        matched = self.without(self.theta).matched(self.frequencies[None, :, None])
+        matched = np.asarray(matched).reshape(-1)
+        plain = np.abs(matched) ** 2 / self.energy
+        smooth = tapered(matched, self.energy, POINTS_PER_BIN)
+        found = []
+        for power, gain in ((plain, 1.0), (smooth, HANN_GAIN)):
+            floor = local_floor(
+                power, self.frequencies, self.likelihood.bin, self.places, 0.5 * FALSE_ALARM
+            )
+            found.append((power / gain, floor.visible / gain))
+        return found
+
+    def candidates(self) -> Array:
+        """Frequencies of the maxima to take next, (C,)."""
+        parts = [self._maxima(power, visible) for power, visible in self.spectra()]
+        f, amplitude = (np.concatenate(each) for each in zip(*parts, strict=True))
+        order = np.argsort(-amplitude, kind="stable")
+        f, amplitude = f[order], amplitude[order]
+        chosen = _nearest(f, self.places) > BESIDE * self.likelihood.bin
+        if not chosen.any():  # a maximum beside a tone is tried once
+            new = np.flatnonzero(_nearest(f, self.tried) > COINCIDENT * self.likelihood.bin)[:1]
+            self.tried = np.append(self.tried, f[new])
+            chosen[new] = True
+        return self._unexplained(f[chosen], amplitude[chosen])
+
+    def _maxima(self, power: Array, visible: Array) -> tuple[Array, Array]:
+        """Frequencies of the maxima of a spectrum that count, and their amplitudes as the filter sees them, (C,)."""
+        top = (power[1:-1] >= power[:-2]) & (power[1:-1] > power[2:])
+        index = 1 + np.flatnonzero(top & (power > visible)[1:-1])
+        return self._interpolated(power, index), np.sqrt(power[index] / self.energy[index])
+
+    def _interpolated(self, power: Array, index: Array) -> Array:
+        """Frequencies of maxima, by a parabola through three points of the logarithm."""
+        left, top, right = (np.log(power[index + d] + 1e-300) for d in (-1, 0, 1))
+        bend = left - 2 * top + right
+        shift = np.where(bend < 0, 0.5 * (left - right) / np.minimum(bend, -1e-12), 0.0)
+        step = self.frequencies[1] - self.frequencies[0]
+        found: Array = self.frequencies[index] + step * np.clip(shift, -0.5, 0.5)
+        return found
+
+    def _unexplained(self, f: Array, amplitude: Array) -> Array:
+        """Candidates, the strongest first, that the leakage of those before them cannot explain."""
+        room = MOST_TONES - len(self.theta)
+        f, amplitude = f[:room], amplitude[:room]
+        shapes = f[:, None]
+        overlap = np.abs(np.asarray(self.likelihood.overlap(shapes[:, None], shapes)))
+        overlap = overlap.reshape(len(f), len(f))
+        leaked = (amplitude * overlap / np.maximum(np.diag(overlap), 1e-300)[:, None]) ** 2
+        taken: list[int] = []
+        for i in range(len(f)):
+            explained = LEAKAGE * math.sqrt(float(leaked[i, taken].sum()))
+            near = np.abs(f[taken] - f[i]) < APART * self.likelihood.bin
+            if amplitude[i] > explained and not near.any():
+                taken.append(i)
+        return f[taken]
+
+    def add(self, places: Array) -> None:
+        """Adds tones at some frequencies and fits all of them."""
+        rest = self.without(self.theta)
+        new = linear_amplitudes(rest, torch.from_numpy(places[None].copy()))[0].numpy()
+        self.theta = self.waveform.sorted(np.concatenate([self.theta, new]))
+        self.fit(ROUGH_STEPS)
+
+    def fit(self, steps: int) -> None:
+        """Fits all tones, block by block."""
+        blocks = _blocks(self.places, BLOCK)
+        for block in blocks:
+            if self.out_of_time and len(blocks) > 1:
+                break
+            others = np.delete(self.theta, np.arange(block.start, block.stop), axis=0)
+            start = self.theta[block]
+            found = fit(
+                self.without(others),
+                torch.from_numpy(start[None].copy()),
+                max_iterations=steps,
+                max_shift=STRAY,
+                tolerance=ROUGH,
+                curvature=False,
+            ).theta[0].numpy()
+            lost = np.abs(self.waveform.place_of(found) - self.waveform.place_of(start))
+            found[~(lost <= STRAY * self.likelihood.bin)] = np.nan
+            self.theta[block] = found
+        self._tidy()
+
+    def _tidy(self) -> None:
+        """Drops tones that got lost, left the band or ended where a stronger one is."""
+        (low, high), place = self.band, self.places
+        kept = self.theta[np.isfinite(self.theta).all(-1) & (place >= low) & (place <= high)]
+        kept = self.waveform.sorted(kept)
+        gaps = np.diff(self.waveform.place_of(kept)) < COINCIDENT * self.likelihood.bin
+        size = self.waveform.of(kept, "amplitude")
+        weaker = np.flatnonzero(gaps) + (size[1:] < size[:-1])[gaps]
+        self.theta = np.delete(kept, weaker, axis=0)
+
+    def result(self, complete: bool) -> FoundTones:
+        """What was found, without the tones that no longer count."""
+        if not self.out_of_time:
+            self.fit(FINE_STEPS)
+        significance = self._significance()
+        if len(weak := np.flatnonzero(significance < 1.0)):
+            self.theta = np.delete(self.theta, weak, axis=0)
+            if not self.out_of_time:
+                self.fit(FINE_STEPS)
+            significance = self._significance()
+        return FoundTones(
+            self.theta,
+            self.frequencies,
+            self.visible,
+            significance,
+            complete,
+            time.perf_counter() - self.began,
+        )
+
+    def _significance(self) -> Array:
+        """Power of each tone over the smallest one that counts, (K,)."""
+        visible = np.minimum(*(visible for _, visible in self.spectra()))
+        self.visible = self._amplitude(visible)
+        least = np.interp(self.places, self.frequencies, self.visible)
+        found: Array = (self.waveform.of(self.theta, "amplitude") / least) ** 2
+        return found
+
+    def _amplitude(self, power: Array) -> Array:
+        """The amplitude of a tone whose peak has some power, (F,)."""
+        factor = 1.0 if getattr(self.likelihood, "is_complex", False) else 2.0
+        found: Array = factor * np.sqrt(power / self.energy)
+        return found
+
+
+def _nearest(f: Array, places: Array) -> Array:
+    """Distance of each frequency, (C,), to the nearest of some places, (K,); inf if there is none."""
+    if not len(places):
+        return np.full(len(f), np.inf)
+    found: Array = np.abs(f[:, None] - places).min(1)
+    return found
+
+
+def _blocks(places: Array, most: int) -> list[slice]:
+    """Runs of sorted places of at most so many, cut at wide gaps; a list of slices."""
+    if len(places) <= most:
+        return [slice(0, len(places))] if len(places) else []
+    # The cut lies at the widest gap of the middle half, so that no block is much smaller than another.
+    quarter = len(places) // 4
+    gaps = np.diff(places)[quarter : len(places) - quarter]
+    cut = quarter + int(gaps.argmax()) + 1
+    left, right = _blocks(places[:cut], most), _blocks(places[cut:], most)
+    return left + [slice(cut + part.start, cut + part.stop) for part in right]

@@ -1,4 +1,11 @@
-"""How a band is cut into windows: cores that meet at borders, and a guard on either side of each core."""
+"""Where the windows of a band lie: cores around clusters of tones, and a guard on either side of each core.
+
+A core reaches `MARGIN` bins beyond the outermost tones of its cluster; tones whose cores would come closer than
+`ALONE` bins belong to one cluster. A cluster of many tones is cut at its widest gaps until each core holds a few and
+each window, guards included, fewer than its prior allows; cores then meet in the middle of a gap, and either window has
+a guard there. A core that no other one meets needs none. What lies between clusters belongs to no window: the search
+has found nothing there.
+"""
 
 from __future__ import annotations
 
@@ -15,12 +22,18 @@ from slotflow.data.observation import Observation
 from slotflow.signal.prior import Prior
 from slotflow.signal.waveforms import TONE
 
-__all__ = ["LARGEST_SHIFT", "LAYOUTS", "Layout", "at_gaps", "cut"]
+__all__ = ["LAYOUTS", "MARGIN", "Layout", "cut", "empty_layout"]
 
-LARGEST_SHIFT = 10.0
-"""Largest way of a border to the widest gap, in bins."""
-LAYOUTS = ((90.0, 20.0), (45.0, 20.0), (22.0, 20.0), (22.0, 10.0), (12.0, 10.0))
-"""Widest core and guard in bins; narrower ones where a window would hold as many tones as its prior allows."""
+Edges = tuple[float, float]
+
+MARGIN = 20.0
+"""Bins that a core reaches beyond its outermost tones, as far as there is room."""
+ALONE = 20.0
+"""Fewest bins between two cores that do not meet."""
+LAYOUTS = ((6, 10.0), (4, 10.0), (4, 6.0), (2, 6.0), (1, 6.0), (1, 4.5))
+"""Most tones of a core and guard in bins, the most comfortable first."""
+EMPTY_CORE = 45.0
+"""Half width in bins of the core of a band in which nothing was found."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,15 +44,19 @@ class Layout:
     """The data."""
     prior: Prior
     """That of the band."""
-    borders: Array
-    """Edges of the cores in Hz, (W + 1,)."""
+    cores: list[Edges]
+    """Lower and upper edge of each core in Hz, rising; cores do not overlap, and may meet."""
     guard: float
     """How far on either side of its core a window reaches, in Hz."""
+    empty: bool = False
+    """Whether nothing was found: the one window lies where a tone is least unlikely."""
 
     @property
-    def cores(self) -> list[tuple[float, float]]:
-        """Lower and upper edge of each core in Hz."""
-        return [(float(a), float(b)) for a, b in itertools.pairwise(self.borders)]
+    def gaps(self) -> list[Edges]:
+        """What belongs to no core: lower and upper edges in Hz."""
+        low, high = self.prior.frequency
+        ends = [low, *itertools.chain.from_iterable(self.cores), high]
+        return [(a, b) for a, b in zip(ends[::2], ends[1::2], strict=True) if b > a]
 
     def view(self, i: int, tones: list[Array]) -> tuple[Observation, Prior]:
         """What window i is asked: the data without the tones far from its core, and the prior of core and guard.
@@ -48,64 +65,81 @@ class Layout:
             i: The window.
             tones: Parameters of the tones in each core, (k, P) each.
         """
-        duration, (low, high) = self.observation.long.duration, self.prior.frequency
-        a, b = self.cores[i]
-        reach = self.guard - STRIP / duration
+        (low, high), (a, b) = self.prior.frequency, self.cores[i]
+        reach = self.guard - STRIP / self.observation.long.duration
         none = np.zeros((0, TONE.size))
         others = np.concatenate([none, *(t for j, t in enumerate(tones) if j != i)])
         place = TONE.place_of(others)
         far = others[(place < a - reach) | (place > b + reach)]
-        edges = max(low, a - self.guard), min(high, b + self.guard)
-        k_max = self.prior.k_max
+        before, after = (a in (core[1] for core in self.cores), b in (core[0] for core in self.cores))
+        edges = (
+            max(low, a - self.guard) if before else a,
+            min(high, b + self.guard) if after else b,
+        )
+        return without(self.observation, far), self._prior_of(edges)
+
+    def _prior_of(self, edges: Edges) -> Prior:
+        """The prior of a window."""
+        k_max, probs = self.prior.k_max, self.prior.k_probs
         if self.prior.min_separation > 0:  # as many as fit, and no more than stated
             room = math.ceil((edges[1] - edges[0]) / self.prior.min_separation)
             k_max = max(1, min(k_max, room))
-        probs = self.prior.k_probs
-        own = dataclasses.replace(
-            self.prior,
-            frequency=edges,
-            k_max=k_max,
-            k_probs=None if probs is None else probs[: k_max + 1],
-        )
-        return without(self.observation, far), own
+        if self.empty and probs is None:
+            # Any tone of the band lies in this window with the probability of its share of the band.
+            band = self.prior.frequency[1] - self.prior.frequency[0]
+            share = ((edges[1] - edges[0]) / band) ** np.arange(k_max + 1)
+            probs = tuple((share / share.sum()).tolist())
+        elif probs is not None:
+            probs = probs[: k_max + 1]
+        return dataclasses.replace(self.prior, frequency=edges, k_max=k_max, k_probs=probs)
 
 
 def cut(observation: Observation, prior: Prior, places: Array) -> Layout:
-    """Windows that hold fewer tones than a window's prior allows, as far as the narrowest layout can.
+    """Windows around tones that hold fewer of them than a window's prior allows, as far as the narrowest layout can.
 
     Args:
         observation: The data.
         prior: That of the band.
-        places: Frequencies of the tones in Hz, (K,).
+        places: Frequencies of the tones in Hz, (K,), at least one.
     """
-    duration, (low, high) = observation.long.duration, prior.frequency
-    for core, guard in LAYOUTS:
-        nominal = np.linspace(low, high, math.ceil((high - low) * duration / core) + 1)
-        borders = at_gaps(nominal, places, min(LARGEST_SHIFT, core / 4) / duration)
+    duration, places = observation.long.duration, np.sort(places)
+    for most, guard in LAYOUTS:
+        cores = _cores(places * duration, most)
+        cores = [_within(core, duration, prior.frequency) for core in cores]
         reach = guard / duration
-        held = [
-            ((places >= a - reach) & (places <= b + reach)).sum()
-            for a, b in itertools.pairwise(borders)
-        ]
+        held = [((places >= a - reach) & (places <= b + reach)).sum() for a, b in cores]
         if max(held) < prior.k_max:
             break
-    return Layout(observation, prior, borders, reach)
+    return Layout(observation, prior, cores, reach)
 
 
-def at_gaps(nominal: Array, places: Array, shift: float) -> Array:
-    """Borders (W + 1,), the inner ones in the middle of the widest gap between tones within reach.
+def empty_layout(observation: Observation, prior: Prior, place: float) -> Layout:
+    """One window around a frequency in Hz, for a band in which nothing was found."""
+    duration = observation.long.duration
+    core = (place * duration - EMPTY_CORE, place * duration + EMPTY_CORE)
+    edges = _within(core, duration, prior.frequency)
+    return Layout(observation, prior, [edges], LAYOUTS[0][1] / duration, empty=True)
 
-    Args:
-        nominal: Borders at equal distances, in Hz, (W + 1,).
-        places: Frequencies of the tones in Hz, (K,).
-        shift: How far a border may move, in Hz.
-    """
-    borders = nominal.copy()
-    for i in range(1, len(nominal) - 1):
-        low, high = nominal[i] - shift, nominal[i] + shift
-        near = np.sort(places[(places > low) & (places < high)])
-        edges = np.concatenate([[low], near, [high]])
-        if len(near):
-            widest = int(np.diff(edges).argmax())
-            borders[i] = edges[widest : widest + 2].mean()
-    return borders
+
+def _within(core: Edges, duration: float, band: Edges) -> Edges:
+    """A core given in bins, in Hz and inside the band."""
+    return max(core[0] / duration, band[0]), min(core[1] / duration, band[1])
+
+
+def _cores(places: Array, most: int) -> list[Edges]:
+    """Cores in bins around sorted places in bins, (K,), each with at most so many of them."""
+    found: list[Edges] = []
+    for cluster in np.split(places, 1 + np.flatnonzero(np.diff(places) > 2 * MARGIN + ALONE)):
+        parts = _parts(cluster, most)
+        inner = [0.5 * (a[-1] + b[0]) for a, b in itertools.pairwise(parts)]
+        borders = [float(cluster[0] - MARGIN), *map(float, inner), float(cluster[-1] + MARGIN)]
+        found += itertools.pairwise(borders)
+    return found
+
+
+def _parts(places: Array, most: int) -> list[Array]:
+    """Sorted places in runs of at most so many, cut at the widest gaps first."""
+    if len(places) <= most:
+        return [places]
+    cutting = 1 + int(np.diff(places).argmax())
+    return _parts(places[:cutting], most) + _parts(places[cutting:], most)

@@ -1,7 +1,7 @@
 r"""The posterior of a band that was analysed in windows: their cores' tones put together.
 
 Each window w has a core, and its posterior is that of core and guard (`windows.py`). Only tones in the core are kept,
-so that every tone belongs to one window. Given the neighbours' best fits, the windows' numbers of tones are taken as
+so that every tone belongs to one window. Between clusters of windows the search has found nothing (`empty_regions`). Given the neighbours' best fits, the windows' numbers of tones are taken as
 independent, and that of the band is distributed as their convolution (`core_draws.py`). Independence fails where one
 tone may lie on either side of a border, or where two windows disagree about the tones around it: the verdict then says
 so and is "approximate".
@@ -18,7 +18,7 @@ import numpy as np
 from slotflow.bands.core_draws import CoreDraws, Window, inside
 from slotflow.core.arrays import Array
 from slotflow.data.observation import Observation
-from slotflow.posterior.facts import WindowRow
+from slotflow.posterior.facts import EmptyRegion, WindowRow
 from slotflow.posterior.posterior import Posterior
 from slotflow.posterior.verdict import FALSE_ALARM, Verdict
 from slotflow.signal.likelihood import Statistics
@@ -45,6 +45,7 @@ class BandPosterior(Posterior):
         windows: The windows, in the order of their frequencies.
         coupled: Whether draws of different windows are coupled, as those of the exact step ask for.
         most: Largest number of tones in the whole band; None: as many as the windows allow.
+        empty: What belongs to no window: the search has found nothing there.
     """
 
     slots: CoreDraws
@@ -56,6 +57,7 @@ class BandPosterior(Posterior):
         windows: tuple[Window, ...],
         coupled: bool = True,
         most: int | None = None,
+        empty: tuple[EmptyRegion, ...] = (),
     ) -> None:
         width, gap = prior.frequency[1] - prior.frequency[0], prior.min_separation
         k_max = len(windows) * prior.k_max
@@ -77,7 +79,7 @@ class BandPosterior(Posterior):
             method=f"{windows[0].posterior.method}, {len(windows)} windows",
             prior=dataclasses.replace(prior, k_max=k_max, k_probs=None),
         )
-        self.windows, self.waveform = windows, slots.waveform
+        self.windows, self.waveform, self._empty = windows, slots.waveform, empty
         rate = FALSE_ALARM / len(windows)
         self.window_verdicts = tuple(w.posterior.verdict_at(rate) for w in windows)
         """Verdicts of the windows, at a false-alarm rate that holds for the whole band; the band's is made of them."""
@@ -91,6 +93,11 @@ class BandPosterior(Posterior):
     def verdict(self) -> Verdict:
         """The worst of the windows' verdicts, or a doubt about a border, and why."""
         return self._verdict
+
+    @property
+    def empty_regions(self) -> tuple[EmptyRegion, ...]:
+        """Where the search has found nothing, and the amplitude from which on it would have."""
+        return self._empty
 
     def best_fit(self, k: int | None = None) -> Array:
         """The components of the windows' best fits that lie in their cores, (k, P).
@@ -141,6 +148,8 @@ def _verdict(
 def _doubt(windows: tuple[Window, ...], duration: float) -> str:
     """Why the windows' counts are not independent; empty if nothing speaks against it."""
     for left, right in itertools.pairwise(windows):
+        if left.core[1] < right.core[0]:  # nothing but noise between them
+            continue
         border, reach = left.core[1], left.reach(duration) - 1 / duration
         around = (border - reach, border + reach)
         seen = [len(inside(w.fit, around)) for w in (left, right)]

@@ -68,18 +68,29 @@ class FoundTones:
     """Grid of the spectrum in Hz, (F,)."""
     amplitude: Array
     """The smallest amplitude that would have been seen, (F,)."""
+    level: Array
+    """Noise level near each frequency, in units of σ of white noise, (F,)."""
     significance: Array
     """Power of each tone over the smallest one that counts at its place, (K,)."""
+    likeliest: float
+    """Frequency in Hz at which what is left stands out most."""
     complete: bool
     """Whether the search came to its end; time ran out otherwise."""
     seconds: float
     """Time spent."""
 
+    def noise_level(self, low: float, high: float) -> float:
+        """Noise level between two frequencies, its median."""
+        return float(np.median(self._between(self.level, low, high)))
+
     def smallest_amplitude(self, low: float, high: float) -> float:
         """The amplitude from which on any tone between two frequencies would have been seen."""
+        return float(self._between(self.amplitude, low, high).max())
+
+    def _between(self, values: Array, low: float, high: float) -> Array:
         first, last = np.searchsorted(self.frequencies, (low, high))
-        part = self.amplitude[min(first, len(self.amplitude) - 1) : max(last, first + 1)]
-        return float(part.max()) if len(part) else math.nan
+        first = min(int(first), len(values) - 1)
+        return values[first : max(int(last), first + 1)]
 
 
 def search_spectrum(
@@ -131,7 +142,8 @@ class _Search:
         energy = np.abs(np.asarray(self.likelihood.overlap(shapes, shapes))).reshape(-1)
         self.energy = np.maximum(energy, SMALLEST_ENERGY * energy.max())  # W(f)
         self.tried = np.zeros(0)
-        self.visible = np.zeros_like(self.frequencies)
+        self.visible = self.level = np.zeros_like(self.frequencies)
+        self.likeliest = low
 
     @property
     def out_of_time(self) -> bool:
@@ -161,6 +173,7 @@ class _Search:
                 power, self.frequencies, self.likelihood.bin, self.places, 0.5 * FALSE_ALARM
             )
             found.append((power / gain, floor.visible / gain))
+            self.level = np.sqrt(floor.level)
         return found
 
     def candidates(self) -> Array:
@@ -259,15 +272,18 @@ class _Search:
             self.theta,
             self.frequencies,
             self.visible,
+            self.level,
             significance,
+            self.likeliest,
             complete,
             time.perf_counter() - self.began,
         )
 
     def _significance(self) -> Array:
         """Power of each tone over the smallest one that counts, (K,)."""
-        visible = np.minimum(*(visible for _, visible in self.spectra()))
-        self.visible = self._amplitude(visible)
+        (power, visible), (_, smooth) = self.spectra()
+        self.likeliest = float(self.frequencies[(power / visible).argmax()])
+        self.visible = self._amplitude(np.minimum(visible, smooth))
         least = np.interp(self.places, self.frequencies, self.visible)
         found: Array = (self.waveform.of(self.theta, "amplitude") / least) ** 2
         return found

@@ -30,7 +30,7 @@ from slotflow.bands.core_draws import Window, best_tones, inside, without
 from slotflow.bands.coupling import joint_fit
 from slotflow.bands.layout import Layout, cut
 from slotflow.bands.posterior import BandPosterior
-from slotflow.bands.search import find_tones
+from slotflow.bands.search import search_spectrum
 from slotflow.core.arrays import Array
 from slotflow.data.observation import Observation
 from slotflow.posterior.assumed import Assumed
@@ -102,7 +102,7 @@ def infer_band(
     _check(model, observation, prior)
     most = prior.k_max if prior.k_max > model.k_max else None
     prior = dataclasses.replace(prior, k_max=min(prior.k_max, model.k_max))
-    tones = find_tones(observation, prior)
+    tones = search_spectrum(Statistics.from_observation(observation), prior.frequency).theta
     left, given = (np.abs(o.long.values).max() for o in (without(observation, tones), observation))
     if left < ROUNDING * given:
         raise ValueError(

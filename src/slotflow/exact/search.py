@@ -9,7 +9,9 @@ integral but that over σ. An order is only sampled if it can matter:
   are resolved; Z_K never exceeds the largest likelihood, nor Laplace's estimate by much;
 - one tone more than the data ask for gains (K + 1) × the mean over its prior of its likelihood ratio (`births.py`): a
   tone that the prior wants strong;
-- a further split in two that the data do not ask for gains no more than the one before.
+- a further split in two that the data do not ask for gains no more than the one before;
+- where the data do not ask for one tone more (no maximum of log L is higher by `ASKED_FOR`), a poor sample that leaves
+  it `OUT_OF_REACH` is enough.
 
 Where p(K) has holes, an order of p(K) = 0 is evaluated as if it were allowed, so that those beyond it are reached, and
 has no share in p(K | x).
@@ -65,6 +67,10 @@ FIRST = 0.3
 """Share of the time budget that importance sampling of an order gets at most."""
 FEW = 100.0
 """Effective draws of an order below which none grow from it."""
+OUT_OF_REACH = 12.0
+"""Logarithm of the odds at which an order that the data do not ask for needs no better estimate."""
+ASKED_FOR = 10.0
+"""Gain in log L by one tone more from which on the data ask for it."""
 SMALL = 0.05
 """p(K | x) below which an order need not be known as well."""
 
@@ -239,6 +245,9 @@ class _Search:
                 )
         if division is not None:
             result = division.carried(result)
+        if above and not self._enough(result, best) and self._out_of_reach(k, result, best):
+            self.log_z[k], self.methods[k] = result.log_evidence, "bound"
+            return
         more: list[Ridge] = []
         if not self._enough(result, best) and not any(isinstance(p, Ridge) for p in parts):
             more = self.proposer.ridges(target)
@@ -347,6 +356,17 @@ class _Search:
         """The order up to `most` whose best maximum has the smallest BIC."""
         found = {k: mode for k in range(most + 1) if (mode := self.modes.best(k)) is not None}
         return max(found, key=lambda k: self._stand_in(k, found[k]))
+
+    def _out_of_reach(self, k: int, result: Importance, best: float) -> bool:
+        """Whether order k cannot matter, for all that a poor sample of it says: no maximum is much above k − 1's."""
+        if not result.log_evidence < best - OUT_OF_REACH:
+            return False
+        mode, below = self.modes.best(k), self.modes.best(k - 1)
+        if mode is None or below is None:
+            return False
+        target = Target(self.statistics, self.prior, k)
+        higher, lower = target.log_likelihood(np.array([mode.rss, below.rss]))
+        return bool(higher - lower < ASKED_FOR)
 
     def _stand_in(self, k: int, mode: Mode) -> float:
         """Minus half the BIC of a maximum."""

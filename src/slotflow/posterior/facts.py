@@ -23,7 +23,7 @@ from slotflow.signal.waveforms import TONE, Waveform
 if TYPE_CHECKING:
     from slotflow.posterior.verdict import Verdict
 
-__all__ = ["UNKNOWN_UNIT", "Facts", "WindowRow"]
+__all__ = ["UNKNOWN_UNIT", "EmptyRegion", "Facts", "WindowRow"]
 
 UNKNOWN_UNIT = "data units"
 """Unit of data whose unit is not known, in files and tables."""
@@ -40,6 +40,17 @@ class WindowRow(NamedTuple):
     """Its probability; None where it is not known."""
     verdict: Verdict
     """The window's own verdict."""
+
+
+class EmptyRegion(NamedTuple):
+    """A part of a band that was searched and in which nothing was found."""
+
+    low: float
+    """Lower edge in Hz."""
+    high: float
+    """Upper edge in Hz."""
+    amplitude: float
+    """A tone of this amplitude or more would have been found anywhere in it."""
 
 
 class Facts:
@@ -145,6 +156,11 @@ class Facts:
     @property
     def window_rows(self) -> tuple[WindowRow, ...]:
         """The windows of a band that was analysed in several, in the order of their frequencies; else empty."""
+        return ()
+
+    @property
+    def empty_regions(self) -> tuple[EmptyRegion, ...]:
+        """Parts of the band that were searched and not analysed, since nothing was found there; else empty."""
         return ()
 
     def tables_by_k(self) -> Mapping[str, tuple[Array, str]]:

@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 
 from slotflow import SlotFlow
-from slotflow.bands import search
 from slotflow.bands.core_draws import CoreDraws, Window, inside, without
-from slotflow.bands.layout import LARGEST_SHIFT, LAYOUTS, at_gaps
+from slotflow.bands.layout import MARGIN, cut
 from slotflow.bands.posterior import BandPosterior
 from slotflow.bands.windows import infer_band, needs_windows
 from slotflow.data.observation import Observation
@@ -37,13 +36,9 @@ def model(zoom: ZoomSlotFlow) -> ZoomSlotFlow:
 def band_signal(
     seed: int, k: int = 14, sigma: float = 0.8, short: bool = False
 ) -> tuple[Observation, np.ndarray]:
-    """Tones at least 3 bins apart over 500 bins, three of them at the borders of the windows, in noise."""
+    """Tones at least 4 bins apart over 500 bins, in noise."""
     rng = np.random.default_rng(seed)
     bins = np.sort(rng.uniform(0, BINS - 4 * (k - 1), k)) + 4 * np.arange(k)
-    borders = np.linspace(0, BINS, int(np.ceil(BINS / LAYOUTS[0][0])) + 1)[1:4]
-    for border in borders:
-        at = border + rng.uniform(-0.4, 0.4)
-        bins = np.append(bins[np.abs(bins - at) > 4], at)
     f = BAND[0] + np.sort(bins) / T
     a, phi = rng.uniform(0.5, 1.5, f.size), rng.uniform(0, 2 * np.pi, f.size)
     theta = np.stack([a, phi, f], -1)
@@ -76,7 +71,11 @@ def test_every_tone_once_and_calibrated(model: ZoomSlotFlow, seed: int) -> None:
         post = infer_band(model, obs, PRIOR, max_seconds=120)
         assert post.verdict.status == "exact", post.verdict
         assert post.k_map == len(theta) and post.k_probs[post.k_map] > 0.9
-        assert len(post.windows) == 6
+        cores = [w.core for w in post.windows]
+        assert all(any(a <= f < b for a, b in cores) for f in theta[:, 2])
+        empty = sum(region.high - region.low for region in post.empty_regions)
+        assert empty + sum(b - a for a, b in cores) == pytest.approx(BAND[1] - BAND[0])
+        assert all(region.amplitude < 0.5 for region in post.empty_regions)
         found.append(pulls(post, theta))
     together = np.concatenate(found)
     assert calibrated(together) and not calibrated(2 * together)  # the control: widths halved
@@ -107,27 +106,42 @@ def test_a_crowded_band_on_both_streams(model: ZoomSlotFlow, seed: int) -> None:
     prior = dataclasses.replace(PRIOR, frequency=(low, high), min_separation=1 / T)
     post = infer_band(model, obs, prior, max_seconds=120)
     assert post.k_map == k and post.verdict.status == "exact", post.verdict
-    assert len(post.windows) > 300 / LAYOUTS[0][0] + 1
     assert max(w.posterior.k_map for w in post.windows) < 10
     found = pulls(post, np.stack([a, phi, f], -1))
     assert calibrated(found) and not calibrated(2 * found)
 
 
-def test_a_band_without_noise_bins_and_one_of_many_blocks(
-    model: ZoomSlotFlow, monkeypatch: pytest.MonkeyPatch, seed: int
-) -> None:
-    """The whole spectrum is the band, searched in three pieces."""
+def test_a_band_without_noise_bins(model: ZoomSlotFlow, seed: int) -> None:
+    """The whole spectrum is the band."""
     rng, n = np.random.default_rng(seed), 1000
     f = np.array([0.31, 0.9, 1.55, 1.71, 2.4, 3.3, 4.7])
     t = DT * np.arange(n)
     x = np.cos(2 * np.pi * np.outer(t, f) + rng.uniform(0, 6, f.size)).sum(1)
     obs = Observation.from_arrays(x + 0.5 * rng.standard_normal(n), DT)
     prior = dataclasses.replace(PRIOR, frequency=(0.1, 4.99))
-    monkeypatch.setattr(search, "WIDEST_BLOCK", 200.0)
-    tones = search.find_tones(obs, prior)
-    assert np.abs(np.sort(tones[:, 2]) - f).max() < 0.2 * DT  # a fifth of a bin
     post = infer_band(model, obs, prior, refine=False)
     assert post.k_map == f.size
+    assert np.abs(np.sort(post.best_fit()[:, 2]) - f).max() < 0.2 / (n * DT)  # a fifth of a bin
+
+
+def test_noise_alone(model: ZoomSlotFlow, seed: int) -> None:
+    """One window where a tone is least unlikely, and the rest of the band searched."""
+    x = np.random.default_rng(seed).standard_normal(N)
+    prior = dataclasses.replace(PRIOR, amplitude=(0.1, 2.0))
+    post = infer_band(model, Observation.from_arrays(x, DT), prior)
+    assert post.k_map == 0 and len(post.windows) == 1 and post.verdict.status == "exact"
+    # Any tone of the band lies in the window with the probability of its share of the band.
+    window = post.windows[0].posterior.prior
+    assert window is not None and window.k_probs is not None
+    share = (window.frequency[1] - window.frequency[0]) / (BAND[1] - BAND[0])
+    assert window.k_probs[1] / window.k_probs[0] == pytest.approx(share)
+
+
+def test_a_budget_that_ends(model: ZoomSlotFlow, seed: int) -> None:
+    """What there is no time for keeps the search's answer, and the verdict says so."""
+    post = infer_band(model, band_signal(seed)[0], PRIOR, max_seconds=0.0)
+    assert post.verdict.status == "approximate"
+    assert "the time budget ended" in post.verdict.reason
 
 
 def test_it_is_a_posterior(model: ZoomSlotFlow, tmp_path: Path, seed: int) -> None:
@@ -135,7 +149,7 @@ def test_it_is_a_posterior(model: ZoomSlotFlow, tmp_path: Path, seed: int) -> No
 
     obs, theta = band_signal(seed, k=6)
     post = model.infer_band(obs, PRIOR, refine=False, seed=1)
-    assert needs_windows(model, obs, PRIOR) and "6 windows" in repr(post)
+    assert needs_windows(model, obs, PRIOR) and f"{len(post.windows)} windows" in repr(post)
     assert post.sample(0).shape == (0, post.k_map, 3)
     draws = post.sample(50, seed=3)
     assert draws.shape == (50, len(theta), 3) and np.array_equal(draws, post.sample(50, seed=3))
@@ -143,7 +157,7 @@ def test_it_is_a_posterior(model: ZoomSlotFlow, tmp_path: Path, seed: int) -> No
     assert len(post.summary(n=200)) == post.k_map and post.noise_std == pytest.approx(0.8, rel=0.1)
     post.save(tmp_path / "wide.nc", n=20)
     with xr.open_dataset(tmp_path / "wide.nc", engine="h5netcdf") as data:
-        assert data.sizes["window"] == 6 and data.attrs["verdict"] == "approximate"
+        assert data.sizes["window"] == len(post.windows) and data.attrs["verdict"] == "approximate"
     with pytest.raises(ValueError, match=r"post\.windows"):
         post.log_prob(theta)
     with pytest.raises(ValueError, match="window by window"):
@@ -179,11 +193,27 @@ def test_a_model_of_one_band_is_refused(debug_model: SlotFlow) -> None:
         debug_model.infer_band(Observation.from_arrays(np.ones(N), DT), PRIOR)
 
 
-def test_borders_move_into_gaps() -> None:
-    nominal = np.array([0.0, 100.0, 200.0, 300.0])
-    moved = at_gaps(nominal, np.array([99.0, 101.0, 150.0, 205.0]), LARGEST_SHIFT)
-    assert moved[[0, 3]].tolist() == [0.0, 300.0]
-    assert moved[1] == pytest.approx((90 + 99) / 2) and moved[2] == pytest.approx((190 + 205) / 2)
+def test_windows_lie_around_clusters() -> None:
+    """Far clusters have cores of their own, crowded ones are cut at their widest gaps and have guards there."""
+    obs = Observation.from_arrays(np.zeros(N), DT)
+    crowd = 100.0 + np.array([0, 1, 2, 3, 4, 5, 15, 16, 17, 18, 19, 20, 21.0])
+    places = BAND[0] + np.append(crowd, 400.0) / T
+    layout = cut(obs, PRIOR, places)
+    cores = (np.array(layout.cores) - BAND[0]) * T
+    assert cores[0, 0] == pytest.approx(100 - MARGIN)
+    assert cores[-1].tolist() == pytest.approx([400 - MARGIN, 400 + MARGIN])
+    assert cores[0, 1] == pytest.approx(cores[1, 0])
+    assert any(high == pytest.approx(110) for _, high in cores)  # the widest gap
+    held = [((places >= a) & (places < b)).sum() for a, b in layout.cores]
+    assert sum(held) == len(places) and max(held) < PRIOR.k_max
+    gaps = [(a - BAND[0]) * T for edges in layout.gaps for a in edges]
+    assert gaps == pytest.approx([0, 100 - MARGIN, cores[-2, 1], 400 - MARGIN, 400 + MARGIN, BINS])
+    nobody = [np.zeros((0, 3)) for _ in layout.cores]
+    _, alone = layout.view(len(cores) - 1, nobody)
+    assert alone.frequency == layout.cores[-1]  # no neighbour, no guard
+    _, first = layout.view(0, nobody)
+    assert first.frequency[0] == layout.cores[0][0]
+    assert first.frequency[1] == pytest.approx(layout.cores[0][1] + layout.guard)
 
 
 class Fixed:

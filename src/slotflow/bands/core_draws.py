@@ -22,7 +22,7 @@ from slotflow.core.arrays import Array
 from slotflow.data.channel import Channel
 from slotflow.data.observation import Observation
 from slotflow.posterior.posterior import Posterior
-from slotflow.signal.likelihood import Statistics
+from slotflow.signal.likelihood import Likelihood
 from slotflow.signal.model import noise_free
 from slotflow.signal.prior import Prior
 from slotflow.signal.waveforms import TONE, Waveform
@@ -73,7 +73,7 @@ class CoreDraws:
         windows: tuple[Window, ...],
         k_max: int,
         prior: Prior,
-        statistics: Statistics | None = None,
+        statistics: Likelihood | None = None,
     ) -> None:
         self.windows, self.k_max, self.prior, self.statistics = windows, k_max, prior, statistics
         self.waveform = windows[0].posterior.waveform
@@ -144,7 +144,7 @@ class CoreDraws:
             if math.prod(odds) > COUPLED_ODDS and len(known) == len(fits):
                 theta, owner = np.concatenate(known), np.repeat(np.arange(len(counts)), counts)
                 cores = np.array([w.core for w in self.windows])
-                reach = self.windows[0].reach(self.statistics.grids[0].duration)
+                reach = self.windows[0].reach(self.statistics.duration)
                 found = couple(self.statistics, theta, cores, owner, reach)
             self.couplings[counts] = found
         return self.couplings[counts]
@@ -178,11 +178,22 @@ def without(obs: Observation, theta: Array, waveform: Waveform = TONE) -> Observ
         return obs
 
     def rest(channel: Channel) -> Channel:
-        values = channel.values - noise_free(theta, channel.grid, waveform)
+        values = channel.values - _seen(theta, channel, waveform)
         return dataclasses.replace(channel, values=values)
 
     removed = obs.removed + len(theta)
     return Observation(*(rest(channel) for channel in obs.channels), removed=removed)
+
+
+def _seen(theta: Array, channel: Channel, waveform: Waveform) -> Array:
+    """What a channel makes of tones (k, P) without noise, (n,)."""
+    if channel.gain == 1 and not channel.is_complex:
+        real: Array = noise_free(theta, channel.sampling, waveform)
+        return real
+    xi, c = waveform.split(theta, 0.0)
+    seen = (channel.gain * c[..., None] * waveform.basis(channel.times, xi)).sum((-3, -2))
+    total: Array = seen if channel.is_complex else seen.real
+    return total
 
 
 def _core_fit(window: Window, count: int) -> Array | None:

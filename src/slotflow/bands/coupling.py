@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 
 from slotflow.core.arrays import Array
 from slotflow.signal.fit import fit as laplace_fit
-from slotflow.signal.likelihood import Statistics
+from slotflow.signal.likelihood import Likelihood
 from slotflow.signal.prior import Prior
 from slotflow.signal.systems import inverse
 from slotflow.signal.waveforms import Waveform
@@ -38,7 +38,7 @@ from slotflow.signal.waveforms import Waveform
 __all__ = ["Coupling", "couple", "joint_fit"]
 
 
-def joint_fit(statistics: Statistics, theta: Array) -> Array | None:
+def joint_fit(statistics: Likelihood, theta: Array) -> Array | None:
     """The joint maximum of the likelihood near theta, both (K, P) and sorted by frequency; None if it is not reached.
 
     Args:
@@ -81,7 +81,7 @@ class Coupling:
 
 
 def couple(
-    statistics: Statistics, theta: Array, cores: Array, owner: NDArray[np.int64], reach: float
+    statistics: Likelihood, theta: Array, cores: Array, owner: NDArray[np.int64], reach: float
 ) -> Coupling | None:
     """The coupling of the windows.
 

@@ -1,8 +1,8 @@
 r"""The noise floor of a spectrum, local in frequency, and the power from which on a peak is no noise.
 
-**Power.** With the matched filter D(f) = Σ b̄ x and the energy W(f) = Σ |b|² of a tone of unit amplitude under the
-noise's inner product, P(f) = |D|²/W. Of white noise P/σ² is exponential with mean 1; a real tone of amplitude A has the
-peak P = A² W/4, a complex one A² W.
+**Power.** With the matched filter D(f) = Σ b̄ x and W(f), twice the energy of a tone of unit amplitude
+(`Likelihood.overlap` with itself), P(f) = |D|²/W. Of white noise P/σ² is exponential with mean 1, and a tone of
+amplitude A has the peak P = A² W/4, for real and complex data alike.
 
 **Floor.** The mean of P for the noise near f, from medians of P (the median of exponential variables is ln 2 times
 their mean, and tones hardly move it). Red noise rises too steeply towards zero frequency for a median over several
@@ -81,7 +81,9 @@ def tapered(matched: Complex, energy: Array, points_per_bin: int) -> Array:
         points_per_bin: Points of the grid per bin.
     """
     p = points_per_bin
-    around = np.pad(matched, p, mode="reflect") if len(matched) > p else np.pad(matched, p, mode="edge")
+    around = (
+        np.pad(matched, p, mode="reflect") if len(matched) > p else np.pad(matched, p, mode="edge")
+    )
     both = around[: -2 * p] + around[2 * p :]
     power: Array = np.abs(0.5 * matched + 0.25 * both) ** 2 / (HANN_POWER * energy)
     return power
@@ -140,24 +142,23 @@ def _slope(power: Array, bins: Array) -> Array:
     x, weight = np.log(centres), np.array(weights)
 
     def model(p: Array, at: Array) -> Array:
-        return np.logaddexp(p[0], p[1] - p[2] * at)
+        slope: Array = np.logaddexp(p[0], p[1] - p[2] * at)
+        return slope
 
-    low = np.median(y)
-    start = np.array([low, y[0] - 2 * (np.log(10) - x[0]) + 2 * x[0], 2.0])
-    found = least_squares(
-        lambda p: weight * (model(p, x) - y),
-        start,
-        bounds=([-np.inf, -np.inf, 0.0], [np.inf, np.inf, STEEPEST]),
-        loss="soft_l1",
-        max_nfev=60,
-    )
+    def misfit(p: Array) -> Array:
+        return weight * (model(p, x) - y)
+
+    start = np.array([np.median(y), y[0] - 2 * np.log(10) + 3 * x[0], 2.0])
+    bounds = ([-np.inf, -np.inf, 0.0], [np.inf, np.inf, STEEPEST])
+    found = least_squares(misfit, start, bounds=bounds, loss="soft_l1", max_nfev=60)
     fitted: Array = np.exp(model(found.x, np.log(distance)))
     return fitted
 
 
 def _pieces(low: float, high: float) -> list[tuple[float, float]]:
     """Centres and half widths in bins of overlapping pieces that cover a range of bins."""
-    found, centre = [], low
+    found: list[tuple[float, float]] = []
+    centre = low
     while centre < high:
         half = float(np.clip(REACH * abs(centre), NARROWEST, WIDEST))
         # A piece at the end of the spectrum moves inwards and keeps its width.

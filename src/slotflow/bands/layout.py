@@ -32,6 +32,8 @@ ALONE = 20.0
 """Fewest bins between two cores that do not meet."""
 LAYOUTS = ((6, 10.0), (4, 10.0), (4, 6.0), (2, 6.0), (1, 6.0), (1, 4.5))
 """Most tones of a core and guard in bins, the most comfortable first."""
+WIDEST = 60.0
+"""Most bins between the outermost tones of a core: with margins or guards a window has 130 at most."""
 EMPTY_CORE = 45.0
 """Half width in bins of the core of a band in which nothing was found."""
 
@@ -66,17 +68,25 @@ class Layout:
             tones: Parameters of the tones in each core, (k, P) each.
         """
         (low, high), (a, b) = self.prior.frequency, self.cores[i]
-        reach = self.guard - STRIP / self.observation.long.duration
-        none = np.zeros((0, TONE.size))
-        others = np.concatenate([none, *(t for j, t in enumerate(tones) if j != i)])
-        place = TONE.place_of(others)
-        far = others[(place < a - reach) | (place > b + reach)]
-        before, after = (a in (core[1] for core in self.cores), b in (core[0] for core in self.cores))
+        before, after = (
+            a in (core[1] for core in self.cores),
+            b in (core[0] for core in self.cores),
+        )
         edges = (
             max(low, a - self.guard) if before else a,
             min(high, b + self.guard) if after else b,
         )
-        return without(self.observation, far), self._prior_of(edges)
+        return without(self.observation, self.far(i, tones)), self._prior_of(edges)
+
+    def far(self, i: int, tones: list[Array]) -> Array:
+        """The tones of other cores beyond the reach of window i, (k, P)."""
+        a, b = self.cores[i]
+        reach = self.guard - STRIP / self.observation.long.duration
+        none = np.zeros((0, TONE.size))
+        others = np.concatenate([none, *(t for j, t in enumerate(tones) if j != i)])
+        place = TONE.place_of(others)
+        beyond: Array = others[(place < a - reach) | (place > b + reach)]
+        return beyond
 
     def _prior_of(self, edges: Edges) -> Prior:
         """The prior of a window."""
@@ -138,8 +148,8 @@ def _cores(places: Array, most: int) -> list[Edges]:
 
 
 def _parts(places: Array, most: int) -> list[Array]:
-    """Sorted places in runs of at most so many, cut at the widest gaps first."""
-    if len(places) <= most:
+    """Sorted places in runs of at most so many and not too wide, cut at the widest gaps first."""
+    if len(places) <= most and places[-1] - places[0] <= WIDEST:
         return [places]
     cutting = 1 + int(np.diff(places).argmax())
     return _parts(places[:cutting], most) + _parts(places[cutting:], most)

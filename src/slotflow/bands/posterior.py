@@ -1,10 +1,10 @@
 r"""The posterior of a band that was analysed in windows: their cores' tones put together.
 
 Each window w has a core, and its posterior is that of core and guard (`windows.py`). Only tones in the core are kept,
-so that every tone belongs to one window. Between clusters of windows the search has found nothing (`empty_regions`). Given the neighbours' best fits, the windows' numbers of tones are taken as
-independent, and that of the band is distributed as their convolution (`core_draws.py`). Independence fails where one
-tone may lie on either side of a border, or where two windows disagree about the tones around it: the verdict then says
-so and is "approximate".
+so that every tone belongs to one window. Between clusters of windows the search has found nothing (`empty_regions`).
+Given the neighbours' best fits, the windows' numbers of tones are taken as independent, and that of the band is
+distributed as their convolution (`core_draws.py`). Independence fails where one tone may lie on either side of a
+border, or where two windows disagree about the tones around it: the verdict then says so and is "approximate".
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from slotflow.data.observation import Observation
 from slotflow.posterior.facts import EmptyRegion, WindowRow
 from slotflow.posterior.posterior import Posterior
 from slotflow.posterior.verdict import FALSE_ALARM, Verdict
-from slotflow.signal.likelihood import Statistics
+from slotflow.signal.likelihood import likelihood_of
 from slotflow.signal.prior import Prior
 
 __all__ = ["BandPosterior"]
@@ -65,7 +65,7 @@ class BandPosterior(Posterior):
             k_max = min(k_max, math.ceil(width / gap))
         if most is not None:
             k_max = min(k_max, most)
-        statistics = Statistics.from_observation(observation) if coupled else None
+        statistics = likelihood_of(observation, None, prior.frequency) if coupled else None
         slots = CoreDraws(windows, k_max, prior, statistics)
         slots.k_max = k_max = max(1, int(np.flatnonzero(slots.k_probs > NEGLIGIBLE).max()))
         levels = [w.posterior.noise_std for w in windows]

@@ -2,8 +2,8 @@ r"""All tones of a spectrum at once: peaks above a local noise floor, fitted tog
 
 Each round looks at the spectrum P(f) of what the tones found so far leave of the data (`floor.py`). Every maximum above
 the threshold is a candidate. Candidates are taken in the order of their amplitudes as long as the leakage of those
-taken before, A_j |W(f_i, f_j)|/W(f_i, f_i), cannot explain them; what is deferred shows again in the next round if it is
-real. A maximum right beside a tone that is there already is taken only when nothing else is left, since what remains
+taken before, A_j |W(f_i, f_j)|/W(f_i, f_i), cannot explain them; what is deferred shows again in the next round if it
+is real. A maximum right beside a tone that is there already is taken only when nothing else is left, since what remains
 beside a tone is mostly the leakage of others. All tones are then refitted by Gauss–Newton (`signal/fit.py`), jointly in
 blocks of neighbours, each block on data without the tones of the others.
 
@@ -23,10 +23,12 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from slotflow.bands.floor import HANN_GAIN, local_floor, tapered
 from slotflow.core.arrays import Array
 from slotflow.signal.fit import fit, linear_amplitudes
+from slotflow.signal.likelihood import Likelihood
 
 __all__ = ["FoundTones", "search_spectrum"]
 
@@ -46,7 +48,7 @@ COINCIDENT = 0.15
 """Distance in bins at which two fitted tones are one."""
 LEAKAGE = 3.0
 """A candidate has so many times the amplitude that others may leak to its place."""
-BLOCK = 60
+BLOCK = 250
 """Most tones that are fitted jointly."""
 ROUGH_STEPS, FINE_STEPS = 4, 15
 """Gauss–Newton steps of a fit on the way and in the end."""
@@ -54,6 +56,8 @@ ROUGH = 1e-2
 """Decrement at which a fit ends: a tenth of a standard deviation from the maximum."""
 SMALLEST_ENERGY = 1e-6
 """Smallest energy of a tone over the largest: nothing is seen where a nuisance takes all of it."""
+ROUNDING = 1e-7
+"""Noise that is not told from rounding, in units of the data's root mean square."""
 STRAY = 1.5
 """Bins that a tone may move in one fit; one that goes further is dropped."""
 
@@ -94,7 +98,7 @@ class FoundTones:
 
 
 def search_spectrum(
-    likelihood: Any,
+    likelihood: Likelihood,
     band: tuple[float, float],
     *,
     max_seconds: float = math.inf,
@@ -127,7 +131,7 @@ def search_spectrum(
 class _Search:
     """State of one call of `search_spectrum`."""
 
-    likelihood: Any
+    likelihood: Likelihood
     band: tuple[float, float]
     deadline: float
     began: float = field(default_factory=time.perf_counter)
@@ -137,11 +141,14 @@ class _Search:
         self.theta = np.zeros((0, self.waveform.size))
         step = self.likelihood.bin / POINTS_PER_BIN
         low, high = self.band
-        self.frequencies = low + step * np.arange(max(math.floor((high - low) / step) + 1, 2))
+        points = max(math.floor((high - low) / step) + 1, 2)
+        self.frequencies: Array = low + step * np.arange(points, dtype=np.float64)
         shapes = self.frequencies[:, None]
         energy = np.abs(np.asarray(self.likelihood.overlap(shapes, shapes))).reshape(-1)
         self.energy = np.maximum(energy, SMALLEST_ENERGY * energy.max())  # W(f)
+        self.rounding = ROUNDING**2 * float(self.likelihood.energy[0]) / self.likelihood.n
         self.tried = np.zeros(0)
+        self._rest: tuple[Array, Any] | None = None
         self.visible = self.level = np.zeros_like(self.frequencies)
         self.likeliest = low
 
@@ -155,8 +162,12 @@ class _Search:
         return self.waveform.place_of(self.theta)
 
     def without(self, theta: Array) -> Any:
-        """The likelihood of the data without some tones."""
-        return self.likelihood.less(self.likelihood.to_z(theta)) if len(theta) else self.likelihood
+        """The likelihood of the data without some tones; the latest answer is kept."""
+        if not len(theta):
+            return self.likelihood
+        if self._rest is None or not np.array_equal(self._rest[0], theta):
+            self._rest = theta.copy(), self.likelihood.less(self.likelihood.to_z(theta))
+        return self._rest[1]
 
     def spectra(self) -> list[tuple[Array, Array]]:
         """P(f) of what the tones leave and the smallest power that counts, (F,) each, without and with a taper.
@@ -170,7 +181,11 @@ class _Search:
         found = []
         for power, gain in ((plain, 1.0), (smooth, HANN_GAIN)):
             floor = local_floor(
-                power, self.frequencies, self.likelihood.bin, self.places, 0.5 * FALSE_ALARM
+                np.maximum(power, self.rounding),
+                self.frequencies,
+                self.likelihood.bin,
+                self.places,
+                0.5 * FALSE_ALARM,
             )
             found.append((power / gain, floor.visible / gain))
             self.level = np.sqrt(floor.level)
@@ -183,10 +198,9 @@ class _Search:
         order = np.argsort(-amplitude, kind="stable")
         f, amplitude = f[order], amplitude[order]
         chosen = _nearest(f, self.places) > BESIDE * self.likelihood.bin
-        if not chosen.any():  # a maximum beside a tone is tried once
-            new = np.flatnonzero(_nearest(f, self.tried) > COINCIDENT * self.likelihood.bin)[:1]
-            self.tried = np.append(self.tried, f[new])
-            chosen[new] = True
+        if not chosen.any():  # maxima beside tones are tried once
+            chosen = _nearest(f, self.tried) > COINCIDENT * self.likelihood.bin
+            self.tried = np.append(self.tried, f[chosen])
         return self._unexplained(f[chosen], amplitude[chosen])
 
     def _maxima(self, power: Array, visible: Array) -> tuple[Array, Array]:
@@ -195,7 +209,7 @@ class _Search:
         index = 1 + np.flatnonzero(top & (power > visible)[1:-1])
         return self._interpolated(power, index), np.sqrt(power[index] / self.energy[index])
 
-    def _interpolated(self, power: Array, index: Array) -> Array:
+    def _interpolated(self, power: Array, index: NDArray[np.int64]) -> Array:
         """Frequencies of maxima, by a parabola through three points of the logarithm."""
         left, top, right = (np.log(power[index + d] + 1e-300) for d in (-1, 0, 1))
         bend = left - 2 * top + right
@@ -235,14 +249,18 @@ class _Search:
                 break
             others = np.delete(self.theta, np.arange(block.start, block.stop), axis=0)
             start = self.theta[block]
-            found = fit(
-                self.without(others),
-                torch.from_numpy(start[None].copy()),
-                max_iterations=steps,
-                max_shift=STRAY,
-                tolerance=ROUGH,
-                curvature=False,
-            ).theta[0].numpy()
+            found = (
+                fit(
+                    self.without(others),
+                    torch.from_numpy(start[None].copy()),
+                    max_iterations=steps,
+                    max_shift=STRAY,
+                    tolerance=ROUGH,
+                    curvature=False,
+                )
+                .theta[0]
+                .numpy()
+            )
             lost = np.abs(self.waveform.place_of(found) - self.waveform.place_of(start))
             found[~(lost <= STRAY * self.likelihood.bin)] = np.nan
             self.theta[block] = found
@@ -290,8 +308,7 @@ class _Search:
 
     def _amplitude(self, power: Array) -> Array:
         """The amplitude of a tone whose peak has some power, (F,)."""
-        factor = 1.0 if getattr(self.likelihood, "is_complex", False) else 2.0
-        found: Array = factor * np.sqrt(power / self.energy)
+        found: Array = 2 * np.sqrt(power / self.energy)
         return found
 
 

@@ -17,12 +17,14 @@ from slotflow.posterior.posterior import Posterior
 from slotflow.posterior.verdict import Verdict
 from slotflow.signal.evidence import gaussian_draws
 from slotflow.signal.fit import fit
-from slotflow.signal.likelihood import Statistics
+from slotflow.signal.likelihood import Likelihood
 from slotflow.signal.prior import Prior
 
 __all__ = ["NOT_EXAMINED", "SearchedPosterior", "searched_posterior"]
 
-NOT_EXAMINED = "found by the search and fitted, not sampled: the time budget ended; raise max_seconds"
+NOT_EXAMINED = (
+    "found by the search and fitted, not sampled: the time budget ended; raise max_seconds"
+)
 """Why the answer of the search alone is approximate."""
 DRAWS = 500
 """Draws of the Gaussian."""
@@ -68,7 +70,7 @@ class SearchedPosterior(Posterior):
 
 
 def searched_posterior(
-    observation: Observation, likelihood: Statistics, prior: Prior, theta: Array, level: float
+    observation: Observation, likelihood: Likelihood, prior: Prior, theta: Array, level: float
 ) -> SearchedPosterior:
     """The posterior of a window as far as the search knows it.
 

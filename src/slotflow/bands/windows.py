@@ -1,18 +1,22 @@
 r"""Bands wider than the model's window: overlapping windows, analysed one after the other.
 
-**Cores and guards** (`layout.py`). The band is cut into cores of at most 90 bins of 1/T. A core is analysed together
-with a guard on either side, and only tones whose frequency lies in the core are kept: each tone belongs to one window.
-Tones in the guard are free parameters there too, so that a pair on both sides of a border is fitted jointly. Borders
-move to the middle of the widest gap between tones nearby.
+**Search** (`search.py`). All tones of the band are found first, above a noise floor that is local in frequency.
 
-**Search** (`search.py`). The classical pursuit finds the tones of the whole band first, all of them fitted together on
-all streams.
+**Cores and guards** (`layout.py`). Windows lie around clusters of these tones. Where cores meet, each is analysed
+together with a guard on either side, and only tones whose frequency lies in the core are kept: each tone belongs to one
+window. Tones in the guard are free parameters there too, so that a pair on both sides of a border is fitted jointly.
+What lies between clusters is not analysed; the search tells down to which amplitude it is empty.
 
 **Neighbours.** A tone farther from the core than the guard (less a strip of `STRIP` bins, in which none is left) is
 subtracted before the window is analysed. The windows' answers take the place of the search's; all tones are then
 fitted together again (`coupling.py`). What a correction δ(t) of the subtracted tones leaks into a window is max |2/N
 Σ δ e^{−2πift}| there; a window into which more than `HARMLESS_LEAK` standard errors of an amplitude, σ√(2/N), would
 leak is analysed again, and so is one that was called a misfit before its neighbours' last corrections.
+
+**Time.** The budget is that of the whole band. The search may take `SEARCH_SHARE` of it; windows are analysed with the
+strongest tone first, each with at most `GENEROUS` times its equal share of what is left, so that what one does not need
+goes to those after it. Windows for which nothing is left keep the answer of the search (`unexamined.py`), and the
+verdict says so.
 
 **Number of tones.** The stated prior, p(K) included, holds for each window; `core_draws.py` says how the windows'
 answers are put together.
@@ -22,20 +26,25 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from slotflow.bands.core_draws import Window, best_tones, inside, without
 from slotflow.bands.coupling import joint_fit
-from slotflow.bands.layout import Layout, cut
+from slotflow.bands.layout import Layout, cut, empty_layout
 from slotflow.bands.posterior import BandPosterior
-from slotflow.bands.search import search_spectrum
+from slotflow.bands.search import FoundTones, search_spectrum
+from slotflow.bands.unexamined import searched_posterior
 from slotflow.core.arrays import Array
+from slotflow.core.stages import announce, tell
 from slotflow.data.observation import Observation
 from slotflow.posterior.assumed import Assumed
+from slotflow.posterior.facts import EmptyRegion
 from slotflow.posterior.posterior import Posterior
-from slotflow.signal.likelihood import Statistics
+from slotflow.signal.likelihood import Likelihood, likelihood_of
 from slotflow.signal.prior import Prior
 from slotflow.signal.waveforms import TONE
 
@@ -44,6 +53,16 @@ if TYPE_CHECKING:
 
 __all__ = ["BandPosterior", "Window", "infer_band", "is_crowded", "needs_windows"]
 
+DEFAULT_SECONDS = 20.0
+"""Time budget of a band."""
+SEARCH_SHARE = 0.35
+"""Share of the budget that the search may take."""
+RESERVED_SHARE = 0.1
+"""Share of the budget that is kept for putting the windows together."""
+GENEROUS = 2.5
+"""Time that a window may take, in equal shares of what is left."""
+SHORTEST_SHARE = 0.15
+"""Seconds below which a window is not begun."""
 MOST_ROUNDS = 3
 """Most rounds in which windows are analysed."""
 ROUNDING = 1e-6
@@ -81,6 +100,7 @@ def infer_band(
     prior: Prior,
     *,
     refine: bool = True,
+    max_seconds: float = DEFAULT_SECONDS,
     **options: Any,
 ) -> BandPosterior:
     """Posterior of a band of any width.
@@ -90,6 +110,7 @@ def infer_band(
         post = model.infer(observation, prior=Prior(k_min=0, frequency=(1.0, 4.0)))
         print(post.verdict, post.k_map, post.summary())
         post.window_verdicts  # one for each of post.windows
+        post.empty_regions  # where nothing was found, and down to which amplitude
 
     Args:
         model: One that takes any band (`zoom`).
@@ -97,28 +118,56 @@ def infer_band(
         prior: The prior; its band may have any width. Its p(K) is that of each window, K = 0 among them; a k_max beyond
             what the model can count is that of the whole band.
         refine: As in `SlotFlow.infer`.
-        **options: Further keywords of `SlotFlow.infer`; a time budget is that of one window.
+        max_seconds: Time budget of the whole band.
+        **options: Further keywords of `SlotFlow.infer`.
     """
+    began = time.perf_counter()
     _check(model, observation, prior)
     most = prior.k_max if prior.k_max > model.k_max else None
     prior = dataclasses.replace(prior, k_max=min(prior.k_max, model.k_max))
-    tones = search_spectrum(Statistics.from_observation(observation), prior.frequency).theta
+    tell("search")
+    likelihood = likelihood_of(observation, None, prior.frequency)
+    found = search_spectrum(
+        likelihood,
+        prior.frequency,
+        max_seconds=SEARCH_SHARE * max_seconds,
+        report=lambda n: tell("search", n),
+    )
+    _check_noise(model, observation, found.theta)
+    if len(found.theta):
+        layout = cut(observation, prior, TONE.place_of(found.theta))
+    else:
+        layout = empty_layout(observation, prior, found.likeliest)
+    bins = (prior.frequency[1] - prior.frequency[0]) * observation.long.duration
+    announce(
+        f"a band of {bins:.0f} bins of 1/T, in which the search found {len(found.theta)} tones: analysed in "
+        f"{len(layout.cores)} window{'s' if len(layout.cores) != 1 else ''}"
+    )
+    deadline = began + (1 - RESERVED_SHARE) * max_seconds
+    analysis = _Analysis(model, layout, likelihood, found, deadline, {"refine": refine} | options)
+    windows = analysis.windows()
+    band = BandPosterior(
+        observation, prior, windows, coupled=refine, most=most, empty=_empty(layout, found)
+    )
+    band.assumed = dataclasses.replace(
+        Assumed.stated(prior, observation.long.duration), in_windows=True
+    )
+    return band
+
+
+def _empty(layout: Layout, found: FoundTones) -> tuple[EmptyRegion, ...]:
+    """What belongs to no window, with the amplitude from which on a tone would have been found."""
+    return tuple(EmptyRegion(a, b, found.smallest_amplitude(a, b)) for a, b in layout.gaps)
+
+
+def _check_noise(model: SlotFlow, observation: Observation, tones: Array) -> None:
+    """Refuses data of which the tones leave nothing."""
     left, given = (np.abs(o.long.values).max() for o in (without(observation, tones), observation))
     if left < ROUNDING * given:
         raise ValueError(
             f"{len(tones)} tones leave nothing of the data but rounding, and windows need noise; narrow the band to "
             f"{model.widest_band:.0f} bins of 1/T."
         )
-    layout = cut(observation, prior, TONE.place_of(tones))
-    posts = _answers(model, layout, tones, {"refine": refine} | options)
-    windows = tuple(
-        Window(core, post, best_tones(post), layout.guard)
-        for core, post in zip(layout.cores, posts, strict=True)
-    )
-    found = BandPosterior(observation, prior, windows, coupled=refine, most=most)
-    stated = Assumed.stated(prior, observation.long.duration)
-    found.assumed = dataclasses.replace(stated, in_windows=True)
-    return found
 
 
 def _check(model: SlotFlow, observation: Observation, prior: Prior) -> None:
@@ -147,68 +196,110 @@ def _check(model: SlotFlow, observation: Observation, prior: Prior) -> None:
         )
 
 
-def _answers(
-    model: SlotFlow, layout: Layout, found: Array, options: dict[str, Any]
-) -> list[Posterior]:
-    """The posterior of every window; those are analysed again whose neighbours' tones have changed.
+@dataclass
+class _Analysis:
+    """The windows of a band, one after the other."""
 
-    Args:
-        model: The network.
-        layout: The windows.
-        found: Parameters of the tones that the search found, (K, P).
-        options: Of `SlotFlow.infer`.
-    """
-    cores, obs = layout.cores, layout.observation
-    tones = [inside(found, core) for core in cores]
-    statistics = Statistics.from_observation(obs)
-    posts: dict[int, Posterior] = {}
-    views: dict[int, Observation] = {}
-    todo = list(range(len(cores)))
-    for _ in range(MOST_ROUNDS):
-        for i in todo:
-            views[i], window = layout.view(i, tones)
-            posts[i] = model.infer(views[i], prior=window, **options)
-            tones[i] = inside(best_tones(posts[i]), cores[i])
-        tones = _together(statistics, cores, tones)
-        todo = []
-        for i, post in sorted(posts.items()):
-            now, window = layout.view(i, tones)
-            leak = _leak(now, views[i], window.frequency, statistics.ratios)
+    model: SlotFlow
+    layout: Layout
+    likelihood: Likelihood
+    """Of all data."""
+    found: FoundTones
+    deadline: float
+    """When windows must be done, on the clock of `time.perf_counter`."""
+    options: dict[str, Any]
+    """Of `SlotFlow.infer`."""
+
+    def __post_init__(self) -> None:
+        self.tones = [inside(self.found.theta, core) for core in self.layout.cores]
+        self.posts: dict[int, Posterior] = {}
+        self.far: dict[int, Array] = {}
+
+    @property
+    def left(self) -> float:
+        """Seconds until windows must be done."""
+        return self.deadline - time.perf_counter()
+
+    def windows(self) -> tuple[Window, ...]:
+        """Every window with its posterior; those are analysed again whose neighbours' tones have changed."""
+        cores, guard = self.layout.cores, self.layout.guard
+        todo = self._strongest_first()
+        for _ in range(MOST_ROUNDS):
+            for done, i in enumerate(todo):
+                tell("windows", done, len(todo))
+                self._analyse(i, len(todo) - done)
+            tell("windows", len(todo), len(todo))
+            self._fit_together()
+            todo = self._changed() if self.left > SHORTEST_SHARE else []
+            if not todo:
+                break
+        return tuple(
+            Window(core, self.posts[i], best_tones(self.posts[i]), guard)
+            for i, core in enumerate(cores)
+        )
+
+    def _strongest_first(self) -> list[int]:
+        """The windows in the order of the amplitude of their strongest tone."""
+        size = [float(TONE.of(t, "amplitude").max(initial=0.0)) for t in self.tones]
+        return [int(i) for i in np.argsort(-np.array(size), kind="stable")]
+
+    def _analyse(self, i: int, waiting: int) -> None:
+        """The posterior of window i, one of so many that wait for the rest of the time."""
+        view, prior = self.layout.view(i, self.tones)
+        share = min(GENEROUS * self.left / waiting, self.left)
+        if share > SHORTEST_SHARE:
+            post = self.model.infer(view, prior=prior, max_seconds=share, **self.options)
+        elif i in self.posts:
+            return
+        else:
+            post = self._unexamined(view, prior)
+        self.posts[i], self.far[i] = post, self.layout.far(i, self.tones)
+        self.tones[i] = inside(best_tones(post), self.layout.cores[i])
+
+    def _unexamined(self, view: Observation, prior: Prior) -> Posterior:
+        """The answer of the search for a window."""
+        level = self.found.noise_level(*prior.frequency)
+        known = inside(self.found.theta, prior.frequency)
+        return searched_posterior(
+            view, likelihood_of(view, None, prior.frequency), prior, known, level
+        )
+
+    def _fit_together(self) -> None:
+        """Carries the tones of all cores to their joint maximum, or leaves them where there is none nearby."""
+        best = joint_fit(self.likelihood, np.concatenate(self.tones))
+        if best is None:
+            return
+        moved = [inside(best, core) for core in self.layout.cores]
+        if [len(t) for t in moved] == [len(t) for t in self.tones]:
+            self.tones = moved
+
+    def _changed(self) -> list[int]:
+        """Windows into which the corrections of their neighbours would leak more than is harmless."""
+        found = []
+        for i, post in sorted(self.posts.items()):
+            core, now = self.layout.cores[i], self.layout.far(i, self.tones)
+            leak = _leak(self.likelihood, now, self.far[i], core)
             if leak > HARMLESS_LEAK * post.noise_std or (
                 leak > 0 and post.verdict.status == "misfit"
             ):
-                todo.append(i)
-        if not todo:
-            break
-    return [posts[i] for i in range(len(cores))]
+                found.append(i)
+        return found
 
 
-def _together(
-    statistics: Statistics, cores: list[tuple[float, float]], tones: list[Array]
-) -> list[Array]:
-    """The tones of all cores at their joint maximum on all streams, or as they are where there is none nearby."""
-    best = joint_fit(statistics, np.concatenate(tones))
-    if best is None:
-        return tones
-    moved = [inside(best, core) for core in cores]
-    return moved if [len(t) for t in moved] == [len(t) for t in tones] else tones
-
-
-def _leak(
-    now: Observation, then: Observation, band: tuple[float, float], ratios: tuple[float, ...]
-) -> float:
-    """The largest amplitude in a band that two views differ by, in units of its standard error for σ = 1.
+def _leak(likelihood: Likelihood, now: Array, then: Array, band: tuple[float, float]) -> float:
+    """The largest amplitude in a band that two sets of tones outside differ by, in its standard errors for σ = 1.
 
     Args:
-        now: One view.
+        likelihood: Of all data.
+        now: One set, (k, P).
         then: The other.
         band: Lower and upper edge in Hz.
-        ratios: Noise level of each stream in units of σ.
     """
-    total = samples = 0.0
-    for new, old, ratio in zip(now.channels, then.channels, ratios, strict=True):
-        change = np.abs(np.fft.rfft(new.values - old.values))
-        first, last = math.floor(band[0] * new.duration), math.ceil(band[1] * new.duration)
-        total += change[first : last + 1].max(initial=0.0) / ratio**2
-        samples += new.n / ratio**2
-    return total * math.sqrt(2 / samples)
+    if np.array_equal(now, then):
+        return 0.0
+    f = np.linspace(*band, max(math.ceil(2 * (band[1] - band[0]) / likelihood.bin), 2))
+    total = np.zeros(len(f), np.complex128)
+    for theta, sign in ((now, 1), (then, -1)):
+        place, c = likelihood.waveform.simple(likelihood.to_z(theta))
+        total += sign * 0.5 * (likelihood.kernel(place - f[:, None]) * c).sum(-1)
+    return float(np.abs(total).max()) * math.sqrt(2 / likelihood.weight)

@@ -23,7 +23,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from slotflow import Observation, Posterior, Prior, SlotFlow
+from slotflow import Channel, Observation, Posterior, Prior, SlotFlow
 from slotflow.core.arrays import Array
 from slotflow.studies.measures.cardinality import ece, ece_of_perfect, top_label
 from slotflow.studies.proof.command import parse, records_of, write_json
@@ -73,7 +73,7 @@ class Signals:
         def answer(part: str, index: int) -> Record:
             x, truth = data.draw(part, index)
             start = time.perf_counter()
-            observation = Observation.from_arrays(values=x, dt=1.0)
+            observation = Observation([Channel(x, 1.0, trend=-1)])  # the protocol knows no offset
             post = model.infer(
                 observation,
                 prior=PRIOR,

@@ -224,12 +224,22 @@ def test_a_prior_that_excludes_the_answer(seed: int) -> None:
 def test_peaks_of_the_residual(seed: int) -> None:
     theta = np.array([[1.0, 0.3, 2.45], [0.5, 1.0, 2.55]])
     statistics = observe(theta, 0.3, seed, (MEDIUM,))
-    found = peaks(statistics, np.zeros((0, 3)), PRIOR, 5, clear=14.0)
+    found = peaks(statistics, np.zeros((0, 3)), PRIOR, 5)
     assert found[0] == pytest.approx(2.45, abs=2e-3)
     assert min(abs(f - 2.55) for f in found) < 2e-3
     modes = Modes(statistics, PRIOR)
     assert modes.pursue(4) == 2
     best = modes.best(2)
     assert best is not None
-    assert peaks(statistics, best.z, PRIOR, 5, clear=14.0) == []
     assert np.var(statistics.residuals(best.z)[0]) == pytest.approx(0.09, rel=0.3)
+
+
+def test_a_pursuit_goes_on_where_no_peak_stands_out(seed: int) -> None:
+    """Ten equal tones in fifty bins: none of them is a peak beside the sum of the others, and all are found."""
+    rng = np.random.default_rng(seed)
+    f = 0.02 + 0.045 * np.arange(10) + 0.01 * rng.random(10)
+    theta = np.stack([np.ones(10), rng.uniform(0, 2 * np.pi, 10), f], -1)
+    prior = Prior(k_min=0, k_max=10, frequency=(0.0, 0.5), min_separation=0.01, sigma=(0.0, 1.0))
+    for loud, count in ((theta, 10), (theta[:0], 0)):
+        statistics = observe(loud, 0.01, seed, (Grid(100, 1.0),))
+        assert Modes(statistics, prior).pursue(10) == count

@@ -49,8 +49,10 @@ SIDE_LOBE, SIDE_LOBES = 0.5, 4
 """Height of a side lobe of the sampling, in units of the main one, that may be taken for a tone; and how many are."""
 EXCLUDED = 20.0
 """Nats by which a side lobe must explain less than the tone to be left alone."""
+PATIENCE = 3
+"""The first pursuit may end after so many tones in a row without a better BIC."""
 CLEAR = 14.0
-"""A peak of this power in units of the noise's mean is followed by the first pursuit."""
+"""A peak stands out if its power is so many times the level that the median of the spectrum tells."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -290,13 +292,20 @@ class Modes:
         return [(float(distance[1 + i]), float(middle[i])) for i in best]
 
     def pursue(self, most: int) -> int:
-        """Adds clear peaks one by one, up to `most` tones; the number of tones reached."""
-        k = 0
+        """Adds peaks one by one, up to `most` tones; the number of tones of the smallest BIC.
+
+        Where many tones share the band, each of them is weak beside the sum of the others, and the first of them do
+        not pay for their parameters. The pursuit ends after `PATIENCE` tones in a row that did not, if no peak of the
+        residual stands out of what lies between the peaks.
+        """
+        k, paid, least = 0, 0, self._bic(0)
         while k < most:
             base = self.best(k)
             assert base is not None
+            if k - paid >= PATIENCE and not _stands_out(self.statistics, base.z, self.prior):
+                break
             f = base.places
-            found = peaks(self.statistics, base.z, self.prior, 6, CLEAR)
+            found = peaks(self.statistics, base.z, self.prior, 6)
             # What is left beside a tone is mostly leakage of those that are still to be found.
             lone = [p for p in found if np.all(np.abs(f - p) > CLOSE * self.bin)]
             for some in (lone[:3], lone[3:], found):
@@ -305,7 +314,16 @@ class Modes:
             if self.best(k + 1) is None:
                 break
             k += 1
-        return k
+            if (bic := self._bic(k)) < least:
+                paid, least = k, bic
+        return paid
+
+    def _bic(self, k: int) -> float:
+        """BIC of the best maximum of order k."""
+        mode, n, known = self.best(k), self.statistics.n, self.prior.known_sigma
+        assert mode is not None
+        misfit = n * math.log(max(mode.rss / n, 1e-300)) if known is None else mode.rss / known**2
+        return misfit + k * self.waveform.coordinates * math.log(n)
 
     def sure(self, k: int, strength: float) -> Mode:
         """The best maximum of order ≤ k all of whose tones are stronger than `strength`."""
@@ -318,9 +336,7 @@ class Modes:
         return mode
 
 
-def peaks(
-    statistics: Likelihood, z: Array, prior: Prior, count: int, clear: float = 0.0
-) -> list[float]:
+def peaks(statistics: Likelihood, z: Array, prior: Prior, count: int) -> list[float]:
     """Frequencies of the strongest peaks of the residual in the band, on the long stream, the strongest first.
 
     Args:
@@ -328,14 +344,19 @@ def peaks(
         z: Tones that are subtracted first, (K, 3).
         prior: Gives the band.
         count: Peaks at most.
-        clear: Peaks of less power, in units of the noise's mean, are left out.
     """
     f, power = _residual_power(statistics, z, prior.frequency)
     inside = power[1:-1]
-    top = (inside >= power[:-2]) & (inside > power[2:]) & (inside > clear)
+    top = (inside >= power[:-2]) & (inside > power[2:])
     top &= (f[1:-1] >= prior.frequency[0]) & (f[1:-1] <= prior.frequency[1])
     index = np.flatnonzero(top)
     return [float(f[1 + i]) for i in index[np.argsort(-inside[index])][:count]]
+
+
+def _stands_out(statistics: Likelihood, z: Array, prior: Prior) -> bool:
+    """Whether a peak of the residual of tones z, (K, Z), is higher than noise of the median's level would have it."""
+    power = _residual_power(statistics, z, prior.frequency)[1]
+    return bool(power.max() > CLEAR * np.median(power) / math.log(2))  # of an exponential law
 
 
 def _residual_power(

@@ -126,9 +126,7 @@ def test_windows_are_collapsed_unless_asked_for(capsys: pytest.CaptureFixture[st
     print_posterior(record_of_windows(), verbose=True)
     long = capsys.readouterr().out
     assert (
-        "2–3 Hz  K = 1 (p = 0.9996)  exact: so" in long
-        and "K = 0" in long
-        and "K = 0" not in short
+        "2–3 Hz  K = 1 (p = 0.9996)  exact: so" in long and "K = 0" in long and "K = 0" not in short
     )
 
 

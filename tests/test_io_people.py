@@ -14,8 +14,9 @@ import pytest
 from scipy.io import savemat, wavfile
 
 from slotflow.data.channel import Channel
+from slotflow.data.observation import Observation
 from slotflow.data.preprocess import describe
-from slotflow.data.read.files import read_observation
+from slotflow.data.read.files import read_observation, read_observations
 from slotflow.data.read.formats import matlab
 from slotflow.data.read.marks import marks_in_text, without_marks
 from slotflow.data.read.names import complex_pair, errors_of, obvious_series
@@ -336,15 +337,14 @@ def test_errors_of_samples(write: Write) -> None:
 
 def test_truths_of_simulations_are_no_errors(tmp_path: Path) -> None:
     np.savez(tmp_path / "a.npz", x=np.tile(X, (60, 1)), sigma=np.ones(60), dt=1.0)
-    assert all(o.long.errors is None for o in [read_rows(tmp_path / "a.npz")[0]])
+    assert read_rows(tmp_path / "a.npz")[0].long.errors is None
     np.savez(tmp_path / "b.npz", x=X, sigma=E, dt=1.0)  # the control
     np.testing.assert_array_equal(read_stream(tmp_path / "b.npz").errors, E)  # type: ignore[arg-type]
 
 
-def read_rows(path: Path) -> list[object]:
-    from slotflow.data.read.files import read_observations
-
-    return read_observations(path)  # type: ignore[return-value]
+def read_rows(path: Path, **options: object) -> list[Observation]:
+    """All signals of a file."""
+    return read_observations(path, **options)  # type: ignore[arg-type]
 
 
 def test_segments_and_relative_brightness(write: Write) -> None:
@@ -561,3 +561,36 @@ def test_files_that_do_not_belong_together(tmp_path: Path, write: Write) -> None
         read_observation([tmp_path / "d.npy", tmp_path / "d.npy"], 1.0)
     twice = read_observation([a, a]).long
     assert twice.n == 60 and said(twice, "60 samples with the time stamp of another file left out")
+
+
+# --- Arrays that are tables -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("upright", [True, False])
+def test_arrays_of_time_and_values(tmp_path: Path, upright: bool) -> None:
+    t = 0.5 * np.arange(60)
+    two, three = np.stack([t, X], 1), np.stack([t, X, E], 1)
+    if not upright:
+        two, three = two.T, three.T
+    np.save(tmp_path / "a.npy", two)
+    np.savez(tmp_path / "b.npz", data=two)
+    savemat(tmp_path / "c.mat", {"data": two})
+    for name in ("a.npy", "b.npz", "c.mat"):
+        found = read_stream(tmp_path / name)
+        np.testing.assert_array_equal(found.values, X)
+        assert found.dt == 0.5 and said(found, "taken as a table")
+    np.save(tmp_path / "d.npy", three)
+    np.testing.assert_array_equal(read_stream(tmp_path / "d.npy").errors, E)  # type: ignore[arg-type]
+    np.testing.assert_array_equal(read_stream(tmp_path / "d.npy", column=3).values, E)
+
+
+def test_signals_are_no_columns(tmp_path: Path) -> None:
+    """The control: rows that do not begin with rising numbers, and rows whose step is known."""
+    np.save(tmp_path / "a.npy", np.stack([X, E]))
+    with pytest.raises(ValueError, match="a sampling step or time stamps"):
+        read_stream(tmp_path / "a.npy")
+    np.save(tmp_path / "b.npy", np.stack([np.arange(60.0), X]))
+    assert len(read_rows(tmp_path / "b.npy", dt=0.5)) == 2
+    np.save(tmp_path / "c.npy", np.stack([X, E], 1))
+    with pytest.raises(ValueError, match="expected one signal per row, received 60 rows of 2"):
+        read_stream(tmp_path / "c.npy", 0.5)

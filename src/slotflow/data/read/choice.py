@@ -4,6 +4,8 @@
   ``x`` or ``values``; otherwise the only one there is; otherwise the one with the obvious name, such as ``flux``
   (:mod:`slotflow.data.read.names`), which is noted. Two-dimensional arrays hold one signal per row.
 - Real and imaginary parts may be two arrays: ``re`` and ``im``, ``I`` and ``Q``, or two that the caller names.
+- An array of a few columns, of which the first one rises, is a table: time stamps and series. So is one of two or
+  three rows, if nothing else tells the step.
 - Errors are what the caller names; otherwise the array called after the series (``flux_err``), or ``error``, ``sigma``
   and the like, if it has the shape of the series.
 - In a table of three columns without headers, the third one holds the errors of the second if its numbers are positive
@@ -24,13 +26,15 @@ from slotflow.data.read.names import (
     segments_of,
 )
 from slotflow.data.read.options import ReadOptions
-from slotflow.data.read.tables import Array, Rows, Table
-from slotflow.data.read.timestamps import AUXILIARY
+from slotflow.data.read.tables import SHORTEST_SIGNAL, Array, Rows, Table
+from slotflow.data.read.timestamps import AUXILIARY, RATES, STEPS
 
-__all__ = ["Choice", "choose"]
+__all__ = ["Choice", "as_columns", "choose"]
 
 ERROR_TO_SCATTER = (0.05, 3.0)
 """Smallest and largest error, as a share of the scatter from one sample to the next, of a column that holds errors."""
+FEW_COLUMNS, FEW_ROWS = range(2, SHORTEST_SIGNAL), (2, 3)
+"""Columns of an array that is a table, and rows of one that lies on its side."""
 NAMES_SHOWN = 12
 """Names that a complaint lists at most."""
 
@@ -81,6 +85,42 @@ def _joined(re: Array, im: Array) -> Array:
             f"expected numbers as real and imaginary parts, received the types {re.dtype} and {im.dtype}."
         )
     return np.asarray(re.astype(np.float64) + 1j * im.astype(np.float64))
+
+
+def as_columns(table: Table, role: str, options: ReadOptions) -> Table:
+    """A table whose only array, or the one that the caller names, holds time stamps and series as its columns.
+
+    Args:
+        table: The arrays of the file.
+        role: ``long`` or ``short``.
+        options: What the caller says about this series.
+
+    Returns:
+        Those columns; the table itself where there are none.
+    """
+    if table.columns:
+        return table
+    series = _candidates(table)
+    named = str(options.dataset or "").strip("/") or (series[0] if len(series) == 1 else "")
+    if named not in table.names or options.time is not None:
+        return table
+    count, size = table.shape(named)
+    timed = options.dt is not None or table.step is not None
+    timed = timed or table.find(named, role, *STEPS, *RATES) is not None
+    timed = timed or table.time_of(named, role) is not None
+    upright = size in FEW_COLUMNS and count > SHORTEST_SIGNAL
+    lying = count in FEW_ROWS and size > SHORTEST_SIGNAL and not timed
+    if not (upright or lying):
+        return table
+    values = table.get(named)
+    values = values.T if lying else values
+    if values.dtype.kind not in "fiu" or not (np.diff(values[:, 0].astype(np.float64)) > 0).all():
+        return table
+    names = [f"column {j + 1}" for j in range(values.shape[1])]
+    columns = dict(zip(names, values.T, strict=True))
+    kind = "rows" if lying else "columns"
+    notes = (*table.notes, f"the {kind} of {named!r} taken as a table, the first as time stamps")
+    return Table(names, columns.__getitem__, True, names[1:], names[0], notes=notes)
 
 
 def choose(table: Table, role: str, options: ReadOptions) -> Choice:

@@ -16,7 +16,7 @@ import numpy as np
 
 from slotflow.data.channel import Channel, as_series
 from slotflow.data.gaps import fill_gaps
-from slotflow.data.read.choice import Choice, choose
+from slotflow.data.read.choice import Choice, as_columns, choose
 from slotflow.data.read.clock import Clock, clock_of
 from slotflow.data.read.marks import without_marks
 from slotflow.data.read.options import ReadOptions
@@ -227,6 +227,9 @@ def read_series(table: Table, file: str, role: str, options: ReadOptions) -> Ser
         role: ``long`` or ``short``.
         options: What the caller says about this series.
     """
+    columns = as_columns(table, role, options)
+    if columns is not table:
+        table, options = columns, replace(options, dataset=None)
     choice = choose(table, role, options)
     with np.errstate(all="ignore"):  # what overflows is refused as not finite
         rows = choice.rows(table)

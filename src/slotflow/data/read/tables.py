@@ -20,6 +20,7 @@ __all__ = [
     "MOST_NUMBERS_OF_SMALL_FILES",
     "MOST_OBJECTS",
     "NUMBERS_PER_BYTE",
+    "SHORTEST_SIGNAL",
     "Array",
     "Rows",
     "Table",
@@ -102,8 +103,24 @@ class Table:
     notes: tuple[str, ...] = ()
     slices: Callable[[str], Rows | None] | None = None
 
+    def shape(self, name: str) -> tuple[int, int]:
+        """Number of rows of an array and numbers in each."""
+        found = self._rows(name)
+        return found.count, found.size
+
     def rows(self, name: str) -> Rows:
-        """The rows of an array; one row if it has one dimension."""
+        """The rows of an array; one row if it has one dimension. Refuses columns that pass for rows."""
+        found = self._rows(name)
+        if found.size < SHORTEST_SIGNAL < found.count:
+            raise ValueError(
+                f"expected one signal per row, received {found.count:,} rows of {found.size} in {name!r}: if each "
+                "column is a series, write them as separate arrays (of an NPZ file, say: np.savez(file, t=a[:, 0], "
+                "x=a[:, 1])), or transpose the array if each column is a signal of its own."
+            )
+        return found
+
+    def _rows(self, name: str) -> Rows:
+        """As `rows`, of any shape."""
         found = None if self.slices is None else self.slices(name)
         if found is None:
             values = self.get(name)
@@ -113,12 +130,6 @@ class Table:
                     f"{values.shape} in {name!r}; write the part to analyse as such an array."
                 )
             found = Rows.of(values)
-        if found.size < SHORTEST_SIGNAL < found.count:
-            raise ValueError(
-                f"expected one signal per row, received {found.count:,} rows of {found.size} in {name!r}: if each "
-                "column is a series, write them as separate arrays (of an NPZ file, say: np.savez(file, t=a[:, 0], "
-                "x=a[:, 1])), or transpose the array if each column is a signal of its own."
-            )
         return found
 
     def find(self, name: str, role: str, *bases: str) -> str | None:

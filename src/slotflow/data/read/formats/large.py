@@ -2,9 +2,9 @@
 
 A table of some size is looked at in three places (its beginning, its middle and its end), which tell its header, its
 delimiter and how its numbers are printed (:mod:`slotflow.data.read.formats.lines`). If every character below the header
-belongs to a number or a delimiter, pandas reads the rest. It fills short rows and empty fields with NaN without a word;
-a table in which that happens, or which pandas refuses, is read line by line, which tells the line and what is wrong
-with it. Both ways give the same numbers, bit for bit, and the same notes.
+belongs to a number, to ``nan`` or a delimiter, pandas reads the rest. It fills short rows with NaN without a word. A
+table with more NaN than its text holds, or with too few delimiters, or which pandas refuses, is read line by line,
+which tells the line and what is wrong with it. Both ways give the same numbers, bit for bit, and the same notes.
 """
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ LARGE = 2**18
 """Bytes from which on a table is large: below, line by line is quicker than to import pandas."""
 SAMPLE = 2**15
 """Bytes of each of the three places that are looked at."""
-NOT_A_NUMBER = re.compile(rb"[^0-9eE+\-.,;\t \r\n]")
+NOT_A_NUMBER = re.compile(rb"[^0-9eE+\-.,;\t \r\nnNaA]|(?<![nN])[aA]|[nN](?![aAnN,;\t \r\n])")
+"""What belongs to no number; the letters of nan, in this order, do."""
+MISSING_NUMBER = re.compile(rb"(?i)nan")
 
 
 def read_large(raw: bytes) -> tuple[Lines, NDArray[np.float64]] | None:
@@ -49,11 +51,28 @@ def read_large(raw: bytes) -> tuple[Lines, NDArray[np.float64]] | None:
             return None
         numbers = _numbers(raw[start:], lines.delimiter, "," if commas else ".")
         parts = [lines, *(split_lines(_whole_lines(raw, place)) for place in (0.5, 1.0))]
-        if numbers.shape[1] == len(lines.rows[0]) and not np.isnan(numbers).any():
+        whole = _is_whole(raw[start:], numbers, lines.delimiter)
+        if numbers.shape[1] == len(lines.rows[0]) and whole:
             alike = all(len(part.rows[0]) == numbers.shape[1] for part in parts)
             rows = [row for part in parts for row in part.rows]
             return (lines._replace(rows=rows), numbers) if alike else None
     return None
+
+
+def _is_whole(body: bytes, numbers: NDArray[np.float64], delimiter: str | None) -> bool:
+    """Whether what is missing is written as ``nan`` or left empty, and no row is short.
+
+    Args:
+        body: The table below its header.
+        numbers: What pandas made of it, (rows, columns).
+        delimiter: What separates its fields; None for white space, which cannot stand around nothing.
+    """
+    missing = int(np.isnan(numbers).sum())
+    if missing == 0:
+        return True
+    if delimiter is None:
+        return missing == len(MISSING_NUMBER.findall(body))
+    return bool(body.count(delimiter.encode()) == numbers.shape[0] * (numbers.shape[1] - 1))
 
 
 def _offset(head: bytes, number: int) -> int:

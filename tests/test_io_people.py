@@ -90,7 +90,7 @@ def test_light_curves(tmp_path: Path) -> None:
     np.testing.assert_allclose(found.times + found.t_ref, DAY * (1683 + kept / 720), rtol=1e-12)
     assert (found.unit, found.time_unit) == ("e-/s", "d")
     for words in (
-        "BJD (TDB) less 2.457e+06",
+        "BJD (TDB) less 2457000 in days",
         "object TIC 1, sector 12",
         "2 of 60 samples have a flag in 'QUALITY'",
         "'PDCSAP_FLUX' chosen",
@@ -151,6 +151,15 @@ def test_matlab(tmp_path: Path, packed: bool) -> None:
     savemat(tmp_path / "d.mat", {"words": "none"}, do_compression=packed)
     with pytest.raises(ValueError, match="arrays of numbers, received none"):
         read_stream(tmp_path / "d.mat", 1.0)
+
+
+def test_the_array_that_fits_the_time_stamps(tmp_path: Path) -> None:
+    """As in the test series of a package for tides: the heights, their times, and a fit beside them."""
+    fit = {"A": X[:9], "g": X[:9], "name": np.array(["M2", "S2"])}
+    savemat(tmp_path / "a.mat", {"h": X, "t": np.arange(60.0), "coef": fit})
+    found = read_stream(tmp_path / "a.mat")
+    np.testing.assert_array_equal(found.values, X)
+    assert said(found, "array 'h' chosen (others: 'coef/A', 'coef/g')")
 
 
 def test_matlab_of_version_4(tmp_path: Path) -> None:
@@ -427,12 +436,17 @@ def test_barycentric_times_stay_as_they_are() -> None:
         ("time,volts", 1683 + np.arange(60) / 720, 1 / 720, "s"),
         ("time,value", 1900 + 0.1 * np.arange(60), 0.1, "s"),
         ("time [h],value", np.arange(60), 3600.0, "h"),
+        ("", 113225 + np.arange(60) / 24, 3600.0, "d"),
+        ("", 54953.5388 + np.arange(60) * 0.02043423, 1765.517, "d"),
+        ("", 1200.0 + np.arange(60) / 24, 1 / 24, "s"),
+        ("", 54953.5388 + np.arange(60) * 0.03, 0.03, "s"),
     ],
 )
 def test_units_of_time_are_kept(
     write: Write, header: str, stamps: np.ndarray, step: float, unit: str
 ) -> None:
-    found = read_stream(write("a.csv", f"{header}\n" + table(stamps.tolist(), X.tolist())))
+    above = f"{header}\n" if header else ""
+    found = read_stream(write("a.csv", above + table(stamps.tolist(), X.tolist())))
     assert (found.dt, found.time_unit) == (pytest.approx(step, rel=1e-6), unit)
     if unit != "s":
         assert not said(found, "taken as seconds")

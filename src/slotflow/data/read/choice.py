@@ -216,6 +216,8 @@ def _parts(
         return (series[0],), ()
     primary = [name for name in series if not is_secondary(name)]
     chosen = primary[0] if len(primary) == 1 else obvious_series(primary)
+    if chosen is None and not table.columns and len(timed := _timed(table, primary, role)) == 1:
+        chosen = timed[0]
     if chosen is None and _has_errors(table, series):
         chosen = series[0]
     if chosen is not None and not paired:
@@ -230,6 +232,16 @@ def _parts(
         f"expected {expected}, received the {kind}s {listing}; name the one to read with {option} (on the command "
         f"line --{option})."
     )
+
+
+def _timed(table: Table, names: list[str], role: str) -> list[str]:
+    """Those of a few arrays that have as many numbers as their time stamps."""
+    found = []
+    for name in names[:NAMES_SHOWN]:
+        time = table.time_of(name, role)
+        if time is not None and table.shape(name)[1] == table.get(time).size:
+            found.append(name)
+    return found
 
 
 def _errors(

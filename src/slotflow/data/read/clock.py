@@ -32,6 +32,11 @@ YEARLY_STEPS = (1.0, 1 / 2, 1 / 4, 1 / 12, 1 / 24, 1 / 52, 1 / 365.25)
 """Steps of calendar series, in years: by year, quarter, month, half a month, week and day."""
 CADENCES = (20.0, 58.85, 120.0, 200.0, 600.0, 1765.46, 1800.0)
 """Steps of the light curves of space telescopes, in seconds."""
+CALENDAR_STEPS = (*CADENCES, 60.0, 360.0, 900.0, 3600.0)
+"""The same, and the steps of weather stations and tide gauges."""
+DAY_NUMBERS, DAY_DURATIONS = (1e4, 1e6), 20.0
+"""Numbers that count days from some day in the past, and durations that this day lies before the first sample."""
+WORDS = {"d": "days", "yr": "years"}
 BRIGHTNESS = re.compile(r"flux|mag", re.IGNORECASE)
 SHOWN_UNITS = ("s", "min", "h", "d", "yr")
 """Units of time in which frequencies are shown."""
@@ -107,7 +112,7 @@ def _stamped(table: Table, choice: Choice, n: int, options: ReadOptions) -> Cloc
     if raw.dtype.kind != "M":
         said = f"in {unit}" if unit else "without a unit, taken as seconds"
         if likely:
-            said = f"without a unit, taken as {likely} by their size (time_unit says otherwise)"
+            said = f"without a unit, taken as {WORDS[likely]} by their numbers (time_unit says otherwise)"
         notes = (f"time stamps {time!r} {said}",)
     shown = kept_unit(unit or likely, timeline.step if stamps.dated else None)
     start = stamps.start + timeline.shift
@@ -166,7 +171,9 @@ def likely_unit(stamps: Array, series: str) -> str | None:
     """The unit of time stamps that nobody states, where their numbers leave little doubt; None for seconds.
 
     Calendar years run from 1600 to 2150 in steps of a year, a quarter, a month, a week or a day, as in the tables of
-    R; Julian days are millions; brightness in the steps of a space telescope, in days, has its stamps in days.
+    R. Julian days are millions; other counts of days are tens of thousands, far more than the record lasts, in steps of
+    an hour, a minute or what else an archive writes. Brightness in the steps of a space telescope, in days, has its
+    stamps in days.
 
     Args:
         stamps: The time stamps, (n,).
@@ -183,6 +190,13 @@ def likely_unit(stamps: Array, series: str) -> str | None:
     if YEARS[0] <= t.min() and t.max() <= YEARS[1] and _is_near(step, YEARLY_STEPS, 0.02):
         return "yr"
     if BRIGHTNESS.search(series) and _is_near(DAY * step, CADENCES, 0.005):
+        return "d"
+    counted = DAY_NUMBERS[0] < t.min() and t.max() < DAY_NUMBERS[1]
+    if (
+        counted
+        and t.min() > DAY_DURATIONS * np.ptp(t)
+        and _is_near(DAY * step, CALENDAR_STEPS, 0.002)
+    ):
         return "d"
     return None
 

@@ -133,4 +133,4 @@ def _time_unit(unit: str, header: dict[str, Any]) -> tuple[str, tuple[str, ...]]
     if not isinstance(whole, int | float) or not isinstance(part, int | float):
         return unit, ()
     system = str(header.get("TIMESYS", "TDB")).strip()
-    return unit, (f"time is BJD ({system}) less {whole + part:g} in days",)
+    return unit, (f"time is BJD ({system}) less {whole + part:.10g} in days",)

@@ -38,7 +38,7 @@ from slotflow.signal.likelihood.observed import likelihood_of
 from slotflow.signal.noise.model import NoiseModel
 from slotflow.signal.prior import Prior
 
-__all__ = ["Basis", "assume", "general_likelihood"]
+__all__ = ["Basis", "assume"]
 
 Fields = dict[str, Any]
 Bounds = tuple[float, float]
@@ -105,7 +105,7 @@ def assume(
         observation = plain
     else:
         observation = observation if request.trend is not None else with_trends(observation)
-        likelihood = general_likelihood(observation, noise, given["frequency"])
+        likelihood = _general_likelihood(observation, noise, given["frequency"])
     if "amplitude" not in given or "sigma" not in given:
         scales = _scales(observation, likelihood, given["frequency"])
         _fill_bounds(model, scales, given, sources, network_alone)
@@ -123,6 +123,8 @@ def _noise(
     observation: Observation, request: DataRequest, band: Bounds, network_alone: bool
 ) -> NoiseModel:
     """The noise to assume; the network alone knows white noise only."""
+    if isinstance(request.noise, NoiseModel):
+        return request.noise
     if network_alone and request.noise in ("auto", "white"):
         return NoiseModel.white(len(observation.channels))
     if network_alone:
@@ -133,7 +135,7 @@ def _noise(
     return choose_noise(observation, request.noise, band)
 
 
-def general_likelihood(observation: Observation, noise: NoiseModel, band: Bounds) -> GeneralTones:
+def _general_likelihood(observation: Observation, noise: NoiseModel, band: Bounds) -> GeneralTones:
     """The likelihood of data that are not plain, or of plain ones near zero frequency."""
     for channel in observation.channels:
         check_varying(channel)

@@ -11,6 +11,7 @@ than the network can count, unless the user has said how many there may be (`slo
 from __future__ import annotations
 
 import dataclasses
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -23,7 +24,7 @@ from slotflow.core.later import later
 from slotflow.core.methods import METHODS, SAMPLERS
 from slotflow.data.observation import Observation
 from slotflow.exact.refine import Effort, check_budget
-from slotflow.infer.assume import Basis, assume, general_likelihood
+from slotflow.infer.assume import Basis, assume
 from slotflow.infer.general import general_posterior
 from slotflow.infer.noise_choice import choose_noise
 from slotflow.infer.request import DataRequest
@@ -33,9 +34,13 @@ from slotflow.network.model import SlotFlow
 from slotflow.network.options import KPrior
 from slotflow.posterior.assumed import Assumed
 from slotflow.posterior.posterior import Posterior
+from slotflow.signal.noise.model import NoiseModel
 from slotflow.signal.prior import Prior
 
 __all__ = ["posteriors"]
+
+LAST_SHARE = 0.3
+"""Share of the time budget that a second analysis, under another noise, gets at least."""
 
 
 @dataclass(frozen=True)
@@ -98,12 +103,20 @@ class _Call:
 class _Case:
     """An observation and what is assumed of it."""
 
+    given: Observation
+    """The data as they came."""
+    stated: Statement
+    """What the user says of the prior."""
     basis: Basis
-    limits_k: bool
-    """Whether the user has said how many components there may be."""
+    """What is assumed, and the data as they are analysed."""
     in_windows: bool
     start: Prior | None
     """The prior that the network answers under; None if windows, another method or the general way answer."""
+
+    @property
+    def limits_k(self) -> bool:
+        """Whether the user has said how many components there may be."""
+        return self.stated.limits_k
 
     @property
     def observation(self) -> Observation:
@@ -167,7 +180,7 @@ def _case(model: SlotFlow, observation: Observation, stated: Statement, call: _C
     elif basis.likelihood is None and call.method not in SAMPLERS:
         start = model._start(prior, basis.observation.long.grid, call.exact)
         model._check(basis.observation, start)
-    return _Case(basis, stated.limits_k, in_windows, start)
+    return _Case(observation, stated, basis, in_windows, start)
 
 
 def _answers(model: SlotFlow, cases: list[_Case], call: _Call) -> Iterator[Posterior]:
@@ -178,12 +191,12 @@ def _answers(model: SlotFlow, cases: list[_Case], call: _Call) -> Iterator[Poste
         if case.in_windows:
             post = _in_windows(model, case, call)
         elif case.basis.likelihood is not None:
-            post = _general(model, case.basis, case, call)
+            post = _general(model, case, call)
         elif case.start is None:
             post = _sampled(model, case, call)
         else:
             post = _refined(model, case, next(quick), call)
-        if post.assumed is None or not post.assumed.in_windows:
+        if post.assumed is None:
             post.assumed = case.assumed
         yield post
 
@@ -196,6 +209,7 @@ def _refined(model: SlotFlow, case: _Case, post: Posterior, call: _Call) -> Post
     """
     if not call.exact:
         return post
+    began = time.perf_counter()
     prior = under_k_prior(case.assumed.prior, call.k_prior, model.config.prior)
     with _threads(call.threads):
         post = post.refine(
@@ -205,21 +219,39 @@ def _refined(model: SlotFlow, case: _Case, post: Posterior, call: _Call) -> Post
             max_seconds=call.max_seconds,
             noise=case.basis.noise,
         )
-    if post.verdict.status == "misfit" and call.noise == "auto":
-        band, fit = prior.frequency, post.best_fit()
-        noise = choose_noise(case.observation, "auto", band, tones=fit)
-        if not noise.is_white:
-            general = general_likelihood(case.observation, noise, band)
-            basis = case.basis._replace(noise=noise, likelihood=general, scales=None)
-            return _general(model, basis, case, call)
-    return _uncrowded(model, case, post, call)
+    if not _another_noise(model, case, post, call):
+        return _uncrowded(model, case, post, call)
+    noise = _second_choice(case, post, prior.frequency)
+    request = dataclasses.replace(call.request, noise=noise)
+    stated = case.stated.within(prior.frequency)
+    basis = assume(model, case.given, stated, request=request)
+    left = max(call.max_seconds - (time.perf_counter() - began), LAST_SHARE * call.max_seconds)
+    rest = dataclasses.replace(call, max_seconds=left)
+    return _general(model, dataclasses.replace(case, basis=basis), rest)
 
 
-def _general(model: SlotFlow, basis: Basis, case: _Case, call: _Call) -> Posterior:
+def _another_noise(model: SlotFlow, case: _Case, post: Posterior, call: _Call) -> bool:
+    """Whether to try another noise: white noise was assumed, sampled, and does not explain the data."""
+    crowded = not case.limits_k and is_crowded(model, post, case.assumed.prior)
+    misfit = post.verdict.status == "misfit" and post.sampled(post.k_map)
+    return misfit and call.noise == "auto" and not crowded and model.widest_band is not None
+
+
+def _second_choice(case: _Case, post: Posterior, band: tuple[float, float]) -> NoiseModel:
+    """The noise to assume where white noise does not explain the data: coloured if they are, local otherwise."""
+    noise = choose_noise(case.observation, "auto", band, tones=post.best_fit())
+    if not noise.is_white:
+        return noise
+    words = f"white noise does not explain the data ({post.verdict.reason}): the band alone counts"
+    return dataclasses.replace(choose_noise(case.observation, "local", band), words=words)
+
+
+def _general(model: SlotFlow, case: _Case, call: _Call) -> Posterior:
     """The exact posterior of data that are not plain; in windows if the band is crowded."""
-    prior = under_k_prior(basis.assumed.prior, call.k_prior, model.config.prior)
+    prior = under_k_prior(case.assumed.prior, call.k_prior, model.config.prior)
     with _threads(call.threads), _evaluating(model):
-        post = general_posterior(model, basis, prior, call.effort)
+        post: Posterior = general_posterior(model, case.basis, prior, call.effort)
+    post.assumed = case.assumed
     return _uncrowded(model, case, post, call)
 
 

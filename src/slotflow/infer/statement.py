@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from slotflow.network.options import KPrior
@@ -65,6 +65,12 @@ class Statement:
                 f"prior: expected some of {', '.join(known)}, received {unknown[0]!r}; p(K) is stated by k_prior."
             )
         return cls(**given, k_prior=k_prior)
+
+    def within(self, band: Bounds) -> Statement:
+        """The same with the band stated too, unless the whole prior is."""
+        if self.whole is not None:
+            return self
+        return replace(self, frequency=band, lowest_frequency=None)
 
     @property
     def limits_k(self) -> bool:

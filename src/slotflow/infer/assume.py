@@ -25,7 +25,7 @@ from slotflow.data.preprocess import Band
 from slotflow.data.trend import check_varying
 from slotflow.infer.band import checked_band, proposed_band
 from slotflow.infer.from_data import Scales, plain_scales, scales_of
-from slotflow.infer.noise_choice import choose_noise
+from slotflow.infer.noise_choice import first_noise
 from slotflow.infer.offsets import plain_data, with_trends
 from slotflow.infer.request import DataRequest, prepared
 from slotflow.infer.statement import Statement
@@ -123,8 +123,6 @@ def _noise(
     observation: Observation, request: DataRequest, band: Bounds, network_alone: bool
 ) -> NoiseModel:
     """The noise to assume; the network alone knows white noise only."""
-    if isinstance(request.noise, NoiseModel):
-        return request.noise
     if network_alone and request.noise in ("auto", "white"):
         return NoiseModel.white(len(observation.channels))
     if network_alone:
@@ -132,7 +130,7 @@ def _noise(
             f"expected white noise for a method other than the exact step, received noise = {request.noise!r}; leave "
             "the exact step on (method='exact')."
         )
-    return choose_noise(observation, request.noise, band)
+    return first_noise(observation, request, band)
 
 
 def _general_likelihood(observation: Observation, noise: NoiseModel, band: Bounds) -> GeneralTones:

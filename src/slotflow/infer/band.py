@@ -5,23 +5,17 @@ ends half a bin below the Nyquist frequency; complex samples show the whole circ
 searched as a whole and analysed in windows around what was found (`slotflow.bands`).
 
 **One stretch** is enough where all peaks lie in it: even, real series in which nothing stands out elsewhere are
-answered in one window, which is the network's own where the series shows it. A peak stands out of the local floor: in
-the Hann periodogram, medians of `BLOCK` bins, interpolated, divide the power, and noise alone exceeds the threshold in
-one series out of a thousand.
+answered in one window, which is the network's own where the series shows it (`look` says what stands out).
 """
 
 from __future__ import annotations
 
 import math
 
-import numpy as np
-
-from slotflow.core.arrays import Array
 from slotflow.data.channel import Channel
-from slotflow.data.noise_level import median_power, periodogram
 from slotflow.data.observation import Observation
-from slotflow.data.preprocess import FALSE_ALARM, LEAKAGE, LOWEST_BIN, Band, strongest_band
-from slotflow.data.trend import scaled, without_line
+from slotflow.data.preprocess import Band, strongest_band
+from slotflow.infer.look import look_at
 from slotflow.network.model import SlotFlow
 from slotflow.network.zoom.model import FEWEST_BINS
 
@@ -31,12 +25,6 @@ Bounds = tuple[float, float]
 
 FIRST_BIN = 1.5
 """Lowest frequency beside an offset that is marginalized, in bins."""
-BLOCK = 64
-"""Bins of a median of the local floor."""
-UNCERTAIN_FLOOR = 1.5
-"""How much higher a peak must be because the floor is an estimate."""
-MARGIN = 3.0
-"""Bins beside a band that belong to a peak at its edge."""
 
 
 def whole_band(observation: Observation) -> Bounds:
@@ -94,33 +82,18 @@ def proposed_band(model: SlotFlow, observation: Observation) -> tuple[Bounds, Ba
         return everything, None
     if (everything[1] - everything[0]) * channel.duration <= model.widest_band:
         return everything, None
-    own = model.config.prior.frequency
-    power = periodogram(scaled(without_line(channel))[1])
+    own, look = model.config.prior.frequency, look_at(channel)
+    if (
+        own[1] <= channel.nyquist
+        and _is_window(model, channel, own)
+        and not len(look.peaks_outside(own))
+    ):
+        return own, None
     band = strongest_band(channel, math.floor(model.widest_band))
-    peaks = _standing_out(power)
-    shown = own[1] <= channel.nyquist and _is_window(model, channel, own)
-    for edges, found in ((own, None), (band.edges, band)):
-        inside = [edge * channel.duration for edge in edges]
-        beyond = (peaks < inside[0] - MARGIN) | (peaks > inside[1] + MARGIN)
-        if (found is not None or shown) and not beyond.any():
-            return edges, found
-    return everything, None
+    return (everything, None) if len(look.peaks_outside(band.edges)) else (band.edges, band)
 
 
 def _is_window(model: SlotFlow, channel: Channel, band: Bounds) -> bool:
     """Whether a network can analyse a band at once."""
     assert model.widest_band is not None
     return FEWEST_BINS <= (band[1] - band[0]) * channel.duration <= model.widest_band
-
-
-def _standing_out(power: Array) -> Array:
-    """Bins of a Hann periodogram, (bins,), that stand out of the local floor and of the leakage of stronger ones."""
-    counted = np.arange(LOWEST_BIN, len(power))
-    blocks = np.array_split(counted, max(1, len(counted) // BLOCK))
-    centres = [block.mean() for block in blocks]
-    levels = [max(float(median_power(power[block])), 1e-30) for block in blocks]
-    floor = np.exp(np.interp(counted, centres, np.log(levels)))
-    threshold = UNCERTAIN_FLOOR * floor * math.log(len(power) / FALSE_ALARM)
-    here = power[counted]
-    found: Array = counted[(here > threshold) & (here > LEAKAGE * here.max())]
-    return found

@@ -1,24 +1,68 @@
-"""Which noise to assume."""
+"""Which noise to assume first, and which one if that does not explain the data.
+
+Even, real series are taken as white at first unless a quick look (`look`) speaks against it: their tones are then known
+before the noise is judged, by the tests of the residual, and nothing is spent on a question that is none. What is
+obviously coloured, has lines outside the band, or is short enough to be taken for a few slow tones is tested at once
+(`slotflow.signal.noise.choice`), and so is all that is not even and real. Where white noise turns out not to explain
+the data, the test is made on what the tones leave of them; if it finds nothing wrong, the band alone counts.
+"""
 
 from __future__ import annotations
 
-from importlib import import_module
-from importlib.util import find_spec
-from typing import Any
+from dataclasses import replace
 
+from slotflow.core.arrays import Array
 from slotflow.data.observation import Observation
+from slotflow.infer.look import look_at
+from slotflow.infer.request import DataRequest
+from slotflow.signal.noise.choice import choose_noise
 from slotflow.signal.noise.model import NoiseModel
 
-__all__ = ["choose_noise"]
+__all__ = ["first_noise", "second_noise"]
+
+Bounds = tuple[float, float]
+
+FEWEST_SAMPLES = 1000
+"""Samples from which on a few slow tones cannot be taken for coloured noise, or coloured noise for them."""
+WHITE = "nothing speaks against white noise"
+"""Why noise is white that was not tested before the analysis; the verdict says if something does."""
 
 
-def choose_noise(
-    observation: Observation, stated: Any, band: tuple[float, float], tones: Any = None
-) -> NoiseModel:
-    """The noise that is stated, or that a test of the data asks for."""
-    if find_spec("slotflow.signal.noise.choice") is not None:
-        chosen: NoiseModel = import_module("slotflow.signal.noise.choice").choose_noise(
-            observation, stated, band, tones
-        )
-        return chosen
-    return NoiseModel.white(len(observation.channels))
+def first_noise(observation: Observation, request: DataRequest, band: Bounds) -> NoiseModel:
+    """The noise to assume at first.
+
+    Args:
+        observation: The data.
+        request: What the user says of the noise.
+        band: Frequencies in Hz that may hold tones.
+    """
+    if isinstance(request.noise, NoiseModel):
+        return request.noise
+    if request.noise == "auto" and observation.is_plain and not _suspicious(observation, band):
+        return NoiseModel.white(len(observation.channels), WHITE)
+    return choose_noise(observation, request.noise, band)
+
+
+def second_noise(observation: Observation, band: Bounds, tones: Array, reason: str) -> NoiseModel:
+    """The noise to assume where white noise does not explain the data.
+
+    Args:
+        observation: The data.
+        band: Frequencies in Hz that may hold tones.
+        tones: The best fit under white noise, (K, P).
+        reason: What is wrong with it.
+    """
+    noise = choose_noise(observation, "auto", band, tones=tones)
+    if not noise.is_white:
+        return noise
+    words = f"local: white noise does not explain the data ({reason})"
+    return replace(choose_noise(observation, "local", band), words=words)
+
+
+def _suspicious(observation: Observation, band: Bounds) -> bool:
+    """Whether a quick look at the first channel speaks against white noise, or cannot tell."""
+    channel = observation.long
+    if channel.n < FEWEST_SAMPLES:
+        return True
+    look = look_at(channel)
+    return bool(len(look.peaks_outside(band))) or look.is_coloured_outside(band)

@@ -26,7 +26,7 @@ from slotflow.data.observation import Observation
 from slotflow.exact.refine import Effort, check_budget
 from slotflow.infer.assume import Basis, assume
 from slotflow.infer.general import general_posterior
-from slotflow.infer.noise_choice import choose_noise
+from slotflow.infer.noise_choice import second_noise
 from slotflow.infer.request import DataRequest
 from slotflow.infer.statement import Statement
 from slotflow.network.cardinality import check_k_prior, under_k_prior
@@ -34,7 +34,6 @@ from slotflow.network.model import SlotFlow
 from slotflow.network.options import KPrior
 from slotflow.posterior.assumed import Assumed
 from slotflow.posterior.posterior import Posterior
-from slotflow.signal.noise.model import NoiseModel
 from slotflow.signal.prior import Prior
 
 __all__ = ["posteriors"]
@@ -221,7 +220,8 @@ def _refined(model: SlotFlow, case: _Case, post: Posterior, call: _Call) -> Post
         )
     if not _another_noise(model, case, post, call):
         return _uncrowded(model, case, post, call)
-    noise = _second_choice(case, post, prior.frequency)
+    reason, tones = post.verdict.reason, post.best_fit()
+    noise = second_noise(case.observation, prior.frequency, tones, reason)
     request = dataclasses.replace(call.request, noise=noise)
     stated = case.stated.within(prior.frequency)
     basis = assume(model, case.given, stated, request=request)
@@ -235,15 +235,6 @@ def _another_noise(model: SlotFlow, case: _Case, post: Posterior, call: _Call) -
     crowded = not case.limits_k and is_crowded(model, post, case.assumed.prior)
     misfit = post.verdict.status == "misfit" and post.sampled(post.k_map)
     return misfit and call.noise == "auto" and not crowded and model.widest_band is not None
-
-
-def _second_choice(case: _Case, post: Posterior, band: tuple[float, float]) -> NoiseModel:
-    """The noise to assume where white noise does not explain the data: coloured if they are, local otherwise."""
-    noise = choose_noise(case.observation, "auto", band, tones=post.best_fit())
-    if not noise.is_white:
-        return noise
-    words = f"white noise does not explain the data ({post.verdict.reason}): the band alone counts"
-    return dataclasses.replace(choose_noise(case.observation, "local", band), words=words)
 
 
 def _general(model: SlotFlow, case: _Case, call: _Call) -> Posterior:

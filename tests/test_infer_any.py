@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -14,9 +13,6 @@ from slotflow.infer.band import checked_band, whole_band
 from slotflow.infer.statement import Statement
 
 Tone = tuple[float, float, float]
-coloured = pytest.mark.skipif(
-    find_spec("slotflow.signal.noise.choice") is None, reason="needs the choice of noise"
-)
 
 
 def model_of(t: np.ndarray, *tones: Tone) -> np.ndarray:
@@ -120,7 +116,6 @@ def test_an_offset_of_a_thousand_levels(zoom: SlotFlow, seed: int, lowest: float
     assert post.verdict.status == "exact", post.verdict
 
 
-@coloured
 def test_a_stronger_tone_outside_the_band(zoom: SlotFlow, seed: int) -> None:
     """A tone of A = 1 in the band, one of A = 30 outside of it, 1.1 Hz away."""
     rng = np.random.default_rng(seed)
@@ -145,7 +140,6 @@ def test_bounds_contain_the_peak(zoom: SlotFlow, seed: int) -> None:
 # --- coloured noise --------------------------------------------------------------------------------
 
 
-@coloured
 def test_tones_in_red_noise(zoom: SlotFlow, seed: int) -> None:
     """AR(1) noise is noticed, and the tones in it are found with errors that hold."""
     rng = np.random.default_rng(seed)
@@ -158,7 +152,6 @@ def test_tones_in_red_noise(zoom: SlotFlow, seed: int) -> None:
     assert post.noise is not None and post.noise.name != "white"
 
 
-@coloured
 def test_tides_in_red_noise(zoom: SlotFlow, seed: int) -> None:
     """Hourly sea level of 60 days: M2, S2, N2 and K1 in noise of 1/f², without being named."""
     rng = np.random.default_rng(seed)

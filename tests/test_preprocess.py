@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 from statistics_helpers import assert_mean, assert_within
 
-from slotflow import Stream
+from slotflow import Channel, Stream
 from slotflow.data.preprocess import FEWEST_BINS, describe, detrend, fill_gaps, strongest_band
 from slotflow.data.trend import without_line
 from slotflow.network.config import Config
@@ -120,6 +120,7 @@ def test_a_removed_trend_is_not_reported_again(seed: int) -> None:
     assert any("linear trend" in one for one in describe(detrend(Stream(x, DT), 0)).warnings)
     rest = describe(detrend(Stream(x, DT), 1))
     assert abs(rest.trend_sigmas) > 5 and rest.warnings == []
+    assert describe(Stream(x, DT, trend=1)).warnings == []
 
 
 @pytest.mark.parametrize("values", [[3.0], [1.0, 2.0], [0.0] * 50, [1e308, -1e308] * 40])
@@ -228,3 +229,47 @@ def test_band_of_clean_and_empty_series() -> None:
         strongest_band(Stream(np.zeros(N), DT), bins=5)
     narrow = strongest_band(Stream(np.cos(2 * np.pi * 2.7 * T), DT), bins=20)
     assert 15 < (narrow.high - narrow.low) * 300 < 20
+
+
+# --- Any times ------------------------------------------------------------------------------------
+
+
+def test_series_at_any_times_are_described(seed: int) -> None:
+    """Noise level, offset, slope and spectrum of uneven, incomplete and complex series, to their errors."""
+    draw = np.random.default_rng(seed)
+    n, sigma = 3000, 0.7
+    t = np.sort(draw.uniform(0, 300, n))
+    x = 5 + 0.02 * (t - 150) + 0.3 * np.cos(2 * np.pi * 1.3 * t) + sigma * draw.normal(size=n)
+    uneven = Channel(x, times=t)
+    gaps = Channel(
+        np.where(np.abs(T - 100) < 20, np.nan, 5 + noise(seed) + np.cos(2 * np.pi * 1.3 * T)), DT
+    )
+    complex_samples = Channel(
+        3 + np.exp(2j * np.pi * 1.3 * T) + noise(seed) + 1j * noise(seed + 1), DT
+    )
+    for channel, level in ((uneven, sigma), (gaps, 1.0), (complex_samples, 1.0)):
+        found = describe(channel)
+        assert found.noise == pytest.approx(level, rel=0.15), found
+        assert found.n == channel.n and str(found)
+    assert describe(uneven).offset == pytest.approx(5, abs=5 * 2 * sigma / n**0.5)
+    assert describe(uneven).trend == pytest.approx(0.02, abs=5 * 2 * 12**0.5 * sigma / n**0.5 / 300)
+    assert describe(complex_samples).offset == pytest.approx(3, abs=0.2)
+    assert "missing" in str(describe(gaps)) and not describe(gaps).even
+    for channel in (uneven, gaps):
+        band = strongest_band(channel)
+        assert band.low < 1.3 < band.high and band.peak == pytest.approx(1.3, abs=0.02)
+    with pytest.raises(ValueError, match="a real series"):
+        strongest_band(complex_samples)
+
+
+def test_detrending_at_uneven_times_with_errors(seed: int) -> None:
+    draw = np.random.default_rng(seed)
+    t = np.sort(draw.uniform(0, 300, 500))
+    errors = draw.uniform(0.5, 5.0, 500)
+    line = 7 - 0.05 * t
+    rest = detrend(Channel(line, times=t, errors=errors), 1)
+    np.testing.assert_allclose(rest.values, 0, atol=1e-10)
+    bump = np.where(np.arange(500) == 40, 1000.0, 0.0)  # of a sample that hardly counts
+    heavy = np.where(np.arange(500) == 40, 1e6, 1.0)
+    rest = detrend(Channel(line + bump, times=t, errors=heavy), 1)
+    np.testing.assert_allclose(np.delete(rest.values, 40), 0, atol=1e-6)

@@ -3,7 +3,8 @@
 Offset, trend and noise are measured as :mod:`slotflow.data.trend` and :mod:`slotflow.data.noise_level` say.
 
 **Uneven times.** Noise and spectrum are those of the samples on the nearest places of an even grid, zero where there is
-none. White noise stays white on it, and its level is exact; tones are blurred by the jitter.
+none. White noise stays white on it, and its level is exact; tones are blurred, and what leaks from them through the
+gaps counts as noise.
 
 **Strongest band.** Of all stretches of 150 bins, the one with the most power above the level that noise alone exceeds
 in one series out of a thousand.
@@ -101,6 +102,8 @@ class Description:
     """Whether the samples are evenly spaced, none missing."""
     missing: int = 0
     """Samples that were missing and left out."""
+    slope_marginalized: bool = False
+    """Whether the likelihood marginalizes offset and slope."""
 
     @property
     def rate(self) -> float:
@@ -122,7 +125,8 @@ class Description:
                 f"({len(self.filled)} gap(s)); the likelihood takes them for data"
             )
         found += [note for note in self.notes if MERGED in note]
-        removed = removed_order(self.notes)  # what a fit has left is what tones did to it
+        # What a fit has left is what tones did to it.
+        removed = 1 if self.slope_marginalized else removed_order(self.notes)
         if abs(self.trend_sigmas) > SIGNIFICANT and removed < 1:
             found.append(
                 f"a linear trend of {self.trend:.4g} per second ({abs(self.trend_sigmas):.1f} standard errors); "
@@ -201,6 +205,7 @@ def describe(stream: Channel) -> Description:
         notes=stream.notes,
         even=stream.is_even,
         missing=stream.missing,
+        slope_marginalized=stream.trend > 0,
     )
 
 

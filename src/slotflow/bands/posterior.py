@@ -20,6 +20,7 @@ from slotflow.core.arrays import Array
 from slotflow.data.observation import Observation
 from slotflow.posterior.facts import EmptyRegion, WindowRow
 from slotflow.posterior.posterior import Posterior
+from slotflow.posterior.standing import Standing, standing
 from slotflow.posterior.verdict import FALSE_ALARM, Verdict
 from slotflow.signal.likelihood import likelihood_of
 from slotflow.signal.prior import Prior
@@ -84,6 +85,9 @@ class BandPosterior(Posterior):
         self.window_verdicts = tuple(w.posterior.verdict_at(rate) for w in windows)
         """Verdicts of the windows, at a false-alarm rate that holds for the whole band; the band's is made of them."""
         self._verdict = _verdict(windows, self.window_verdicts, observation.long.duration)
+        if self._verdict.status == "misfit":
+            stands = _standing(windows, self.window_verdicts)
+            self._verdict = dataclasses.replace(self._verdict, standing=stands)
 
     def __repr__(self) -> str:
         text = f"k_map={self.k_map}, p={self.k_probs[self.k_map]:.3f}, {self.verdict.status}"
@@ -143,6 +147,21 @@ def _verdict(
     if doubt := _doubt(windows, duration):
         return Verdict("approximate", doubt)
     return Verdict("exact", f"each of {len(windows)} windows is exact")
+
+
+def _standing(windows: tuple[Window, ...], verdicts: tuple[Verdict, ...]) -> Standing:
+    """How the tones of all cores stand; errors of windows that are no misfit stay as they are."""
+    inflation: list[float] = []
+    heights: list[float] = []
+    for window, verdict in zip(windows, verdicts, strict=True):
+        post = window.posterior
+        found = standing(post.statistics(), window.fit, post.noise_std)
+        places = np.sort(post.waveform.place_of(window.fit))
+        for place, factor, height in zip(places, found.inflation, found.heights, strict=True):
+            if window.core[0] <= place < window.core[1]:
+                inflation.append(factor if verdict.status == "misfit" else 1.0)
+                heights.append(height)
+    return Standing(tuple(inflation), tuple(heights))
 
 
 def _doubt(windows: tuple[Window, ...], duration: float) -> str:

@@ -70,7 +70,8 @@ class Curve:
     def __call__(self, f: Array) -> Complex:
         """The function at frequencies, (*shape of f, …); the nearest piece goes on beyond the ends of the grid."""
         place = (f - self.low) / self.step
-        piece = np.clip(place, 0, self.powers.shape[1] - 1).astype(np.int64)
+        # A frequency that a step has thrown out of the numbers gives NaN, as anywhere else.
+        piece = np.nan_to_num(np.clip(place, 0, self.powers.shape[1] - 1)).astype(np.int64)
         x = (place - piece).reshape(*np.shape(f), *(1,) * (self.powers.ndim - 2))
         total: Complex = self.powers[5].take(piece, 0)
         for power in (4, 3, 2, 1, 0):

@@ -35,6 +35,7 @@ from slotflow.show.advice import KINDS, kind_of, remedies
 from slotflow.show.report.sections import settings
 from slotflow.signal.fit import fit
 from slotflow.signal.likelihood import Statistics
+from slotflow.signal.noise import WhiteNoise
 
 Array = NDArray[np.float64]
 
@@ -416,3 +417,19 @@ def test_bounds_keep_the_ratio_alone(seed: int) -> None:
     assert not targets[0].noise.known
     draws = targets[0].noise.sample(np.full(4000, 700 * SIGMA**2), np.random.default_rng(seed))
     assert_mean(draws**-2, (700 - 1) / (700 * SIGMA**2))  # v is a gamma variable
+
+
+@pytest.mark.parametrize("rss", [9000.0, 10.0])
+def test_levels_that_a_bound_cuts(rss: float, seed: int) -> None:
+    """Draws of σ are the same law for one RSS alone, many times over, and among others."""
+    noise, rng, n = WhiteNoise(100, 0.5, 3.0), np.random.default_rng(seed), 4000
+    grid = np.linspace(noise.low, noise.high, 20001)
+    log_density = -0.5 * rss / grid**2 - noise.n * np.log(grid)
+    density = np.exp(log_density - log_density.max())
+    mean = float((grid * density).sum() / density.sum())
+    spread = math.sqrt(float(((grid - mean) ** 2 * density).sum() / density.sum()))
+    for several in (np.full(n, rss), rss * (1 + 1e-9 * rng.random(n))):
+        drawn = noise.sample(several, rng)
+        # The grid of the draws has steps of less than half of their spread.
+        assert abs(drawn.mean() - mean) < 5 * spread / math.sqrt(n) + 0.25 * spread
+        assert drawn.std() == pytest.approx(spread, rel=0.15)

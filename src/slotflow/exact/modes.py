@@ -51,6 +51,8 @@ EXCLUDED = 20.0
 """Nats by which a side lobe must explain less than the tone to be left alone."""
 PATIENCE = 3
 """The first pursuit may end after so many tones in a row without a better BIC."""
+BINS_OF_A_TONE = 8.0
+"""Bins of a band for each tone that it may hold from which on the median of its spectrum is the noise's."""
 CLEAR = 14.0
 """A peak stands out if its power is so many times the level that the median of the spectrum tells."""
 
@@ -294,16 +296,14 @@ class Modes:
     def pursue(self, most: int) -> int:
         """Adds peaks one by one, up to `most` tones; the number of tones of the smallest BIC.
 
-        Where many tones share the band, each of them is weak beside the sum of the others, and the first of them do
-        not pay for their parameters. The pursuit ends after `PATIENCE` tones in a row that did not, if no peak of the
-        residual stands out of what lies between the peaks.
+        It ends where no peak of the residual stands out of what lies between the peaks. Where tones may fill the band,
+        each of them is weak beside the sum of the others, nothing need stand out, and the first of them do not pay
+        for their parameters: there it ends after `PATIENCE` tones in a row that did not.
         """
         k, paid, least = 0, 0, self._bic(0)
-        while k < most:
+        while k < most and not (self.explained(k) and (self.roomy or k - paid >= PATIENCE)):
             base = self.best(k)
             assert base is not None
-            if k - paid >= PATIENCE and not _stands_out(self.statistics, base.z, self.prior):
-                break
             f = base.places
             found = peaks(self.statistics, base.z, self.prior, 6)
             # What is left beside a tone is mostly leakage of those that are still to be found.
@@ -317,6 +317,20 @@ class Modes:
             if (bic := self._bic(k)) < least:
                 paid, least = k, bic
         return paid
+
+    @property
+    def roomy(self) -> bool:
+        """Whether most of the band is empty however many tones there are."""
+        low, high = self.prior.frequency
+        return (high - low) / self.bin >= BINS_OF_A_TONE * self.prior.k_max
+
+    def explained(self, k: int) -> bool:
+        """Whether no peak stands out of the residual of the best maximum of order k, if there is one."""
+        base = self.best(k)
+        if base is None:
+            return False
+        power = _residual_power(self.statistics, base.z, self.prior.frequency)[1]
+        return bool(power.max() <= CLEAR * np.median(power) / math.log(2))  # of an exponential law
 
     def _bic(self, k: int) -> float:
         """BIC of the best maximum of order k."""
@@ -351,12 +365,6 @@ def peaks(statistics: Likelihood, z: Array, prior: Prior, count: int) -> list[fl
     top &= (f[1:-1] >= prior.frequency[0]) & (f[1:-1] <= prior.frequency[1])
     index = np.flatnonzero(top)
     return [float(f[1 + i]) for i in index[np.argsort(-inside[index])][:count]]
-
-
-def _stands_out(statistics: Likelihood, z: Array, prior: Prior) -> bool:
-    """Whether a peak of the residual of tones z, (K, Z), is higher than noise of the median's level would have it."""
-    power = _residual_power(statistics, z, prior.frequency)[1]
-    return bool(power.max() > CLEAR * np.median(power) / math.log(2))  # of an exponential law
 
 
 def _residual_power(

@@ -106,7 +106,7 @@ def across_orders(
     for tones in starts:
         modes.add([np.sort(statistics.waveform.place_of(np.asarray(tones, dtype=np.float64)))])
     first = len(starts[0]) if len(starts) else modes.pursue(prior.k_max)
-    if pursue and len(starts):
+    if pursue and len(starts) and not (modes.roomy and modes.explained(first)):
         first = search.promising(modes.pursue(prior.k_max))
     k = min(max(first, prior.k_min), prior.k_max)
     for order in range(first + 1, k + 1):

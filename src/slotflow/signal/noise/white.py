@@ -117,16 +117,27 @@ class WhiteNoise(Noise):
             drawn = np.sqrt(0.5 * rss[left] / rng.standard_gamma(a, left.size))
             inside = (drawn >= self.low) & (drawn <= self.high)
             sigma[left[inside]] = drawn[inside]
-        left = np.flatnonzero(np.isnan(sigma))  # a bound cuts: ln σ on a grid that is finest at it
-        upper = rss[left] > (self.n - 1) * self.high**2
+        left = np.flatnonzero(np.isnan(sigma))
+        same = (
+            left[:1] if (rss[left] == rss[left[0]]).all() else left
+        )  # as with no component at all
+        grid, mass = self._cut(rss[same])
+        share = rng.random(left.size)
+        if same.size == 1:
+            sigma[left] = grid[np.searchsorted(mass[:, 0], share * mass[-1, 0]), 0]
+        else:
+            row = (mass < share * mass[-1]).sum(0)
+            sigma[left] = grid[row, np.arange(left.size)]
+        return sigma
+
+    def _cut(self, rss: Array) -> tuple[Array, Array]:
+        """Where a bound cuts: values of σ on a grid that is finest at it, and their cumulated mass, (G, m) each."""
+        upper = rss > (self.n - 1) * self.high**2
         reach = np.minimum(12 / math.sqrt(2 * self.n), math.log(self.high / self.low))
         inner = np.where(upper, self.high * math.exp(-reach), self.low * math.exp(reach))
-        middle = np.clip(np.sqrt(rss[left] / (self.n - 1)), self.low, self.high)
+        middle = np.clip(np.sqrt(rss / (self.n - 1)), self.low, self.high)
         low = np.maximum(np.minimum(inner, middle * math.exp(-reach)), self.low)
         high = np.minimum(np.maximum(inner, middle * math.exp(reach)), self.high)
         grid = np.exp(np.linspace(np.log(low), np.log(high), 2049))  # (2049, m)
-        log_density = -0.5 * rss[left] / grid**2 - (self.n - 1) * np.log(grid)
-        mass = np.exp(log_density - log_density.max(0)).cumsum(0)
-        row = (mass < rng.random(left.size) * mass[-1]).sum(0)
-        sigma[left] = grid[row, np.arange(left.size)]
-        return sigma
+        log_density = -0.5 * rss / grid**2 - (self.n - 1) * np.log(grid)
+        return grid, np.exp(log_density - log_density.max(0)).cumsum(0)

@@ -85,7 +85,7 @@ def red_series(
 def power_law_series(n: int, rng: np.random.Generator) -> Array:
     """White noise plus 1/f² noise, (n,)."""
     size = LONGER * n
-    f = np.fft.rfftfreq(size)
+    f = np.fft.rfftfreq(size).astype(np.float64)
     f[0] = f[1]
     white = np.fft.rfft(rng.standard_normal(size))
     whole = np.fft.irfft(white * np.sqrt(density("power_law", f)), size)

@@ -49,6 +49,14 @@ def test_units_are_what_they_say() -> None:
         frequency_unit("per fortnight")
 
 
+def test_words_in_hertz_are_put_in_another_unit() -> None:
+    words = "a peak outside the band at 0.00012963 Hz, 180 times the noise; --band 1e-3:2e-3"
+    unit = frequency_unit("c/d")
+    assert unit.reword(words) == words.replace("0.00012963 Hz", "11.2 c/d")
+    assert unit.reword("between -1.5e-05 Hz and 3 kHz") == "between -1.296 c/d and 3 kHz"
+    assert frequency_unit("Hz").reword(words) == words
+
+
 @pytest.mark.parametrize(
     ("text", "seconds"),
     [("12.5", 12.5), ("3 h", 10_800), ("-1e3d", -86.4e6), ("2yr", 63_115_200), ("3 weeks", None)],

@@ -53,7 +53,7 @@ def test_posterior(tmp_path: Path, k: int, with_truth: bool, prior: bool) -> Non
     figure = plot_posterior(post, TRUTH if with_truth else None)
     assert len(figure.axes) == 6
     text = words(figure)
-    assert f"{k} component{'' if k == 1 else 's'} (probability > 0.99)" in text
+    assert f"{k} component{'' if k == 1 else 's'} (probability > 0.999)" in text
     assert ("true K" in text) == with_truth
     assert ("noise σ = 0.3" in text) == with_truth
     assert ("no component to show" in text) == (k == 0)

@@ -57,7 +57,7 @@ def print_posterior(record: Record, truth: Record | None = None, verbose: bool =
     console.print(f"\n[bold]{escape(record['answer'])}[/bold]")
     if shown.places:
         console.print(f"  {escape(shown.places)}")
-    _print_verdict(record["verdict"])
+    _print_verdict(record["verdict"], shown.unit)
     _print_windows(record["windows"], shown.unit, verbose)
     _print_counts(record, truth, verbose)
     if record["components"] or (truth and truth["components"]):
@@ -72,25 +72,23 @@ def print_posterior(record: Record, truth: Record | None = None, verbose: bool =
         console.print("\nNo component: noise alone is the most probable.")
     if record["upper_limit"] is not None:
         console.print(escape(limit_words(record["upper_limit"], record["unit"], shown.unit)))
-    console.print(f"\n{escape(_noise_words(record, truth))}")
+    console.print(f"\n{escape(shown.unit.reword(_noise_words(record, truth)))}")
     if record["components"] and _of_network(record):
         share = record["constrained_fraction"]
         console.print(f"Draws outside the prior's bounds, drawn again: {share:.1%}")
     console.print()
 
 
-def _print_verdict(verdict: Record) -> None:
+def _print_verdict(verdict: Record, unit: FrequencyUnit) -> None:
     """The verdict, and what to do about one that is not exact."""
     style = VERDICT_STYLES.get(verdict["status"], "")
     console.print(
-        f"[bold]Verdict: [{style}]{verdict['status']}[/{style}][/bold]: {escape(verdict['reason'])}"
+        f"[bold]Verdict: [{style}]{verdict['status']}[/{style}][/bold]: {escape(unit.reword(verdict['reason']))}"
         + "".join(f"; [red]but[/red] {escape(text)}" for text in verdict["warnings"])
     )
-    if verdict["survives"]:
-        console.print(f"  {escape(verdict['survives'][0].upper() + verdict['survives'][1:])}.")
     if verdict["status"] != "exact":
         for text in verdict["advice"]:
-            console.print(f"  [bold]→[/bold] {escape(text)}")
+            console.print(f"  [bold]→[/bold] {escape(unit.reword(text))}")
 
 
 def _print_windows(windows: list[Record], unit: FrequencyUnit, verbose: bool) -> None:
@@ -107,7 +105,7 @@ def _print_windows(windows: list[Record], unit: FrequencyUnit, verbose: bool) ->
         style = VERDICT_STYLES.get(window["status"], "")
         console.print(
             f"  {low * unit.factor:.6g}–{unit.text(high)}  K = {window['k_map']}{p}  "
-            f"[{style}]{window['status']}[/{style}]: {escape(window['reason'])}"
+            f"[{style}]{window['status']}[/{style}]: {escape(unit.reword(window['reason']))}"
         )
 
 
@@ -147,7 +145,7 @@ def _noise_words(record: Record, truth: Record | None) -> str:
     if noise.name != "white" and math.isfinite(noise.in_band.mean):
         text += f", {noise.in_band} in the band"
     text += "".join(f", {name} {value}" for name, value in noise.shape.items())
-    return text + (f": {noise.words}" if noise.words else "")
+    return text + (f": {noise.words.removeprefix(f'{noise.name}: ')}" if noise.words else "")
 
 
 def _of_network(record: Record) -> bool:

@@ -69,6 +69,8 @@ def result_record(
             },
             warnings=list(post.assumed.warnings),
             seed=writer.seed,
+            frequency_unit=shown.frequency_unit,
+            phase_at=shown.phase_at,
         )
     if files:
         record["files"] = files
@@ -141,7 +143,11 @@ class Writer:
                 table.to_csv(temporary)
             post.save(files["posterior"], n=self.samples, seed=self.seed)
         if "figure" in files:
-            save_figure(plot_posterior(post, band=prior.frequency), files["figure"])
+            look: dict[str, Any] = {
+                "frequency_unit": self.results.frequency_unit,
+                "phase_at": self.results.phase_at,
+            }
+            save_figure(plot_posterior(post, band=prior.frequency, **look), files["figure"])
         return {name: str(path) for name, path in files.items()}
 
     def _unit(self, post: Posterior) -> FrequencyUnit:

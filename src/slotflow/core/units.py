@@ -23,6 +23,9 @@ TIME_UNITS = {"s": 1.0, "min": 60.0, "h": 3600.0, "d": 86_400.0, "yr": 31_557_60
 """Seconds in each unit of time; a year is 365.25 days."""
 DURATION = re.compile(r"([-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?)\s*([a-z]*)", re.IGNORECASE)
 
+IN_HERTZ = re.compile(r"(?<![\w.:])([-+]?\d+\.?\d*(?:e[-+]?\d+)?) Hz\b")
+"""A number of Hz in a text."""
+
 
 @dataclass(frozen=True)
 class FrequencyUnit:
@@ -41,6 +44,12 @@ class FrequencyUnit:
     def text(self, hertz: float, digits: int = 6) -> str:
         """A frequency in Hz in this unit, with some significant digits: 11.606 c/d."""
         return f"{hertz * self.factor:.{digits}g} {self.name}"
+
+    def reword(self, words: str) -> str:
+        """Words in which frequencies are given in Hz, such as those of a verdict, with them in this unit."""
+        if self.name == "Hz":
+            return words
+        return IN_HERTZ.sub(lambda found: self.text(float(found[1]), 5), words)
 
 
 HERTZ = FrequencyUnit("Hz", 1.0)

@@ -165,7 +165,7 @@ def _name_rows(ax: Axes, view: View) -> None:
         width = 0.5 * float(high[j] - low[j])
         if len(view.modes[j]) > 1:
             place, width = factor * view.modes[j][0].median, factor * view.modes[j][0].sd
-        text = f"{j + 1}   {place:.{_decimals(width)}f} {unit}"
+        text = f"{j + 1}   {place:.{_decimals(width)}f} {unit}".replace("-", "−")
         if (p := view.existence[j]) < SURE:
             text += f"\nprobability {chance(p, 2)}"
         names.append(text)

@@ -39,7 +39,7 @@ class _Part(NamedTuple):
     """The real or the imaginary part of what is drawn."""
 
     name: str
-    """Behind the names of the curves."""
+    """Empty for real samples."""
     take: Any
     """Gives the part of an array."""
     signal: str
@@ -54,8 +54,8 @@ POINTS_OF_CHANNELS = (
 )
 REAL = _Part("", np.real, COLOURS[0], POINTS_OF_CHANNELS)
 COMPLEX = (
-    _Part(", real part", np.real, COLOURS[0], ({"color": INK, "ms": 3},)),
-    _Part(", imaginary part", np.imag, COLOURS[1], ({"color": COLOURS[1], "ms": 2.6, "mfc": "none", "mew": 0.7},)),
+    _Part("real part", np.real, COLOURS[0], ({"color": INK, "ms": 3},)),
+    _Part("imaginary part", np.imag, COLOURS[1], ({"color": COLOURS[1], "ms": 2.6, "mfc": "none", "mew": 0.7},)),
 )  # fmt: skip
 
 
@@ -99,8 +99,8 @@ def _draw_signal(ax: Axes, part: _Part, t: Float, found: Values, true: Values | 
     """The signals of all draws, (SIGNALS, POINTS), as their mean and a band, and the true one."""
     curves = part.take(found)
     low, high = np.quantile(curves, (0.05, 0.95), axis=0)
-    name = f"90 % band of the signal{part.name}"
-    ax.fill_between(t, low, high, color=part.signal, alpha=0.25, lw=0, label=name)
+    label = None if part is COMPLEX[1] else "90 % band of the signal"
+    ax.fill_between(t, low, high, color=part.signal, alpha=0.25, lw=0, label=label)
     label = None if part.name else "posterior mean"
     ax.plot(t, curves.mean(axis=0), color=part.signal, lw=1.2, label=label)
     if true is not None:
@@ -123,7 +123,7 @@ def _draw_samples(
         if channel.errors is not None and np.isfinite(sigma):
             errors = sigma * channel.errors[shown]
             ax.errorbar(t, x, errors, fmt="none", ecolor=GREY, elinewidth=0.6, alpha=0.6, zorder=1)
-        ax.plot(t, x, "o", label=f"{name}{part.name}", **{"mew": 0} | look)
+        ax.plot(t, x, "o", label=part.name or name, **{"mew": 0} | look)
 
 
 def _words(view: View, seconds: float) -> str:

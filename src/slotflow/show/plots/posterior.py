@@ -63,7 +63,7 @@ def plot_posterior(
     with style():
         below_head = ConstrainedLayoutEngine(rect=(0, 0, 1, 1 - HEAD / height))
         figure = Figure(figsize=(WIDTH, height), layout=below_head)
-        _write_head(figure, post)
+        _write_head(figure, view)
         grid = figure.add_gridspec(3, 6, height_ratios=heights)
         draw_data(figure.add_subplot(grid[0, :]), view)
         draw_spectrum(figure.add_subplot(grid[1, :4]), view)
@@ -138,12 +138,13 @@ def _height(rows: int) -> float:
     return max(2.0, 0.7 + 0.37 * rows) if rows else 0.5
 
 
-def _write_head(figure: Figure, post: Posterior) -> None:
+def _write_head(figure: Figure, view: View) -> None:
     """Writes the answer in one line, and the verdict below it."""
+    post = view.post
     answer = headline(post, digits=2)
     if np.isfinite(post.noise_std):
         answer += f"; noise σ = {figures(post.noise_std)}{noise_unit(post)}"
-    verdict = textwrap.shorten(str(post.verdict), MOST_LETTERS, placeholder=" …")
+    verdict = textwrap.shorten(view.unit.reword(str(post.verdict)), MOST_LETTERS, placeholder=" …")
     inch = 1 / figure.get_figheight()
     for text, below_top, look in (
         (answer, 0.08, {"size": 12, "weight": "bold"}),

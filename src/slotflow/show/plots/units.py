@@ -149,8 +149,9 @@ def texts(values: Float, sds: Float, unit: str, *, prefixed: bool = True) -> lis
 def rounded(value: float, sd: float) -> str:
     """A value with two digits of its standard deviation: 0.701 ± 0.010, or 3.00046183(36)."""
     if not sd > 0:
-        return f"{value:.6g}"
+        return f"{value:.6g}".replace("-", "−")
     place = int(np.clip(1 - np.floor(np.log10(sd)), 0, 15))
+    number = f"{value:.{place}f}".replace("-", "−")
     if place > MOST_DECIMALS:
-        return f"{value:.{place}f}({10.0**place * sd:.0f})"
-    return f"{value:.{place}f} ± {sd:.{place}f}"
+        return f"{number}({10.0**place * sd:.0f})"
+    return f"{number} ± {sd:.{place}f}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from io import BytesIO
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from slotflow.show.report.page import Missing, Picture
 
@@ -25,7 +25,7 @@ PICTURES = {
         "Data and reconstruction",
         "The beginning of the series with the mean of the posterior's signals and the band that holds 90 % of them.",
     ),
-    "spectrum": ("Spectrum of the band", "Amplitude spectrum of the long stream"),
+    "spectrum": ("Spectrum of the band", "Amplitude spectrum of the data"),
     "components": (
         "Components",
         "Each component's posterior as distances from its median; the numbers beside it are median and standard "
@@ -38,16 +38,35 @@ PICTURES = {
     "correlation": ("Correlations", "Posterior correlations of {parameters} of all components."),
     "residual": (
         "Residual",
-        "What the best fit leaves of the data, over time and over frequency, beside what white noise would.",
+        "What the best fit leaves of the data, over time and over frequency, beside what white noise would. Coloured "
+        "noise has been made white.",
     ),
 }
 """Title and caption of each picture, in the order of the page."""
+LOOKS: dict[str, tuple[str, ...]] = {
+    "data": ("frequency_unit",),
+    "spectrum": ("frequency_unit",),
+    "components": ("frequency_unit", "phase_at"),
+    "corner": ("frequency_unit", "phase_at"),
+    "correlation": (),
+    "residual": ("frequency_unit",),
+}
+"""What each picture takes of the units in which it is shown."""
 NEED_DATA = ("data", "residual")
 NEED_COMPONENTS = ("components", "corner", "correlation")
 
 
-def pictures(post: Posterior) -> list[Picture | Missing]:
-    """The pictures that a posterior has; those that it lacks are named with the reason."""
+def pictures(
+    post: Posterior, frequency_unit: str | None = None, phase_at: str | float = "auto"
+) -> list[Picture | Missing]:
+    """The pictures that a posterior has; those that it lacks are named with the reason.
+
+    Args:
+        post: The posterior.
+        frequency_unit: Unit of the frequencies; by default that which goes with the data's times.
+        phase_at: The instant that phases refer to.
+    """
+    look = {"frequency_unit": frequency_unit, "phase_at": phase_at}
     try:
         post.sample(1)
     except ValueError as error:  # a file without draws
@@ -64,7 +83,8 @@ def pictures(post: Posterior) -> list[Picture | Missing]:
             (name in NEED_COMPONENTS and post.k_map == 0)
             or (name == "corner" and post.k_map > MOST_IN_CORNER_PLOT)
         ):
-            found.append(drawn(post, name, title, caption))
+            options = {key: look[key] for key in LOOKS[name]}
+            found.append(drawn(post, name, title, caption, **options))
     return found
 
 
@@ -85,13 +105,15 @@ def _words(post: Posterior, name: str) -> tuple[str, str]:
     return title, f"{caption}{f' with {contents}' if contents else ''}."
 
 
-def drawn(post: Posterior, name: str, title: str, caption: str) -> Picture | Missing:
-    """A picture with its caption, or why it could not be drawn."""
+def drawn(
+    post: Posterior, name: str, title: str, caption: str, **options: Any
+) -> Picture | Missing:
+    """A picture with its caption, or why it could not be drawn; options are those of `Posterior.plot`."""
     from slotflow.show.plots.style import style
 
     content = BytesIO()
     try:
-        figure = post.plot(name)
+        figure = post.plot(name, **options)
         with style():
             figure.savefig(content, format="png", dpi=PIXELS_PER_INCH)
     except (ValueError, ImportError) as error:  # draws or a package that are not there

@@ -13,11 +13,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from slotflow.core.units import FrequencyUnit
+from slotflow.posterior.display import display_unit, epoch_of
 from slotflow.posterior.verdict import FALSE_ALARM, unlikely_amplitude
 from slotflow.show.advice import MEANING, remedies
 from slotflow.show.report import sections
+from slotflow.show.report.components import components, other_places
 from slotflow.show.report.page import Badge, render, write_page
 from slotflow.show.report.pictures import drawn, pictures
+from slotflow.show.sampling import noise_unit
 from slotflow.show.wording import data_warnings, fill_warnings, headline, measured
 
 if TYPE_CHECKING:
@@ -36,6 +40,8 @@ def write_report(
     settings: Mapping[str, object] | None = None,
     warnings: Sequence[str] = (),
     seed: int = 0,
+    frequency_unit: str | None = None,
+    phase_at: str | float = "auto",
 ) -> None:
     """Writes the page, whole or not at all; missing folders above it are created.
 
@@ -46,9 +52,19 @@ def write_report(
         settings: How the answer was asked for, beyond the prior: each entry gets a line.
         warnings: What to say of the data in addition to what the data show by themselves.
         seed: Of the draws behind the table of components.
+        frequency_unit: Unit of the frequencies, such as "c/d"; by default that which goes with the data's times.
+        phase_at: The instant that phases refer to, as in `Posterior.summary`.
     """
     check_name(path)
-    text = render_report(post, source=source, settings=settings, warnings=warnings, seed=seed)
+    text = render_report(
+        post,
+        source=source,
+        settings=settings,
+        warnings=warnings,
+        seed=seed,
+        frequency_unit=frequency_unit,
+        phase_at=phase_at,
+    )
     write_page(Path(path), text)
 
 
@@ -71,25 +87,30 @@ def render_report(
     settings: Mapping[str, object] | None = None,
     warnings: Sequence[str] = (),
     seed: int = 0,
+    frequency_unit: str | None = None,
+    phase_at: str | float = "auto",
 ) -> str:
     """The page's text; arguments as of `write_report`."""
+    unit, epoch = display_unit(post, frequency_unit), epoch_of(post, phase_at)
     return render(
         "report.html",
         title=f"slotflow report: {source or post.method}",
-        head=_head(post, source, warnings),
+        head=_head(post, source, warnings, unit),
         k=post.k_map,
         k_picture=drawn(post, "k", "p(K | x)", "Probability of each number of components."),
         counts=sections.counts(post),
         evidence=sections.evidence(post),
-        limit=sections.limit(post),
-        windows=sections.windows(post),
-        components=sections.components(post, seed),
-        epoch=sections.epoch(post),
-        pictures=pictures(post),
-        checks=sections.checks(post),
+        limit=sections.limit(post, unit),
+        windows=sections.windows(post, unit),
+        components=components(post, seed, unit, phase_at),
+        other_places=other_places(post, unit),
+        inflated=any(factor > 1 for factor in post.verdict.inflation),
+        epoch=epoch.words,
+        pictures=pictures(post, unit.name, phase_at),
+        checks=sections.checks(post, unit),
         false_alarm=f"{FALSE_ALARM:g}",
-        settings=sections.settings(post, settings or {}, seed),
-        data=sections.data(post, source),
+        settings=sections.settings(post, settings or {}, seed, unit),
+        data=sections.data(post, source, epoch, unit),
         citation=sections.citation(),
     )
 
@@ -112,7 +133,7 @@ class Head:
     """Where the answer comes from: file and method."""
 
 
-def _head(post: Posterior, source: str, warnings: Sequence[str]) -> Head:
+def _head(post: Posterior, source: str, warnings: Sequence[str], unit: FrequencyUnit) -> Head:
     """The head of the page of a posterior."""
     verdict = post.verdict
     filled = fill_warnings(post.observation) if post.has_data else []
@@ -121,9 +142,9 @@ def _head(post: Posterior, source: str, warnings: Sequence[str]) -> Head:
     return Head(
         status=verdict.status,
         badge=sections.verdict_badge(verdict.status),
-        reason=verdict.reason,
+        reason=unit.reword(verdict.reason),
         meaning=MEANING.get(verdict.status, ""),
-        advice=" ".join(remedies(post)),
+        advice=unit.reword(" ".join(remedies(post))),
         answer=headline(post) + _noise(post),
         filled=filled,
         warnings=list(dict.fromkeys([*_doubts(post), *warnings])),
@@ -138,7 +159,8 @@ def _noise(post: Posterior) -> str:
     if not math.isfinite(level):
         return ""
     text = measured(level, error) if error else f"{level:.4g}"
-    return f"; noise level σ = {text}{f' {post.unit}' if post.unit else ''}"
+    kind = "" if post.noise is None else f" ({post.noise.name})"
+    return f"; noise level σ = {text}{noise_unit(post)}{kind}"
 
 
 def _doubts(post: Posterior) -> list[str]:

@@ -4,26 +4,27 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from slotflow.bands.posterior import BandPosterior
+from slotflow.core.units import HERTZ, FrequencyUnit
 from slotflow.core.version import __version__
+from slotflow.posterior.display import Epoch
 from slotflow.show.advice import broken, kind_of
-from slotflow.show.report.page import Badge, Missing, Stacked, Table
+from slotflow.show.plots.axes import channel_names
+from slotflow.show.report.page import Badge, Table
+from slotflow.show.sampling import sampling_words
 from slotflow.show.wording import (
     chance,
     data_notes,
     evidence_words,
     limit_words,
-    measured,
-    number,
     ratio_words,
 )
 
 if TYPE_CHECKING:
-    from slotflow.data.channel import Channel
     from slotflow.posterior.posterior import Posterior
     from slotflow.signal.prior import Prior
 
@@ -31,10 +32,8 @@ __all__ = [
     "Limit",
     "checks",
     "citation",
-    "components",
     "counts",
     "data",
-    "epoch",
     "evidence",
     "limit",
     "settings",
@@ -42,8 +41,6 @@ __all__ = [
     "windows",
 ]
 
-DRAWS = 2000
-"""Draws behind the table of components."""
 LEAST_LISTED = 5e-4
 """p(K | x) from which on a K has a row; the most probable K and its neighbours always have one."""
 MOST_GAPS_LISTED = 20
@@ -97,15 +94,15 @@ def evidence(post: Posterior) -> str:
     return evidence_words(value, error) if math.isfinite(value) else ""
 
 
-def limit(post: Posterior) -> Limit | None:
+def limit(post: Posterior, unit: FrequencyUnit = HERTZ) -> Limit | None:
     """The upper limits, where K = 0 is likely."""
     found = post.upper_limit()
     if found is None:
         return None
-    return Limit(chance(found.k0_prob), limit_words(found.record(), post.unit))
+    return Limit(chance(found.k0_prob), limit_words(found.record(), post.unit, unit))
 
 
-def windows(post: Posterior) -> Table | None:
+def windows(post: Posterior, unit: FrequencyUnit = HERTZ) -> Table | None:
     """The windows of a wide band with their verdicts; None if the band was analysed in one piece.
 
     A file keeps neither the probabilities of the counts nor the reasons, so that the columns for them are left out.
@@ -116,73 +113,47 @@ def windows(post: Posterior) -> Table | None:
     rows = []
     for core, k, probability, verdict in post.window_rows:
         if probability is None:
-            rows.append([_core(*core), f"{k}", verdict_badge(verdict.status)])
+            rows.append([_core(*core, unit), f"{k}", verdict_badge(verdict.status)])
             continue
         tests = [check.p_value for check in verdict.checks]
         rows.append(
             [
-                _core(*core),
+                _core(*core, unit),
                 f"{k} (probability {chance(probability)})",
                 verdict_badge(verdict.status),
                 f"{min(tests):.3g} of {len(tests)} tests" if tests else "",
-                verdict.reason,
+                unit.reword(verdict.reason),
             ]
         )
     return Table(dict(list(columns.items())[: len(rows[0])]), rows)
 
 
-def _core(low: float, high: float) -> str:
+def _core(low: float, high: float, unit: FrequencyUnit) -> str:
     """A window's own frequencies."""
-    return f"{low:.6g}–{high:.6g} Hz"
+    return f"{low * unit.factor:.6g}–{unit.text(high)}"
 
 
-def components(post: Posterior, seed: int) -> Table | Missing:
-    """One row per component: existence, and median, sd and interval of each parameter."""
-    try:
-        rows = post.summary(n=DRAWS, seed=seed).reset_index().to_dict(orient="records")
-    except ValueError as error:  # a file without draws
-        return Missing("Components", str(error))
-    waveform = post.waveform
-    units = dict(zip(waveform.names, waveform.units(post.unit), strict=True))
-    order = sorted(waveform.names, key=lambda name: name != waveform.place)  # its place first
-    columns = {"name": "", "existence": "exists"}
-    columns |= {name: f"{name} [{units[name]}]" if units[name] else name for name in order}
-    cells = [
-        [
-            f"Component {row['component']}",
-            chance(float(row["existence"])),
-            *(_measured(row, name) for name in order),
-        ]
-        for row in rows
-    ]
-    return Table(columns, cells)
-
-
-def _measured(row: Mapping[Any, Any], name: str) -> Stacked:
-    """A parameter in a cell."""
-    sd = float(row[f"{name}_sd"])
-    low, high = (number(float(row[f"{name}_{q}"]), sd) for q in ("q05", "q95"))
-    return Stacked(measured(float(row[f"{name}_median"]), sd), f"{low} to {high}")
-
-
-def checks(post: Posterior) -> Table:
+def checks(post: Posterior, unit: FrequencyUnit = HERTZ) -> Table:
     """The tests of the residual with their p-values."""
     verdict, rows = post.verdict, []
     for check in verdict.checks:
         failed, kind = broken(check, verdict), kind_of(check)
         words = check.words if failed or not kind.looks_at else kind.looks_at
         mark = Badge("fails", "missed") if failed else Badge("passes", "met")
-        rows.append([check.name, f"{check.p_value:.3g}", mark, words])
+        rows.append([check.name, f"{check.p_value:.3g}", mark, unit.reword(words)])
     return Table({"name": "", "p": "p-value", "verdict": "", "note": ""}, rows)
 
 
-def settings(post: Posterior, stated: Mapping[str, object], seed: int) -> dict[str, object]:
+def settings(
+    post: Posterior, stated: Mapping[str, object], seed: int, unit: FrequencyUnit = HERTZ
+) -> dict[str, object]:
     """The prior, and how the answer was asked for.
 
     Args:
         post: The posterior.
         stated: What the caller says of it.
         seed: Of the draws behind the tables.
+        unit: Of the frequencies.
     """
     stored = post.attributes
     facts: dict[str, object] = {"method": post.method}
@@ -190,7 +161,11 @@ def settings(post: Posterior, stated: Mapping[str, object], seed: int) -> dict[s
     if post.prior is None or law_of_k is None:
         facts["prior"] = "not known"
     else:
-        facts |= _prior_facts(post, post.prior, law_of_k)
+        facts |= _prior_facts(post, post.prior, law_of_k, unit)
+    if post.noise is not None:
+        facts["noise"] = unit.reword(str(post.noise))
+    if post.proposed_by:
+        facts["components proposed by"] = post.proposed_by
     facts |= {name: str(value) for name, value in stated.items()}
     if post.ess is not None:
         facts["effective share of the draws"] = f"{post.ess:.3f}"
@@ -202,13 +177,16 @@ def settings(post: Posterior, stated: Mapping[str, object], seed: int) -> dict[s
     return facts | {"slotflow": f"version {__version__}"}
 
 
-def _prior_facts(post: Posterior, prior: Prior, law_of_k: Prior) -> dict[str, object]:
+def _prior_facts(
+    post: Posterior, prior: Prior, law_of_k: Prior, frequency: FrequencyUnit
+) -> dict[str, object]:
     """The prior in words.
 
     Args:
         post: The posterior.
         prior: Its prior.
         law_of_k: The prior that p(K) belongs to: that of one window, if the band was analysed in windows.
+        frequency: Unit of the frequencies.
     """
     share = "uniform"
     if law_of_k.k_probs is not None:
@@ -223,35 +201,35 @@ def _prior_facts(post: Posterior, prior: Prior, law_of_k: Prior) -> dict[str, ob
         noise = f"{prior.known_sigma:.6g}{unit}, known"
     return {
         "number of components": f"K = {law_of_k.k_min} to {law_of_k.k_max}{where}, {share}",
-        "frequencies": f"{low:.9g} to {high:.9g} Hz, uniform",
-        "smallest separation": f"{separation:.6g} Hz{bins}",
+        "frequencies": f"{low * frequency.factor:.9g} to {frequency.text(high, 9)}, uniform",
+        "smallest separation": f"{frequency.text(separation)}{bins}",
         "amplitudes": f"{prior.amplitude[0]:g} to {prior.amplitude[1]:g}{unit}, {law}",
         "phases": "uniform",
         "noise level": noise,
     }
 
 
-def epoch(post: Posterior) -> str:
-    """The instant that phases refer to."""
-    return f"t = {post.t_ref:.12g} s"
-
-
-def data(post: Posterior, source: str) -> dict[str, object]:
-    """What is known of the data."""
+def data(
+    post: Posterior, source: str, epoch: Epoch, unit: FrequencyUnit = HERTZ
+) -> dict[str, object]:
+    """What is known of the data; phases refer to an epoch, and frequencies are shown in a unit."""
     facts: dict[str, object] = {"file": source, "unit of the values": post.unit or "not known"}
-    facts["phases refer to"] = f"{epoch(post)} on the data's clock"
+    facts["phases refer to"] = f"{epoch.words} on the data's clock"
     if post.resolution:
-        facts["resolution 1/T"] = f"{post.resolution:.6g} Hz"
+        facts["resolution 1/T"] = unit.text(post.resolution)
     if post.prior is not None:
         low, high = post.prior.frequency
         bins = f", {(high - low) / post.resolution:.4g} bins of 1/T" if post.resolution else ""
-        facts["band"] = f"{low:.9g} to {high:.9g} Hz{bins}"
+        facts["band"] = f"{low * unit.factor:.9g} to {unit.text(high, 9)}{bins}"
     facts["filled samples"] = f"{post.filled_samples:,}" if post.filled_samples else "none"
     if not post.has_data:
         return facts
-    names = ("long stream", "short stream")
-    for name, channel in zip(names, post.observation.channels, strict=False):
-        facts[name] = _sampling(channel)
+    for name, channel in zip(
+        channel_names(post.observation), post.observation.channels, strict=True
+    ):
+        facts[name] = sampling_words(channel)
+        if channel.sigma is not None:
+            facts[name] = f"{facts[name]}, stated noise level {channel.sigma:.4g}"
         if runs := channel.filled:
             listed = [f"{a}" if a == b else f"{a}–{b}" for a, b in runs[:MOST_GAPS_LISTED]]
             rest = len(runs) - len(listed)
@@ -259,16 +237,6 @@ def data(post: Posterior, source: str) -> dict[str, object]:
             facts[f"filled in the {name}"] = f"samples {', '.join(listed)}{more}"
     facts["notes of the reader"] = "; ".join(data_notes(post.observation))
     return facts
-
-
-def _sampling(channel: Channel) -> str:
-    """Sampling of a channel in words."""
-    text = (
-        f"{channel.n:,} samples × {channel.dt:.6g} s = {channel.duration:.6g} s, {1 / channel.dt:.6g} per second, "
-        f"Nyquist {channel.nyquist:.6g} Hz"
-    )
-    text += f", from t = {channel.t0:.6g} s" if channel.t0 else ""
-    return text if channel.sigma is None else f"{text}, stated noise level {channel.sigma:.4g}"
 
 
 def citation() -> dict[str, str]:

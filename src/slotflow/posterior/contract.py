@@ -148,10 +148,19 @@ class Result(Facts):
     # ------------------------------------------------------------------ fits
 
     def statistics(self) -> Likelihood:
-        """The likelihood of the data, which fits, residuals and tests ask; refused where a file lacks the data."""
-        from slotflow.signal.likelihood import Statistics
+        """The likelihood of the data, which fits, residuals and tests ask; refused where a file lacks the data.
 
-        return Statistics.from_observation(self._data())
+        A method that knows the colour of the noise overrides this; here the noise is white.
+        """
+        from slotflow.signal.likelihood import Statistics
+        from slotflow.signal.likelihood.observed import likelihood_of
+
+        data = self._data()
+        if data.is_plain:
+            return Statistics.from_observation(data)
+        highest = data.long.nyquist
+        band = (-highest if data.is_complex else 0.0, highest)
+        return likelihood_of(data, None, band if self.prior is None else self.prior.frequency)
 
     def centres(self, k: int | None = None, seed: int = 0) -> Array:
         """Where k components are, (k, P): what the slots say, or else medians of draws, circular means of angles.

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = [
     "channel_names",
     "draw_nothing",
+    "grow",
     "hang_names",
     "label_frequency",
     "label_time",
@@ -100,6 +101,9 @@ def label_frequency(ax: Axes, highest: float, more: str = "", unit: FrequencyUni
 
 def label_values(ax: Axes, name: str, unit: str) -> None:
     """Names an axis of data or amplitudes, with a power of ten where the numbers need one."""
+    if ax.get_yscale() == "log":
+        ax.set_ylabel(with_unit(name, unit))
+        return
     factor, power = readable(float(np.abs(ax.get_ylim()).max()), "")
     tick_in(ax.yaxis, factor)
     ax.set_ylabel(with_unit(name, power, unit))
@@ -138,30 +142,42 @@ def name_peaks(ax: Axes, places: Float, peaks: Float, marks: Float) -> None:
     component.
 
     Args:
-        ax: The panel, over frequency; its limits along x are settled, and its y axis starts at 0.
+        ax: The panel, over frequency; its limits along x are settled.
         places: Frequency and height of each component, (K, 2).
         peaks: Height that the number of each component must stay above, (K,).
         marks: Frequency and height of everything else that numbers must not cover, (m, 2).
     """
-    low, high = ax.get_xlim()
-    top = ax.get_ylim()[1]
     starts = np.stack([places[:, 0], peaks], -1)
     obstacles = np.concatenate([places, marks])
     while True:
-        scale = np.array([high - low, top])
-        heights = _free_heights((starts - (low, 0)) / scale, (obstacles - (low, 0)) / scale)
+        heights = _free_heights(_shares(ax, starts), _shares(ax, obstacles))
         if heights.max(initial=0.0) + NAME_HEIGHT <= 1:
             break
-        top *= 1.06
-    ax.set_ylim(0, top)
+        grow(ax, 1.06)
+    bottoms = _shares(ax, places)[:, 1]
     for j, (place, height) in enumerate(zip(places, heights, strict=True)):
         colour = text_colour(colour_of(j))
         line = {"arrowstyle": "-", "lw": 0.6, "color": colour, "shrinkA": 0, "shrinkB": 3}
-        far = height - place[1] / top > FAR_ABOVE
+        far = height - bottoms[j] > FAR_ABOVE
         ax.annotate(
             str(j + 1), (place[0], place[1]), (place[0], height), textcoords=ax.get_xaxis_transform(),
             ha="center", va="bottom", weight="bold", color=colour, arrowprops=line if far else None,
         )  # fmt: skip
+
+
+def grow(ax: Axes, factor: float) -> None:
+    """Makes a panel show more by moving the upper end of its y axis."""
+    bottom, top = ax.get_ylim()
+    if ax.get_yscale() == "log":
+        ax.set_ylim(bottom, bottom * (top / bottom) ** factor)
+    else:
+        ax.set_ylim(bottom, bottom + factor * (top - bottom))
+
+
+def _shares(ax: Axes, points: Float) -> Float:
+    """Points of a panel, (m, 2), in shares of its width and height."""
+    found = ax.transAxes.inverted().transform(ax.transData.transform(points.reshape(-1, 2)))
+    return np.asarray(found, dtype=np.float64)
 
 
 def _free_heights(peaks: Float, marks: Float) -> Float:

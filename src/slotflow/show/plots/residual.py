@@ -54,7 +54,7 @@ def plot_residual(
             _draw_time(ax, rest / sigma, t, name)
             label_time(ax, post, float(t[-1] - t[0]))
         _draw_spectrum(axes[-1], view, rests[0] / sigma, times[0])
-        axes[-1].set_title(f"Spectrum of the {names[0]}'s residual")
+        axes[-1].set_title(f"Spectrum of the residual of the {names[0]}")
     return figure
 
 

@@ -22,7 +22,7 @@ from slotflow.data.sampling import Instants, Sampling
 from slotflow.posterior.posterior import Posterior
 from slotflow.signal.likelihood.curves import sums_on_a_grid
 from slotflow.signal.likelihood.samples import nuisance_columns, whitened
-from slotflow.signal.model import noise_free
+from slotflow.signal.model import component_sum
 from slotflow.signal.noise.model import ChannelNoise
 from slotflow.signal.waveforms import Waveform
 
@@ -51,17 +51,23 @@ def cleaned(post: Posterior) -> list[Values]:
     theta = post.best_fit()
     found = []
     for channel in observation.channels:
-        model = signals_at(theta, channel.sampling, post.waveform, channel.is_complex)
+        model = signals_at(theta, channel.sampling, post.waveform, channel.is_complex, channel.gain)
         part = whitened(channel, ChannelNoise())
         columns, _ = nuisance_columns(channel, ChannelNoise(), part, channel.mid_time)
         root = np.sqrt(part.weights)
-        rest = channel.values - channel.gain * model
+        rest = channel.values - model
         fitted, *_ = np.linalg.lstsq((columns * root).T, rest * root, rcond=None)
         found.append(channel.values - fitted @ columns)
     return found
 
 
-def signals_at(theta: Array, sampling: Sampling, waveform: Waveform, is_complex: bool) -> Values:
+def signals_at(
+    theta: Array,
+    sampling: Sampling,
+    waveform: Waveform,
+    is_complex: bool,
+    gain: complex = 1.0,
+) -> Values:
     """Sums of components at sampling instants, (..., N), complex where the data are.
 
     Args:
@@ -69,16 +75,18 @@ def signals_at(theta: Array, sampling: Sampling, waveform: Waveform, is_complex:
         sampling: The instants.
         waveform: What the components are.
         is_complex: Whether the data are complex.
+        gain: What the channel makes of the components' amplitudes.
     """
     if not is_complex:
-        return np.asarray(noise_free(theta, sampling, waveform))
+        xi, c = waveform.split(theta, 0.0)
+        return np.asarray(component_sum(xi, gain * c, sampling, 0.0, waveform))
     rows = theta.reshape(-1, *theta.shape[-2:])
     size = max(1, MOST_NUMBERS // max(sampling.n * rows.shape[1], 1))
     found = np.zeros((len(rows), sampling.n), dtype=np.complex128)
     for first in range(0, len(rows), size):
         xi, c = waveform.split(rows[first : first + size], 0.0)
         basis = waveform.basis(sampling.times, xi)
-        found[first : first + size] = (c[..., None] * basis).sum((-3, -2))
+        found[first : first + size] = (gain * c[..., None] * basis).sum((-3, -2))
     return found.reshape(*theta.shape[:-2], sampling.n)
 
 

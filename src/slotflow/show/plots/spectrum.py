@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from slotflow.show.plots.axes import (
     channel_names,
+    grow,
     hang_names,
     label_frequency,
     label_values,
@@ -19,6 +20,7 @@ from slotflow.show.plots.style import LEGEND
 from slotflow.show.plots.units import quantity
 from slotflow.show.plots.view import Float, View
 from slotflow.show.wording import chance
+from slotflow.signal.likelihood import Statistics
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -31,6 +33,8 @@ NEAR = 0.01
 """Share of the band around a component in which its name must stay above the spectrum."""
 LONGEST_TRANSFORM = 2**22
 """Samples, padded with zeros, of a transform that is still quick."""
+WIDE_RANGE = 100.0
+"""Height of the spectrum over the noise from which on the axis of amplitudes is logarithmic."""
 FLOOR_POINTS = 400
 """Frequencies at which the noise is drawn."""
 
@@ -41,10 +45,14 @@ def draw_spectrum(ax: Axes, view: View) -> None:
     ax.set_xlim(low - view.margin, high + view.margin)
     f, spectrum = _amplitudes(view)
     if f.size:
+        at, floor = _floor(view)
+        if floor.size and spectrum.max() > WIDE_RANGE * np.median(floor):
+            ax.set_yscale("log")
+            ax.set_ylim(0.2 * float(np.median(floor)), 1.5 * float(spectrum.max()))
         ax.fill_between(f, spectrum, color=GREY, alpha=0.25, lw=0)
         ax.plot(f, spectrum, color=GREY, lw=1, label=channel_names(post.observation)[0])
         _draw_window(ax, view)
-        _draw_floor(ax, view)
+        ax.plot(at, floor, color=INK, lw=0.9, ls=":", label="noise, mean" if at.size else None)
     _draw_limit(ax, view)
     peaks = _draw_components(ax, view, f, spectrum)
     marks = _draw_other_modes(ax, view)
@@ -53,17 +61,24 @@ def draw_spectrum(ax: Axes, view: View) -> None:
         ax.plot(*true.T, "x", color=INK, ms=5, mew=1.1, zorder=4, label="truth")
         marks = np.concatenate([marks, true])
     ax.axvspan(low, high, color=GREY, alpha=0.06, lw=0, zorder=0)
-    if view.count > MOST_NAMED_AT_PEAKS:
-        rows = hang_names(ax, np.median(view.waveform.place_of(view.draws), axis=0), view.band)
-        ax.set_ylim(0, (1.15 + 0.08 * rows) * ax.get_ylim()[1])
-    else:
-        ax.set_ylim(0, 1.1 * ax.get_ylim()[1])
-        name_peaks(ax, np.median(_places(view, view.draws), axis=0), peaks, marks)
+    _write_names(ax, view, peaks, marks)
     label_frequency(ax, max(abs(low), abs(high)), _bin_words(view), view.unit)
     label_values(ax, "amplitude", post.unit)
     ax.set_title("Spectrum of the band" if post.has_data else "Components (no data in the file)")
     if ax.get_legend_handles_labels()[0]:
         ax.legend(ncols=6, **LEGEND)
+
+
+def _write_names(ax: Axes, view: View, peaks: Float, marks: Float) -> None:
+    """The numbers of the components: above their peaks, or from the top of the panel if they are many."""
+    if ax.get_yscale() == "linear":
+        ax.set_ylim(bottom=0)
+    if view.count > MOST_NAMED_AT_PEAKS:
+        rows = hang_names(ax, np.median(view.waveform.place_of(view.draws), axis=0), view.band)
+        grow(ax, 1.15 + 0.08 * rows)
+    else:
+        grow(ax, 1.1)
+        name_peaks(ax, np.median(_places(view, view.draws), axis=0), peaks, marks)
 
 
 def _bin_words(view: View) -> str:
@@ -90,21 +105,22 @@ def _amplitudes(view: View) -> tuple[Float, Float]:
     return f[shown], amplitude[shown]
 
 
-def _draw_floor(ax: Axes, view: View) -> None:
-    """The mean amplitude of noise: a line for white noise, a curve for any other."""
-    post = view.post
+def _floor(view: View) -> tuple[Float, Float]:
+    """Frequencies of the band and the mean amplitude of noise at them, (m,) each; m = 0 where it is not known."""
+    post, ends = view.post, (view.band[0] - view.margin, view.band[1] + view.margin)
     if not np.isfinite(post.noise_std):
-        return
-    look: dict[str, Any] = {"color": INK, "lw": 0.9, "ls": ":"}
+        return np.zeros(0), np.zeros(0)
     if post.observation.is_plain and (post.noise is None or post.noise.name == "white"):
-        floor = post.noise_std * np.sqrt(np.pi / post.observation.long.n)
-        ax.axhline(floor, label="noise, mean", **look)
-        return
+        return np.array(ends), np.full(2, post.noise_std * np.sqrt(np.pi / post.observation.long.n))
     likelihood = post.statistics()
+    if (
+        isinstance(likelihood, Statistics) and post.noise is not None
+    ):  # a file does not keep the filter
+        level = post.noise.in_band.mean
+        return np.array(ends), np.full(2, level * np.sqrt(np.pi / post.observation.long.n))
     low, high = likelihood.limits
-    f = np.linspace(max(view.band[0], low), min(view.band[1], high), FLOOR_POINTS)
-    floor = post.noise_std * np.sqrt(np.pi / np.asarray(likelihood.weight_at(f)))
-    ax.plot(f, floor, label="noise, mean", **look)
+    f = np.linspace(max(ends[0], low), min(ends[1], high), FLOOR_POINTS)
+    return f, post.noise_std * np.sqrt(np.pi / np.asarray(likelihood.weight_at(f)))
 
 
 def _draw_window(ax: Axes, view: View) -> None:

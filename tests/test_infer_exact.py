@@ -197,8 +197,11 @@ def test_a_prior_that_excludes_the_tone(model: SlotFlow) -> None:
     post = model.infer(strong, prior=Prior(k_max=1), max_seconds=LITTLE)
     check(post, "misfit", "the strongest peak in the band has the amplitude", "above the assumed")
     elsewhere = Prior(k_min=0, k_max=3, frequency=(1.0, 1.4))
-    post = model.infer(long_only(ONE, 0.5, 3), prior=elsewhere, max_seconds=LITTLE)
+    post = model.infer(long_only(ONE, 0.5, 3), prior=elsewhere, max_seconds=LITTLE, noise="white")
     check(post, "misfit", "a peak outside the band at 2.7 Hz")
+    post = model.infer(long_only(ONE, 0.5, 3), prior=elsewhere)
+    assert post.k_map == 0 and post.verdict.status == "exact", post.verdict
+    assert post.noise is not None and post.noise.name == "local"
 
 
 def test_constant_data(model: SlotFlow) -> None:

@@ -24,9 +24,9 @@ from slotflow.data.observation import Observation
 from slotflow.data.preprocess import Band
 from slotflow.data.trend import check_varying
 from slotflow.infer.band import checked_band, proposed_band
-from slotflow.infer.from_data import Scales, plain_scales, scales_of
+from slotflow.infer.from_data import Scales, plain_scales, rough_scales, scales_of
 from slotflow.infer.noise_choice import first_noise
-from slotflow.infer.offsets import plain_data, with_trends
+from slotflow.infer.offsets import level_data, plain_data, with_trends
 from slotflow.infer.request import DataRequest, prepared
 from slotflow.infer.statement import Statement
 from slotflow.infer.trained import smallest_ratio, untrained
@@ -91,32 +91,55 @@ def assume(
     else:
         band = _fill_band(model, observation, stated, given, sources)
         _fill_counts(model, given, stated)
-    noise = _noise(observation, request, given["frequency"], network_alone)
-    whole, lowest = stated.whole is not None, given["frequency"][0]
-    plain = None
+    found = _understood(model, observation, request, given, network_alone)
+    if "amplitude" not in given or "sigma" not in given:
+        _fill_bounds(model, found.scales, given, sources, network_alone)
+    prior = Prior(**given)
+    # Bounds that come from the data need not be known to the network: the exact step knows them.
+    derived = sources["amplitude"] == DATA and not network_alone
+    quiet = derived or stated.whole is not None or found.likelihood is not None
+    doubts = [] if quiet else untrained(model, found.observation, prior)
+    assumed = Assumed(prior, duration, sources, band, warnings=tuple(doubts))
+    return found._replace(assumed=assumed)
+
+
+def _understood(
+    model: SlotFlow,
+    observation: Observation,
+    request: DataRequest,
+    given: Fields,
+    network_alone: bool,
+) -> Basis:
+    """The data as they are analysed, with their noise, but without the prior.
+
+    Args:
+        model: The network.
+        observation: What was measured.
+        request: What the user says of the data.
+        given: Fields of the prior, the band among them.
+        network_alone: Whether no exact step follows.
+    """
+    band, none = given["frequency"], Assumed.stated(Prior(), observation.long.duration)
+    assert model.widest_band is not None
+    if (band[1] - band[0]) * observation.long.duration > model.widest_band:
+        white = NoiseModel.white(len(observation.channels), "decided window by window")
+        observation = level_data(observation, request.trend)
+        return Basis(none, observation, white, None, rough_scales(observation))
+    noise = _noise(observation, request, band, network_alone)
     if observation.is_plain and noise.is_white:
         constant = any(np.ptp(channel.values) == 0 for channel in observation.channels)
+        bounded = "amplitude" in given and "sigma" in given
         # The verdict on constant data says what they are, where a prior for them is stated.
-        plain = (
-            observation if whole and constant else plain_data(observation, lowest, network_alone)
-        )
-    scales, likelihood = None, None
-    if plain is not None:
-        observation = plain
-    else:
-        observation = observation if request.trend is not None else with_trends(observation)
-        likelihood = _general_likelihood(observation, noise, given["frequency"])
-    if "amplitude" not in given or "sigma" not in given:
-        scales = _scales(observation, likelihood, given["frequency"])
-        _fill_bounds(model, scales, given, sources, network_alone)
-    prior = Prior(**given)
-    weak = (
-        sources["amplitude"] == DATA
-    )  # bounds that the network need not know: the exact step does
-    quiet = (weak and not network_alone) or whole or plain is None
-    doubts = [] if quiet else untrained(model, observation, prior)
-    assumed = Assumed(prior, duration, sources, band, warnings=tuple(doubts))
-    return Basis(assumed, observation, noise, likelihood, scales)
+        plain: Observation | None = observation
+        if not (bounded and constant):
+            plain = plain_data(observation, band[0], network_alone)
+        if plain is not None:
+            scales = None if bounded else _varying(plain, plain_scales(plain, band))
+            return Basis(none, plain, noise, None, scales)
+    observation = observation if request.trend is not None else with_trends(observation)
+    likelihood = _general_likelihood(observation, noise, band)
+    scales = _varying(observation, scales_of(likelihood, band))
+    return Basis(none, observation, noise, likelihood, scales)
 
 
 def _noise(
@@ -238,9 +261,8 @@ def _fill_counts(model: SlotFlow, given: Fields, stated: Statement) -> None:
     given.setdefault("k_max", min(largest, fits))
 
 
-def _scales(observation: Observation, likelihood: GeneralTones | None, band: Bounds) -> Scales:
-    """What the band shows of noise and tones; refuses data of which nothing is left."""
-    scales = plain_scales(observation, band) if likelihood is None else scales_of(likelihood, band)
+def _varying(observation: Observation, scales: Scales) -> Scales:
+    """The scales of data; refuses data of which nothing is left."""
     if not scales.rms > 0:
         raise ValueError(
             f"expected a series that varies, received {observation.long.n:,} samples of which nothing is left without "
@@ -250,9 +272,14 @@ def _scales(observation: Observation, likelihood: GeneralTones | None, band: Bou
 
 
 def _fill_bounds(
-    model: SlotFlow, scales: Scales, given: Fields, sources: dict[str, str], network_alone: bool
+    model: SlotFlow,
+    scales: Scales | None,
+    given: Fields,
+    sources: dict[str, str],
+    network_alone: bool,
 ) -> None:
     """Bounds of amplitude and noise level from the data, where they are not stated."""
+    assert scales is not None
     if "amplitude" not in given:
         ratio = {"smallest_ratio": smallest_ratio(model)} if network_alone else {}
         given["amplitude"] = scales.amplitude(**ratio)

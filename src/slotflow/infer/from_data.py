@@ -27,11 +27,11 @@ import numpy as np
 from slotflow.data.channel import Channel
 from slotflow.data.noise_level import median_power
 from slotflow.data.observation import Observation
-from slotflow.data.preprocess import describe
-from slotflow.data.trend import without_line
+from slotflow.data.preprocess import describe, spectrum_of
+from slotflow.data.trend import scaled, without_line
 from slotflow.signal.likelihood.general import GeneralTones
 
-__all__ = ["Scales", "plain_scales", "scales_of"]
+__all__ = ["Scales", "plain_scales", "rough_scales", "scales_of"]
 
 Bounds = tuple[float, float]
 
@@ -111,6 +111,23 @@ def scales_of(likelihood: GeneralTones, band: Bounds) -> Scales:
     peak = float((2 * filtered[seen] / energy[seen]).max())
     level = min(level, rms)
     return Scales(level, rms, peak, level * math.sqrt(2 / float(energy.max())))
+
+
+def rough_scales(observation: Observation) -> Scales:
+    """The scales of a whole spectrum, for bands that are analysed in windows, each of which has its own.
+
+    Args:
+        observation: Data of any sampling; the first channel is looked at.
+    """
+    channel = observation.long
+    scale, x = scaled(without_line(channel))
+    power, _ = spectrum_of(channel, x)
+    parts = 2 if channel.is_complex else 1  # real numbers in a sample
+    rms = scale * math.sqrt(float(np.mean(np.abs(x) ** 2)) / parts)
+    level = min(describe(channel).noise, rms)
+    # |Σ w x|² = Σ w² P for the Hann window w, whose sum is N/2 and whose sum of squares is 3N/8.
+    peak = scale * 2 / parts * math.sqrt(1.5 * float(power.max(initial=0.0)) / channel.n)
+    return Scales(level, rms, peak, level * math.sqrt(2 / parts / channel.n))
 
 
 def _highest_peak(channel: Channel, band: Bounds) -> float:

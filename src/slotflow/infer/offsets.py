@@ -15,7 +15,7 @@ from slotflow.data.preprocess import SIGNIFICANT, describe
 from slotflow.data.trend import check_remainder, detrend, removed_order, without_line
 from slotflow.infer.request import with_channels
 
-__all__ = ["plain_data", "with_trends", "without_offsets"]
+__all__ = ["level_data", "plain_data", "with_trends", "without_offsets"]
 
 FEWEST_CYCLES = 3.0
 """Cycles of the band's lowest frequency in a record from which on a Hann-weighted line leaves tones alone."""
@@ -67,6 +67,26 @@ def plain_data(
         for channel in observation.channels
     )
     return None if stays and not network_alone else without_offsets(observation, lowest)
+
+
+def level_data(observation: Observation, stated: int | None) -> Observation:
+    """Data for a band that is searched as a whole: without the trend that is stated or stands out.
+
+    A polynomial is subtracted by least squares from even, real series, of which a search is then cheap; from others it
+    is left to the likelihood.
+
+    Args:
+        observation: The data.
+        stated: Order of the trend, if the user has said it.
+    """
+    if not observation.is_plain:
+        return observation if stated is not None else with_trends(observation)
+    channels = []
+    for channel in observation.channels:
+        order = (1 if _standing_out(channel) == 1 else 0) if stated is None else stated
+        straight = detrend(channel, order) if order > 0 else channel
+        channels.append(replace(straight, trend=min(channel.trend, 0)))
+    return with_channels(observation, channels)
 
 
 def with_trends(observation: Observation) -> Observation:

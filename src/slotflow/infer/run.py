@@ -17,6 +17,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 
 from slotflow.bands.windows import infer_band, is_crowded, needs_windows
@@ -38,6 +39,8 @@ from slotflow.signal.prior import Prior
 
 __all__ = ["posteriors"]
 
+DEFAULT_SECONDS = 10.0
+"""Time budget of the exact step of one window, where none is stated; a band in windows has one of its own."""
 LAST_SHARE = 0.3
 """Share of the time budget that a second analysis, under another noise, gets at least."""
 
@@ -49,7 +52,7 @@ class _Call:
     method: str
     k_prior: KPrior | None = None
     draws: int = 2000
-    max_seconds: float = 10.0
+    max_seconds: float | None = None
     seed: int = 0
     threads: int | None = None
     batch_size: int = 256
@@ -73,7 +76,7 @@ class _Call:
         if self.threads is not None and self.threads < 1:
             raise ValueError(f"expected threads >= 1, received {self.threads}.")
         if self.exact:
-            check_budget(self.draws, self.max_seconds)
+            check_budget(self.draws, self.seconds)
         _ = self.request  # refuses what cannot be asked of the data
 
     @property
@@ -87,15 +90,21 @@ class _Call:
         return DataRequest(self.noise, self.outliers, self.trend)
 
     @property
+    def seconds(self) -> float:
+        """Time budget of the exact step of one window."""
+        return DEFAULT_SECONDS if self.max_seconds is None else self.max_seconds
+
+    @property
     def effort(self) -> Effort:
         """How much work the exact step may be."""
-        return Effort(self.draws, self.seed, self.max_seconds)
+        return Effort(self.draws, self.seed, self.seconds)
 
     @property
     def for_windows(self) -> dict[str, Any]:
         """What is asked of each window of a band."""
-        names = ("k_prior", "draws", "max_seconds", "seed", "threads", "noise", "outliers", "trend")
-        return {"refine": self.exact} | {name: getattr(self, name) for name in names}
+        names = ("k_prior", "draws", "seed", "threads", "noise", "outliers", "trend")
+        time = {} if self.max_seconds is None else {"max_seconds": self.max_seconds}
+        return {"refine": self.exact} | {name: getattr(self, name) for name in names} | time
 
 
 @dataclass(frozen=True)
@@ -215,7 +224,7 @@ def _refined(model: SlotFlow, case: _Case, post: Posterior, call: _Call) -> Post
             prior=prior,
             draws=call.draws,
             seed=call.seed,
-            max_seconds=call.max_seconds,
+            max_seconds=call.seconds,
             noise=case.basis.noise,
         )
     if not _another_noise(model, case, post, call):
@@ -225,7 +234,7 @@ def _refined(model: SlotFlow, case: _Case, post: Posterior, call: _Call) -> Post
     request = dataclasses.replace(call.request, noise=noise)
     stated = case.stated.within(prior.frequency)
     basis = assume(model, case.given, stated, request=request)
-    left = max(call.max_seconds - (time.perf_counter() - began), LAST_SHARE * call.max_seconds)
+    left = max(call.seconds - (time.perf_counter() - began), LAST_SHARE * call.seconds)
     rest = dataclasses.replace(call, max_seconds=left)
     return _general(model, dataclasses.replace(case, basis=basis), rest)
 
@@ -234,7 +243,9 @@ def _another_noise(model: SlotFlow, case: _Case, post: Posterior, call: _Call) -
     """Whether to try another noise: white noise was assumed, sampled, and does not explain the data."""
     crowded = not case.limits_k and is_crowded(model, post, case.assumed.prior)
     misfit = post.verdict.status == "misfit" and post.sampled(post.k_map)
-    return misfit and call.noise == "auto" and not crowded and model.widest_band is not None
+    varies = all(np.ptp(channel.values) > 0 for channel in case.observation.channels)
+    known = call.noise != "auto" or model.widest_band is None
+    return misfit and varies and not crowded and not known
 
 
 def _general(model: SlotFlow, case: _Case, call: _Call) -> Posterior:

@@ -132,11 +132,15 @@ class SlotFlow(nn.Module):
         The network answers first, in milliseconds; the likelihood then checks and corrects the answer. The result is
         the exact joint posterior with its evidence, and with a verdict that says how far to trust it.
 
-        Nothing needs to be stated beforehand. What is not stated is assumed: the strongest band of the spectrum, bounds
-        of amplitude and noise that contain what the data show, no minimum separation, and any number of tones from 0
-        on; offsets and trends that stand out are subtracted. `post.prior` and `post.assumed` say what was assumed. A
-        band that is wider than the network's window, or that holds more tones than the network can count, is analysed
-        in windows.
+        Nothing needs to be stated beforehand. What is not stated is assumed: everything that the data can show, or the
+        one stretch of the spectrum that holds all peaks; bounds of amplitude and noise that contain what the data show;
+        no minimum separation, and any number of tones from 0 on. Offsets, and slopes that stand out, are taken out or
+        marginalized. The noise is white if the data allow it, and otherwise coloured or local to the band.
+        `post.prior`, `post.assumed` and `post.noise` say what was assumed. A band that is wider than the network's
+        window, or that holds more tones than the network can count, is analysed in windows.
+
+        Data may be uneven, complex, of any number of channels, and have an error for each sample. The network then
+        proposes from a series that is made of them, or the peaks of the spectrum do; `post.proposed_by` says who did.
 
         Example::
 
@@ -147,7 +151,7 @@ class SlotFlow(nn.Module):
             fast = model.infer(observation, method="network")  # without the exact step
 
         Args:
-            observation: What was measured. `zoom` takes any even sampling, other models that of their training.
+            observation: What was measured. `zoom` takes any data, other models those of their training.
             refine: False is another way to say method="network".
             **options: Further keywords.
 
@@ -162,8 +166,13 @@ class SlotFlow(nn.Module):
                 - k_prior: Prior over K to use instead of the prior's: k_max + 1 numbers, index = K, or a mapping from
                   K to a number.
                 - draws: Weighted draws of each K, at least 100; 2000 by default.
-                - max_seconds: Time budget of the exact step of each observation, 10 by default; a verdict says if it
-                  was too short.
+                - noise: "auto" (default), "white", "local" (the band alone counts, with a level of its own), or what
+                  `slotflow.noise` builds, such as ar(2), power_law() or psd(...).
+                - outliers: None, or "clip": samples far outside of what the tones leave are dropped and counted.
+                - trend: Order of the polynomial that is marginalized, −1 (none) to 3; by default an offset, and a slope
+                  where one stands out.
+                - max_seconds: Time budget of the exact step of each observation, 10 by default, or of all windows of a
+                  band; a verdict says if it was too short.
                 - seed: Of everything random. An observation's answer is the same alone and among others: the numbers
                   agree to seven digits, because the rounding of the network depends on what it computes together.
                 - device: Moves the model there first; it stays there. The exact step runs on the CPU.

@@ -24,8 +24,8 @@ __all__ = ["ALIASES", "HELP", "alias", "run"]
 
 HELP = help_text(
     "Infers the components of the signals in files.\n\n"
-    "Reads CSV, TSV, NPY, NPZ, HDF5, NetCDF and WAV: files, folders, patterns in quotes, and - for a text table on "
-    "standard input. With --out, writes summary.csv (one row per component) and "
+    "Reads text tables, NPY, NPZ, HDF5, NetCDF, WAV, MATLAB and FITS light curves: files, folders, patterns in "
+    "quotes, and - for a text table on standard input. With --out, writes summary.csv (one row per component) and "
     "posterior.nc (draws over K and all parameters).\n\n"
     "Several signals give catalogue.csv (one row per component), signals.csv (one row per signal) and a folder of "
     f"their own each (--save; beyond {MOST_SAVED} only if asked for). The same command again goes on where it was "

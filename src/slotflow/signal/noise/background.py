@@ -114,6 +114,10 @@ class Background:
         """Mean power of the whitened rest."""
         return float(np.mean(np.abs(self.white.values) ** 2))
 
+    def slow_lines(self, below: float) -> Samples:
+        """The sum of the lines below a frequency in Hz, at the samples, (n,)."""
+        return _sum(self.rest, [line for line in self.lines if abs(line.frequency) < below])
+
     def leaking(self, band: tuple[float, float]) -> tuple[float, ...]:
         """Frequencies of lines outside a band that leak into it, the worst first.
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -29,11 +29,11 @@ from slotflow.signal.noise.ar import (
 )
 from slotflow.signal.noise.background import Background, background_of
 from slotflow.signal.noise.burg import order_evidence, partial_autocorrelations
-from slotflow.signal.noise.colour import Whiteness, looks_white, whiteness_of
+from slotflow.signal.noise.colour import Whiteness, looks_white, shape_test, whiteness_of
 from slotflow.signal.noise.filters import Samples, partial_of_taps
 from slotflow.signal.noise.local import LOCAL_ORDER, local_noise
 from slotflow.signal.noise.model import ChannelNoise, NoiseModel, NoiseNode
-from slotflow.signal.noise.power_law import power_law_noise
+from slotflow.signal.noise.power_law import fitted_power_law, power_law_noise, red_power
 from slotflow.signal.noise.psd import psd_noise
 from slotflow.signal.noise.series import Series, series_of
 from slotflow.signal.noise.stated import StatedNoise, parse_noise
@@ -50,6 +50,8 @@ LINE_PRICE = 1.5
 """What a line costs of the logarithm of the evidence, in units of ln n."""
 MUCH_OF_THE_SPECTRUM = 0.4
 """Share of the spectrum in the band from which on the noise is modelled as a whole."""
+SLOW_BINS = 20.0
+"""Frequencies in units of 1/T up to which lines may be red noise."""
 SHORT = 400
 """Samples up to which the noise is modelled as a whole in any case."""
 
@@ -134,14 +136,10 @@ def _chosen(observation: Observation, channels: Sequence[Series], band: Bounds) 
     if all(looks_white(series, band) for series in channels):
         return _white(observation, "white: a quick look at the spectrum finds no colour")
     looks = _looks(observation, channels, band)
-    worst = max(looks, key=lambda look: look.against_white)
     if all(look.is_white for look in looks):
-        passed = f"it passes the tests (p = {worst.test.p_value:.2g})"
-        leaking = sum(len(look.white.leaking(band)) for look in looks)
-        if not leaking:
-            return _white(observation, f"white: {passed}")
-        reason = f"the noise is white as far as it goes, but {leaking} lines outside the band leak into it"
-        return local_noise([look.white for look in looks], band, f"local: {reason}")
+        found = _slow_noise(channels, looks, band)
+        return found if found is not None else _white_but_for_lines(observation, looks, band)
+    worst = max(looks, key=lambda look: look.against_white)
     reason = f"white noise is refused ({worst.words})"
     coloured = [look.coloured for look in looks]
     first = channels[0]
@@ -151,6 +149,36 @@ def _chosen(observation: Observation, channels: Sequence[Series], band: Bounds) 
         if found is not None:
             return found
     return local_noise(coloured, band, f"local: {reason}")
+
+
+def _white_but_for_lines(
+    observation: Observation, looks: Sequence[_Look], band: Bounds
+) -> NoiseModel:
+    """White noise, or local noise where lines outside the band leak into it."""
+    p = min(look.test.p_value for look in looks)
+    leaking = sum(len(look.white.leaking(band)) for look in looks)
+    if not leaking:
+        return _white(observation, f"white: it passes the tests (p = {p:.2g})")
+    words = f"local: the noise is white, but {leaking} lines outside the band leak into it"
+    return local_noise([look.white for look in looks], band, words)
+
+
+def _slow_noise(
+    channels: Sequence[Series], looks: Sequence[_Look], band: Bounds
+) -> NoiseModel | None:
+    """A power law, if it explains the slowest lines of white noise better and the band reaches down to them."""
+    slow = [SLOW_BINS / series.duration for series in channels]
+    many = sum(line.frequency < slow[0] for line in looks[0].white.lines)
+    if many < 2 or band[0] > slow[0] or channels[0].is_complex:
+        return None
+    kept = [background_of(series, 0, above=f) for series, f in zip(channels, slow, strict=True)]
+    model, evidence = fitted_power_law(_versions(kept))
+    evidence -= sum(_line_price(b) for b in kept)
+    odds = evidence - sum(_evidence(look.white) for look in looks)
+    if odds < ODDS:
+        return None
+    words = f"power law: it explains what looks like {many} slow lines in white noise better, ln odds {odds:.0f}"
+    return replace(model, words=words)
 
 
 @dataclass(frozen=True, eq=False)
@@ -217,7 +245,12 @@ def _evidence(background: Background) -> float:
     fit = -0.5 * reals * math.log(max(power, 1e-300))
     partial = partial_autocorrelations(series, background.order)
     gained = float(order_evidence(partial, series.n)[-1])
-    return fit + gained - LINE_PRICE * math.log(series.n) * len(background.lines)
+    return fit + gained - _line_price(background)
+
+
+def _line_price(background: Background) -> float:
+    """What the lines of a background cost of the logarithm of the evidence."""
+    return LINE_PRICE * math.log(background.rest.n) * len(background.lines)
 
 
 def _as_a_whole(backgrounds: Sequence[Background], reason: str) -> NoiseModel | None:
@@ -225,22 +258,39 @@ def _as_a_whole(backgrounds: Sequence[Background], reason: str) -> NoiseModel | 
     versions = _versions(backgrounds)
     channels = versions[0]
     if not all(series.can_be_filtered for series in channels):
-        return power_law_noise(
-            versions, f"power law: {reason}, and the times are uneven or have errors"
-        )
+        return _red_as_a_whole(backgrounds, reason)
     order = evident_order(channels)
-    if order == 0:
-        return None
-    model = ar_noise(versions, order)
-    tests = [
-        _whitened_test(b, c) for b, c in zip(backgrounds, model.nodes[0].channels, strict=True)
+    if order > 0:
+        model = ar_noise(versions, order)
+        nodes = model.nodes[0].channels
+        tests = [_whitened_test(b, noise) for b, noise in zip(backgrounds, nodes, strict=True)]
+        if min(test.p_value for test in tests) >= SMALLEST_P:
+            odds = _gained(channels, order)
+            words = f"ar({order}): {reason}; order {order} has the most evidence (ln odds {odds:.0f} over white)"
+            return replace(model, words=words)
+    return _red_as_a_whole(backgrounds, reason)
+
+
+def _red_as_a_whole(backgrounds: Sequence[Background], reason: str) -> NoiseModel | None:
+    """A power law; None if the spectrum has another shape."""
+    slow = [SLOW_BINS / b.rest.duration for b in backgrounds]
+    kept = [
+        background_of(replace(b.rest, values=b.rest.values + b.slow_lines(f)), LOCAL_ORDER, above=f)
+        for b, f in zip(backgrounds, slow, strict=True)
     ]
-    p = min(test.p_value for test in tests)
-    if p >= SMALLEST_P:
-        gained = _gained(channels, order)
-        words = f"ar({order}): {reason}; order {order} has the most evidence (ln odds {gained:.0f} over white)"
-        return NoiseModel(model.name, model.nodes, False, model.parameters, words)
-    return None
+    model = power_law_noise(_versions(kept))
+    knee, exponent = model.nodes[0].values
+    shape = f"knee {knee:.3g} Hz, exponent {exponent:.2f}"
+    for b in kept:
+        if not b.rest.can_be_filtered:  # leakage hides the shape of the spectrum
+            return replace(
+                model, words=f"power law: {reason}; its shape at such times is not tested ({shape})"
+            )
+        p = shape_test(b.rest, lambda f: 1 + red_power(f, knee, exponent), b.lines)
+        if p < SMALLEST_P:
+            return None
+    words = f"power law: {reason}; the spectrum's shape passes the tests ({shape})"
+    return replace(model, words=words)
 
 
 def _whitened_test(background: Background, noise: ChannelNoise) -> Whiteness:

@@ -15,7 +15,7 @@ r"""Is what remains white? Tests of a series without its lines.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,7 +26,7 @@ from slotflow.core.arrays import Array
 from slotflow.signal.noise.background import LEAKED, OUTSIDE, Line
 from slotflow.signal.noise.series import OVERSAMPLING, Series
 
-__all__ = ["Whiteness", "looks_white", "whiteness_of"]
+__all__ = ["Whiteness", "looks_white", "shape_test", "whiteness_of"]
 
 Bounds = tuple[float, float]
 
@@ -74,6 +74,28 @@ def whiteness_of(
         return Whiteness(1.0, first_lag, f"{series.n} samples are too few for a test")
     p, words = min(tests)
     return Whiteness(min(p * len(tests), 1.0), first_lag, words)
+
+
+def shape_test(
+    series: Series, shape: Callable[[Array], Array], lines: Sequence[Line] = ()
+) -> float:
+    """P-value of a spectrum's shape: whether the Hann periodogram over it is that of white noise.
+
+    Args:
+        series: What remains without lines.
+        shape: The power at frequencies in Hz, up to a factor.
+        lines: What was taken off.
+    """
+    f, power = series.spectrum()
+    f, power = f[:: 2 * OVERSAMPLING], power[:: 2 * OVERSAMPLING]  # nearly independent
+    kept = np.abs(f) * series.duration > 0.75
+    for line in lines:
+        kept &= np.abs(f - line.frequency) * series.duration > 2.5
+    order = np.argsort(np.abs(f[kept]), kind="stable")
+    white = (power[kept] / shape(f[kept]))[order]
+    if len(white) < 24:
+        return 1.0
+    return min(2 * min(_kolmogorov(white), _lowest(white)), 1.0)
 
 
 def looks_white(series: Series, band: Bounds) -> bool:

@@ -18,15 +18,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from slotflow.core.arrays import Array
 from slotflow.signal.noise.background import Background
-from slotflow.signal.noise.filters import Samples, gain, taps_of_power
+from slotflow.signal.noise.burg import partial_autocorrelations
+from slotflow.signal.noise.filters import Samples, gain, taps_of_partial, taps_of_power
 from slotflow.signal.noise.model import ChannelNoise, NoiseModel, NoiseNode
 from slotflow.signal.noise.quadrature import nodes_of
-from slotflow.signal.noise.series import OVERSAMPLING
+from slotflow.signal.noise.series import OVERSAMPLING, Series
 
 __all__ = ["LOCAL_ORDER", "local_noise"]
 
@@ -50,6 +52,7 @@ def local_noise(backgrounds: Sequence[Background], band: Bounds, words: str = ""
         band: Lowest and highest frequency in Hz of what is looked for.
         words: Why this noise.
     """
+    backgrounds = [replace(b, taps=_smooth_filter(b.rest)) for b in backgrounds]
     first = backgrounds[0]
     levels = [_whitened_level(b, band) for b in backgrounds]
     sigma = levels[0] / _ratio(first.taps, first.rest.step, band)
@@ -67,6 +70,15 @@ def local_noise(backgrounds: Sequence[Background], band: Bounds, words: str = ""
         tilted = ChannelNoise(taps, _ratio(taps, first.rest.step, band), lines=lines[0])
         nodes.append(NoiseNode((tilted, *plain[1:]), log_weight, (s,)))
     return NoiseModel("local", tuple(nodes), local=True, parameters=("tilt",), words=words)
+
+
+def _smooth_filter(series: Series) -> Samples:
+    """The filter that predicts best: each coefficient must gain 1 of the logarithm of the likelihood (Akaike)."""
+    partial = partial_autocorrelations(series, min(LOCAL_ORDER, series.longest_filter))
+    reals = 2 if series.is_complex else 1
+    each = -0.5 * reals * series.n * np.log(np.maximum(1 - np.abs(partial) ** 2, 1e-12)) - reals
+    order = int(np.argmax(np.concatenate([[0.0], np.cumsum(each)])))
+    return taps_of_partial(partial[:order])
 
 
 def _inside(background: Background, band: Bounds) -> tuple[Array, Array]:
@@ -98,7 +110,7 @@ def _tilt_nodes(background: Background, band: Bounds) -> list[tuple[float, float
     """Nodes over the slope of the spectrum in the band with their filters; None if there is no slope to speak of."""
     f, power = _inside(background, band)
     series = background.rest
-    longest = min(series.longest_filter - background.order, 128)
+    longest = min(series.longest_filter - background.order, 64)
     if len(f) < 2 * FEWEST_BINS or longest < 4 or series.is_complex:
         return None
     u = 2 * (f - band[0]) / (band[1] - band[0]) - 1
@@ -121,6 +133,10 @@ def _tilt_nodes(background: Background, band: Bounds) -> list[tuple[float, float
     scale = np.array([1 / math.sqrt(worth * float((middle**2).sum()))])
     start = np.array([min(max(score * scale[0], -STEEPEST), STEEPEST)])
     nodes = nodes_of(log_likelihood, log_prior, [start], scale)
+    best, _ = taps_of_power(
+        _tilted(float(nodes.points[0, 0]), band), series.step, series.n, longest=longest
+    )
+    longest = len(best) - 1
     found = []
     for x, log_weight in zip(nodes.points, nodes.log_weights, strict=True):
         extra, _ = taps_of_power(

@@ -93,19 +93,15 @@ def power_law_noise(
         words: Why this noise.
         known: Knee in Hz and exponent, if they are.
     """
+    return fitted_power_law(versions, words, known)[0]
+
+
+def fitted_power_law(
+    versions: Sequence[Sequence[Series]], words: str = "", known: Shape | None = None
+) -> tuple[NoiseModel, float]:
+    """The same and the logarithm of the evidence, on the scale on which white noise of n reals has −(n/2) ln Σx²."""
     first = versions[0]
-    longest = max(series.duration for series in first)
-    nyquist = max(series.nyquist for series in first)
-    knees = math.log(0.25 / longest), math.log(nyquist)
-
-    def log_prior(x: Array) -> float:
-        inside = knees[0] <= x[0] <= knees[1] and EXPONENTS[0] <= x[1] <= EXPONENTS[1]
-        return (
-            -math.log((knees[1] - knees[0]) * (EXPONENTS[1] - EXPONENTS[0]))
-            if inside
-            else -math.inf
-        )
-
+    log_prior = _prior(first)
     start = _start(first, log_prior) if known is None else np.array([math.log(known[0]), known[1]])
     shape = math.exp(start[0]), float(start[1])
     whiteners = [[_whitener(series, shape) for series in version] for version in versions]
@@ -117,15 +113,30 @@ def power_law_noise(
             return np.array([_log_likelihood(channels, at, ratios) for channels in whiteners])
 
         nodes = nodes_of(log_likelihood, log_prior, [start] * len(versions), _scale(first, shape))
-        points, weights = nodes.points, nodes.log_weights
+        points, weights, evidence = nodes.points, nodes.log_weights, float(nodes.log_evidence()[0])
     else:
         points, weights = start[None], np.zeros(1)
+        evidence = _log_likelihood(whiteners[0], shape, ratios)
     found = []
     for x, log_weight in zip(points, weights, strict=True):
         at = math.exp(x[0]), float(x[1])
         channels = tuple(w.noise(at, r) for w, r in zip(whiteners[0], ratios, strict=True))
         found.append(NoiseNode(channels, float(log_weight), at))
-    return NoiseModel("power_law", tuple(found), parameters=("knee", "exponent"), words=words)
+    model = NoiseModel("power_law", tuple(found), parameters=("knee", "exponent"), words=words)
+    return model, evidence
+
+
+def _prior(channels: Sequence[Series]) -> Callable[[Array], float]:
+    """Logarithm of the prior density of (ln f_k, α)."""
+    low = math.log(0.25 / max(series.duration for series in channels))
+    high = math.log(max(series.nyquist for series in channels))
+    density = -math.log((high - low) * (EXPONENTS[1] - EXPONENTS[0]))
+
+    def log_prior(x: Array) -> float:
+        inside = low <= x[0] <= high and EXPONENTS[0] <= x[1] <= EXPONENTS[1]
+        return density if inside else -math.inf
+
+    return log_prior
 
 
 # ---------------------------------------------------------------------- how a channel is whitened

@@ -24,6 +24,7 @@ from slotflow.signal.noise.filters import (
     whitened,
 )
 from slotflow.signal.noise.model import NoiseModel
+from slotflow.signal.noise.outliers import without_outliers
 from slotflow.signal.noise.series import Series, series_of
 
 STEP = 0.1
@@ -374,3 +375,37 @@ def test_filters_are_refused_at_uneven_times() -> None:
     with_errors = Observation(Channel(np.ones(200), STEP, errors=np.ones(200)))
     with pytest.raises(ValueError, match="errors"):
         choose_noise(with_errors, ar(1), WIDE)
+
+
+# ---------------------------------------------------------------------- outliers
+
+
+@pytest.mark.parametrize("taps", [[1.0], [1.0, -0.9]])
+def test_outliers_are_dropped_and_said(taps: list[float]) -> None:
+    rng = np.random.default_rng(20)
+    t = STEP * np.arange(3000)
+    x = autoregressive(3000, taps, rng) + tones(t, np.array([1.2]), 4.0, rng)
+    assert without_outliers(Observation(Channel(x, STEP))).long.n == 3000
+    spoiled = rng.choice(np.arange(20, 2980), 15, replace=False)
+    x[spoiled] += 12 * rng.choice([-1, 1], 15)
+    clean = without_outliers(Observation(Channel(x, STEP))).long
+    assert not np.isin(spoiled, np.rint(clean.times / STEP)).any()
+    assert clean.n >= 3000 - 15 - 2
+    assert clean.missing == 3000 - clean.n
+    assert f"{clean.missing} outliers" in clean.notes[-1]
+
+
+def test_outliers_of_errors_are_judged_by_their_errors() -> None:
+    rng = np.random.default_rng(21)
+    errors = np.where(np.arange(500) % 2, 1.0, 10.0)
+    x = errors * rng.standard_normal(500)
+    x[101], x[200] = 20.0, 25.0  # of an error of 1, and of 10
+    clean = without_outliers(Observation(Channel(x, STEP, errors=errors))).long
+    assert 20.0 not in clean.values
+    assert 25.0 in clean.values
+
+
+def test_data_full_of_outliers_are_refused() -> None:
+    rng = np.random.default_rng(22)
+    with pytest.raises(ValueError, match="rare"):
+        without_outliers(Observation(Channel(rng.standard_cauchy(2000), STEP)))

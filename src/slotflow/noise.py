@@ -10,6 +10,7 @@ Example::
 
 from slotflow.signal.noise.choice import choose_noise
 from slotflow.signal.noise.model import NoiseModel
+from slotflow.signal.noise.outliers import without_outliers
 from slotflow.signal.noise.stated import (
     StatedNoise,
     ar,
@@ -32,4 +33,5 @@ __all__ = [
     "power_law",
     "psd",
     "white",
+    "without_outliers",
 ]

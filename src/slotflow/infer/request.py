@@ -8,6 +8,7 @@ from typing import Any
 
 from slotflow.data.channel import HIGHEST_TREND
 from slotflow.data.observation import Observation
+from slotflow.signal.noise.outliers import without_outliers
 
 __all__ = ["DataRequest", "prepared"]
 
@@ -42,7 +43,7 @@ class DataRequest:
 
 
 def prepared(observation: Observation, request: DataRequest) -> Observation:
-    """The observation with the trend that is asked for.
+    """The observation with the trend that is asked for, and without outliers where they are to be clipped.
 
     A tone at zero frequency is a tone in complex data: no offset is taken out of them unless it is asked for.
 
@@ -50,6 +51,8 @@ def prepared(observation: Observation, request: DataRequest) -> Observation:
         observation: The data.
         request: What is asked for.
     """
+    if request.outliers == "clip":
+        observation = without_outliers(observation)
     order = request.trend
     if order is None and observation.is_complex:
         order = -1 if all(channel.trend == 0 for channel in observation.channels) else None

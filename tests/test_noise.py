@@ -11,6 +11,7 @@ from scipy import fft, signal, special
 from slotflow.core.arrays import Array
 from slotflow.data.channel import Channel
 from slotflow.data.observation import Observation
+from slotflow.network.config import Config
 from slotflow.noise import ar, choose_noise, local, parse_noise, power_law, psd, white
 from slotflow.signal.noise.ar import ar_noise
 from slotflow.signal.noise.background import background_of
@@ -26,6 +27,7 @@ from slotflow.signal.noise.filters import (
 from slotflow.signal.noise.model import NoiseModel
 from slotflow.signal.noise.outliers import without_outliers
 from slotflow.signal.noise.series import Series, series_of
+from slotflow.signal.simulation import simulate
 
 STEP = 0.1
 WIDE, NARROW = (0.01, 4.9), (1.0, 1.5)
@@ -285,6 +287,17 @@ def test_the_choice_stays_white() -> None:
         assert chosen(noise + tones(t, rng.uniform(0.1, 4.5, 12), 1.5, rng), WIDE).is_white
     names = [chosen(rng.standard_normal(98), (0.02, 0.5), 1.0).name for _ in range(40)]
     assert names.count("white") >= 37
+
+
+def test_two_streams_of_white_noise_stay_white_and_alike() -> None:
+    """The short stream resolves no tone of the band; what it holds of them is no noise."""
+    config = Config.from_preset("zoom").model
+    sim = simulate(config.prior, 12, config.long, config.short, mode="physical", seed=5)
+    for i in range(12):
+        observation = sim.observation(i)
+        assert choose_noise(observation, "auto", config.prior.frequency).is_white
+        nodes = choose_noise(observation, "local", config.prior.frequency).nodes
+        assert nodes[0].channels[1].ratio == 1.0
 
 
 def test_short_red_series_are_autoregressive() -> None:

@@ -73,23 +73,48 @@ def choose_noise(
     channels = [series_of(channel, tones) for channel in observation.channels]
     if noise.kind == "psd":
         return psd_noise(channels, noise.densities, f"{noise.text}, as stated")
+    if noise.kind == "auto" and all(looks_white(series, band) for series in channels):
+        return _white(observation, "white: a quick look at the spectrum finds no colour")
+    channels = _resolved(observation, channels)
     if noise.kind == "ar":
         return _stated_ar(channels, noise)
     if noise.kind == "power_law":
-        versions = _versions([background_of(series, LOCAL_ORDER) for series in channels])
-        return power_law_noise(versions, f"{noise.text}, as stated", noise.shape)
+        backgrounds = [background_of(series, LOCAL_ORDER) for series in channels]
+        return power_law_noise(_red_versions(backgrounds), f"{noise.text}, as stated", noise.shape)
     if noise.kind == "local":
-        return local_noise(_backgrounds(channels), band, "local, as stated")
+        backgrounds = [background_of(series, LOCAL_ORDER) for series in channels]
+        return local_noise(backgrounds, band, _known_ratios(observation), "local, as stated")
     return _chosen(observation, channels, band)
 
 
-def _white(observation: Observation, words: str) -> NoiseModel:
-    """White noise, at the levels that the channels know, in units of the first one's."""
+def _known_ratios(observation: Observation) -> list[float]:
+    """Noise levels that the channels know in units of the first one's; 1 where they do not."""
     levels = [channel.sigma for channel in observation.channels]
     first = levels[0]
-    ratios = [1.0 if one is None or first is None else one / first for one in levels]
-    node = NoiseNode(tuple(ChannelNoise(ratio=ratio) for ratio in ratios))
+    return [1.0 if one is None or first is None else one / first for one in levels]
+
+
+def _white(observation: Observation, words: str) -> NoiseModel:
+    """White noise, at the levels that the channels know."""
+    node = NoiseNode(tuple(ChannelNoise(ratio=ratio) for ratio in _known_ratios(observation)))
     return NoiseModel("white", (node,), words=words)
+
+
+def _resolved(observation: Observation, channels: Sequence[Series]) -> list[Series]:
+    """The channels, all but the first without the lines that the first one shows.
+
+    A shorter channel does not tell tones of the band from slow drifts.
+    """
+    if len(channels) == 1:
+        return list(channels)
+    long, lines = observation.long, background_of(channels[0], LOCAL_ORDER).lines
+    found = [channels[0]]
+    for channel, series in zip(observation.channels[1:], channels[1:], strict=True):
+        for line in lines:
+            values = channel.gain / long.gain * line.values(series.times - long.mid_time)
+            series = series.less(values if series.is_complex else values.real)
+        found.append(series)
+    return found
 
 
 def _stated_ar(channels: Sequence[Series], noise: StatedNoise) -> NoiseModel:
@@ -115,11 +140,6 @@ def _stated_ar(channels: Sequence[Series], noise: StatedNoise) -> NoiseModel:
     return ar_noise(versions, order, words)
 
 
-def _backgrounds(channels: Sequence[Series]) -> list[Background]:
-    """Lines and background of each channel as local noise wants them."""
-    return [background_of(series, LOCAL_ORDER) for series in channels]
-
-
 def _versions(backgrounds: Sequence[Background]) -> list[list[Series]]:
     """The channels without lines, and, where some lines are doubtful, also with these left in."""
     versions = [[b.rest for b in backgrounds]]
@@ -128,14 +148,22 @@ def _versions(backgrounds: Sequence[Background]) -> list[list[Series]]:
     return versions
 
 
+def _red_versions(backgrounds: Sequence[Background]) -> list[list[Series]]:
+    """The channels without lines but for slow ones, which may be red noise, and without any."""
+    rests, with_slow, slow = [b.rest for b in backgrounds], [], False
+    for b in backgrounds:
+        lines = b.slow_lines(SLOW_BINS / b.rest.duration)
+        slow |= bool(lines.any())
+        with_slow.append(replace(b.rest, values=b.rest.values + lines))
+    return [with_slow, rests] if slow else [rests]
+
+
 # ---------------------------------------------------------------------- auto
 
 
 def _chosen(observation: Observation, channels: Sequence[Series], band: Bounds) -> NoiseModel:
     """The noise that tests of the data speak for."""
-    if all(looks_white(series, band) for series in channels):
-        return _white(observation, "white: a quick look at the spectrum finds no colour")
-    looks = _looks(observation, channels, band)
+    looks = [_look(series, band, tones_left=i > 0) for i, series in enumerate(channels)]
     if all(look.is_white for look in looks):
         found = _slow_noise(channels, looks, band)
         return found if found is not None else _white_but_for_lines(observation, looks, band)
@@ -148,7 +176,7 @@ def _chosen(observation: Observation, channels: Sequence[Series], band: Bounds) 
         found = _as_a_whole(coloured, reason)
         if found is not None:
             return found
-    return local_noise(coloured, band, f"local: {reason}")
+    return local_noise(coloured, band, _known_ratios(observation), f"local: {reason}")
 
 
 def _white_but_for_lines(
@@ -160,7 +188,7 @@ def _white_but_for_lines(
     if not leaking:
         return _white(observation, f"white: it passes the tests (p = {p:.2g})")
     words = f"local: the noise is white, but {leaking} lines outside the band leak into it"
-    return local_noise([look.white for look in looks], band, words)
+    return local_noise([look.white for look in looks], band, _known_ratios(observation), words)
 
 
 def _slow_noise(
@@ -212,27 +240,12 @@ class _Look:
         )
 
 
-def _looks(observation: Observation, channels: Sequence[Series], band: Bounds) -> list[_Look]:
-    """Both explanations of every channel; what the first resolves is taken off the others.
-
-    A shorter channel does not tell tones of the band from slow drifts.
-    """
-    first = _look(channels[0], band)
-    found, long = [first], observation.long
-    for channel, series in zip(observation.channels[1:], channels[1:], strict=True):
-        for line in first.white.lines:
-            values = channel.gain / long.gain * line.values(series.times - long.mid_time)
-            series = series.less(values if series.is_complex else values.real)
-        found.append(_look(series, band))
-    return found
-
-
-def _look(series: Series, band: Bounds) -> _Look:
-    """Both explanations of a channel."""
+def _look(series: Series, band: Bounds, tones_left: bool) -> _Look:
+    """Both explanations of a channel; all but the first are tested outside the band alone."""
     white = background_of(series, 0)
     coloured = background_of(series, LOCAL_ORDER)
-    test = whiteness_of(white.rest, white.lines, band)
-    odds = _evidence(coloured) - _evidence(white)
+    test = whiteness_of(white.rest, white.lines, band, outside=tones_left)
+    odds = 0.0 if tones_left else _evidence(coloured) - _evidence(white)
     return _Look(white, coloured, test, odds)
 
 
@@ -273,20 +286,16 @@ def _as_a_whole(backgrounds: Sequence[Background], reason: str) -> NoiseModel | 
 
 def _red_as_a_whole(backgrounds: Sequence[Background], reason: str) -> NoiseModel | None:
     """A power law; None if the spectrum has another shape."""
-    slow = [SLOW_BINS / b.rest.duration for b in backgrounds]
-    kept = [
-        background_of(replace(b.rest, values=b.rest.values + b.slow_lines(f)), LOCAL_ORDER, above=f)
-        for b, f in zip(backgrounds, slow, strict=True)
-    ]
-    model = power_law_noise(_versions(kept))
+    versions = _red_versions(backgrounds)
+    model = power_law_noise(versions)
     knee, exponent = model.nodes[0].values
     shape = f"knee {knee:.3g} Hz, exponent {exponent:.2f}"
-    for b in kept:
-        if not b.rest.can_be_filtered:  # leakage hides the shape of the spectrum
+    for b, series in zip(backgrounds, versions[0], strict=True):
+        if not series.can_be_filtered:  # leakage hides the shape of the spectrum
             return replace(
                 model, words=f"power law: {reason}; its shape at such times is not tested ({shape})"
             )
-        p = shape_test(b.rest, lambda f: 1 + red_power(f, knee, exponent), b.lines)
+        p = shape_test(series, lambda f: 1 + red_power(f, knee, exponent), b.lines)
         if p < SMALLEST_P:
             return None
     words = f"power law: {reason}; the spectrum's shape passes the tests ({shape})"

@@ -59,7 +59,7 @@ class Whiteness:
 
 
 def whiteness_of(
-    series: Series, lines: Sequence[Line] = (), band: Bounds | None = None
+    series: Series, lines: Sequence[Line] = (), band: Bounds | None = None, outside: bool = False
 ) -> Whiteness:
     """Tests whether a series without its lines is white noise.
 
@@ -67,8 +67,12 @@ def whiteness_of(
         series: What remains, whitened if a filter is to be judged.
         lines: What was taken off.
         band: Frequencies in Hz that are compared with the others; None if there is no such comparison.
+        outside: Whether only what lies outside the band is tested, because tones are left in it.
     """
-    tests = [*_lag_tests(series, lines), *_spectrum_tests(series, lines, band)]
+    if outside:
+        tests = _spectrum_tests(series, lines, band, outside=True)
+    else:
+        tests = [*_lag_tests(series, lines), *_spectrum_tests(series, lines, band)]
     first_lag = _correlations(series, lines, 1)[0]
     if not tests:
         return Whiteness(1.0, first_lag, f"{series.n} samples are too few for a test")
@@ -186,9 +190,9 @@ def _lag_tests(series: Series, lines: Sequence[Line]) -> list[tuple[float, str]]
 
 
 def _spectrum_tests(
-    series: Series, lines: Sequence[Line], band: Bounds | None
+    series: Series, lines: Sequence[Line], band: Bounds | None, outside: bool = False
 ) -> list[tuple[float, str]]:
-    """Tests of the periodogram: p-values with words."""
+    """Tests of the periodogram, or of what lies outside the band alone: p-values with words."""
     f, power = series.spectrum(tapered=False)
     f, power = f[::OVERSAMPLING], power[::OVERSAMPLING]
     kept = np.abs(f) * series.duration > 0.75
@@ -196,6 +200,10 @@ def _spectrum_tests(
         kept &= f < series.nyquist - 0.5 / series.duration
     for line in lines:
         kept &= np.abs(f - line.frequency) * series.duration > BESIDE_LINE
+    if outside and band is not None:
+        guard = 0.5 * GUARD_BINS / series.duration
+        kept &= (f < band[0] - guard) | (f > band[1] + guard)
+        band = None
     f, power = f[kept], power[kept]
     if len(power) < 24 or not (series.joined[1:].all() or series.n > 64):
         return []

@@ -25,10 +25,11 @@ import numpy as np
 from slotflow.core.arrays import Array
 from slotflow.signal.noise.background import Background
 from slotflow.signal.noise.burg import partial_autocorrelations
+from slotflow.signal.noise.colour import whiteness_of
 from slotflow.signal.noise.filters import Samples, gain, taps_of_partial, taps_of_power
 from slotflow.signal.noise.model import ChannelNoise, NoiseModel, NoiseNode
 from slotflow.signal.noise.quadrature import nodes_of
-from slotflow.signal.noise.series import OVERSAMPLING, Series
+from slotflow.signal.noise.series import OVERSAMPLING
 
 __all__ = ["LOCAL_ORDER", "local_noise"]
 
@@ -36,27 +37,43 @@ Bounds = tuple[float, float]
 
 LOCAL_ORDER = 48
 """Highest order of the filter."""
+AGREED = 0.4
+"""Logarithm of a measured level over an assumed one up to which they agree."""
 STEEPEST = 3.0
 """Largest |s|."""
+WHITE_P = 1e-3
+"""P-value above which a channel needs no filter."""
+FEWEST_FOR_A_LEVEL = 8
+"""Bins of the band from which on they give the level; the whole spectrum does otherwise."""
 TILTED = 3.0
 """Standard deviations of a slope that call for nodes."""
 FEWEST_BINS = 24
 """Bins of the band from which on a slope is looked for."""
 
 
-def local_noise(backgrounds: Sequence[Background], band: Bounds, words: str = "") -> NoiseModel:
+def local_noise(
+    backgrounds: Sequence[Background], band: Bounds, known: Sequence[float], words: str = ""
+) -> NoiseModel:
     """The noise of a band.
 
     Args:
         backgrounds: Lines and background of each channel, found with filters up to `LOCAL_ORDER`.
         band: Lowest and highest frequency in Hz of what is looked for.
+        known: Noise levels of the channels that are assumed unless the data say otherwise, in units of the first one's.
         words: Why this noise.
     """
-    backgrounds = [replace(b, taps=_smooth_filter(b.rest)) for b in backgrounds]
+    backgrounds = [
+        replace(b, taps=_smooth_filter(b, band, tones_left=i > 0))
+        for i, b in enumerate(backgrounds)
+    ]
     first = backgrounds[0]
-    levels = [_whitened_level(b, band) for b in backgrounds]
-    sigma = levels[0] / _ratio(first.taps, first.rest.step, band)
-    ratios = [level / sigma for level in levels]
+    gains = [_ratio(b.taps, b.rest.step, band) for b in backgrounds]
+    levels = [
+        _whitened_level(b, None if i else band) / g  # tones are left in the other channels' band
+        for i, (b, g) in enumerate(zip(backgrounds, gains, strict=True))
+    ]
+    found = [_settled(level / levels[0], one) for level, one in zip(levels, known, strict=True)]
+    ratios = [g * level for g, level in zip(gains, found, strict=True)]
     lines = [b.leaking(band) for b in backgrounds]
     plain = tuple(
         ChannelNoise(b.taps, r, lines=many)
@@ -72,8 +89,15 @@ def local_noise(backgrounds: Sequence[Background], band: Bounds, words: str = ""
     return NoiseModel("local", tuple(nodes), local=True, parameters=("tilt",), words=words)
 
 
-def _smooth_filter(series: Series) -> Samples:
-    """The filter that predicts best: each coefficient must gain 1 of the logarithm of the likelihood (Akaike)."""
+def _smooth_filter(background: Background, band: Bounds, tones_left: bool) -> Samples:
+    """The filter that predicts best: each coefficient must gain 1 of the logarithm of the likelihood (Akaike).
+
+    Where tones are left in the band, of which only the first channel can be freed, a channel that is white outside the
+    band is not filtered.
+    """
+    series = background.rest
+    if tones_left and whiteness_of(series, background.lines, band, outside=True).p_value > WHITE_P:
+        return np.ones(1)
     partial = partial_autocorrelations(series, min(LOCAL_ORDER, series.longest_filter))
     reals = 2 if series.is_complex else 1
     each = -0.5 * reals * series.n * np.log(np.maximum(1 - np.abs(partial) ** 2, 1e-12)) - reals
@@ -92,12 +116,17 @@ def _inside(background: Background, band: Bounds) -> tuple[Array, Array]:
     return f[kept], power[kept]
 
 
-def _whitened_level(background: Background, band: Bounds) -> float:
-    """The level of a channel's whitened noise in the band."""
-    _, power = _inside(background, band)
-    if len(power) < 4:
-        return math.sqrt(max(background.variance, 1e-300))
+def _whitened_level(background: Background, band: Bounds | None) -> float:
+    """The level of a channel's whitened noise in the band, or in the whole spectrum."""
+    power = background.white.spectrum()[1] if band is None else _inside(background, band)[1]
+    if len(power) < FEWEST_FOR_A_LEVEL:
+        power = background.white.spectrum()[1]
     return math.sqrt(max(float(np.median(power)) / math.log(2), 1e-300))
+
+
+def _settled(measured: float, assumed: float) -> float:
+    """The assumed ratio of two levels, unless a measurement is far from it."""
+    return assumed if abs(math.log(measured / assumed)) < AGREED else measured
 
 
 def _ratio(taps: Samples, step: float, band: Bounds) -> float:

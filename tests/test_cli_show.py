@@ -107,7 +107,8 @@ def record_of_windows() -> dict[str, Any]:
         "answer": "2 components",
         "verdict": {"status": "misfit", "reason": "so", "survives": "one stands", "inflation": [2.0],
             "unexamined": [1], "advice": ["Cut it."], "warnings": []},
-        "windows": windows, "frequency_unit": "Hz", "phase_at": "t = 0", "method": "bands", "waveform": "tone",
+        "windows": windows, "empty": [{"low": 4.0, "high": 9.5, "amplitude": 0.02}],
+        "frequency_unit": "Hz", "phase_at": "t = 0", "method": "bands", "waveform": "tone",
         "k_map": 2, "k_probs": [0.0, 0.0004, 0.9996], "log_evidence": None, "ess": None, "proposed_by": "",
         "components": [row], "upper_limit": None, "noise_std": 0.5, "noise_std_error": 0.01, "noise": None,
         "unit": "", "constrained_fraction": 0.0,
@@ -118,10 +119,8 @@ def test_windows_are_collapsed_unless_asked_for(capsys: pytest.CaptureFixture[st
     print_posterior(record_of_windows())
     short = capsys.readouterr().out
     assert "2 windows: 1 exact, 1 misfit (--verbose lists them)" in short and "2–3 Hz" not in short
-    assert (
-        "One stands." in short and "3.000 ± 0.020" in short and "inflated for the misfit" in short
-    )
-    assert "not looked at" in short
+    assert "3.000 ± 0.020" in short and "inflated for the misfit" in short
+    assert "not looked at" in short and "no tone found: 4–9.5 Hz above 0.02" in short
     assert "→ Cut it." in short and "0.9996" in short and "1.000 ◂" not in short
     print_posterior(record_of_windows(), verbose=True)
     long = capsys.readouterr().out

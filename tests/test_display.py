@@ -54,6 +54,7 @@ def test_words_in_hertz_are_put_in_another_unit() -> None:
     unit = frequency_unit("c/d")
     assert unit.reword(words) == words.replace("0.00012963 Hz", "11.2 c/d")
     assert unit.reword("between -1.5e-05 Hz and 3 kHz") == "between -1.296 c/d and 3 kHz"
+    assert unit.reword("6e-05–0.00012 Hz: K = 3") == "5.184–10.368 c/d: K = 3"
     assert frequency_unit("Hz").reword(words) == words
 
 

@@ -14,8 +14,10 @@ from slotflow.cli.terminal import console
 from slotflow.core.store import Record
 from slotflow.core.units import HERTZ, FrequencyUnit
 from slotflow.posterior.assumed import Assumed
+from slotflow.posterior.facts import EmptyRegion
 from slotflow.posterior.noise import NoiseFacts
 from slotflow.posterior.verdict import ess_words
+from slotflow.show.sampling import empty_words
 from slotflow.show.wording import (
     chance,
     evidence_words,
@@ -29,6 +31,8 @@ __all__ = ["print_assumed", "print_posterior"]
 
 VERDICT_STYLES = {"exact": "green", "approximate": "yellow", "misfit": "red"}
 """Colours of the verdicts."""
+FEW_REGIONS = 3
+"""Empty regions that are listed."""
 VISIBLE_PROBABILITY = 5e-4
 """p(K | x) that is not printed as zero."""
 
@@ -70,6 +74,12 @@ def print_posterior(record: Record, truth: Record | None = None, verbose: bool =
             console.print(escape(line))
     else:
         console.print("\nNo component: noise alone is the most probable.")
+    if record["empty"]:
+        regions = [EmptyRegion(**region) for region in record["empty"]]
+        words = empty_words(
+            regions, record["unit"], shown.unit, most=None if verbose else FEW_REGIONS
+        )
+        console.print(escape(words))
     if record["upper_limit"] is not None:
         console.print(escape(limit_words(record["upper_limit"], record["unit"], shown.unit)))
     console.print(f"\n{escape(shown.unit.reword(_noise_words(record, truth)))}")

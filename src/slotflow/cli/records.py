@@ -57,6 +57,7 @@ def posterior_record(
             "warnings": fill_warnings(post.observation) if post.has_data else [],
         },
         "windows": [_window(row) for row in post.window_rows],
+        "empty": [region._asdict() for region in post.empty_regions],
         "frequency_unit": display_unit(post, frequency_unit).name,
         "phase_at": summary.attrs["phase_at"],
         "method": post.method,

@@ -23,8 +23,9 @@ TIME_UNITS = {"s": 1.0, "min": 60.0, "h": 3600.0, "d": 86_400.0, "yr": 31_557_60
 """Seconds in each unit of time; a year is 365.25 days."""
 DURATION = re.compile(r"([-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?)\s*([a-z]*)", re.IGNORECASE)
 
-IN_HERTZ = re.compile(r"(?<![\w.:])([-+]?\d+\.?\d*(?:e[-+]?\d+)?) Hz\b")
-"""A number of Hz in a text."""
+NUMBER = r"[-+]?\d+\.?\d*(?:e[-+]?\d+)?"
+IN_HERTZ = re.compile(rf"(?<![\w.:])(?:({NUMBER})( to |–))?({NUMBER}) Hz\b")
+"""A number of Hz, or a range, in a text."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,12 @@ class FrequencyUnit:
         """Words in which frequencies are given in Hz, such as those of a verdict, with them in this unit."""
         if self.name == "Hz":
             return words
-        return IN_HERTZ.sub(lambda found: self.text(float(found[1]), 5), words)
+
+        def shown(found: re.Match[str]) -> str:
+            start = "" if found[1] is None else f"{float(found[1]) * self.factor:.5g}{found[2]}"
+            return start + self.text(float(found[3]), 5)
+
+        return IN_HERTZ.sub(shown, words)
 
 
 HERTZ = FrequencyUnit("Hz", 1.0)

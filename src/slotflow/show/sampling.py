@@ -1,18 +1,20 @@
-"""When and how a channel was sampled, in words, for the terminal and for reports."""
+"""How data were sampled and where they were searched, in words, for the terminal and for reports."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from slotflow.core.units import TIME_UNITS, natural_unit
+from slotflow.core.units import TIME_UNITS, FrequencyUnit, natural_unit
 from slotflow.data.channel import Channel
 
 if TYPE_CHECKING:
+    from slotflow.posterior.facts import EmptyRegion
     from slotflow.posterior.posterior import Posterior
 
-__all__ = ["noise_unit", "sampling_words", "time_words"]
+__all__ = ["empty_words", "noise_unit", "sampling_words", "time_words"]
 
 GAP = 1.5
 """Steps of an uneven series that are longer than this many median ones are gaps."""
@@ -23,6 +25,28 @@ def noise_unit(post: Posterior) -> str:
     if post.has_data and post.observation.long.errors is not None:
         return " × the errors"
     return f" {post.unit}" if post.unit else ""
+
+
+def empty_words(
+    regions: Sequence[EmptyRegion], data_unit: str, unit: FrequencyUnit, most: int | None = None
+) -> str:
+    """Where nothing was found, and how large a tone would have been found there.
+
+    Args:
+        regions: The empty regions, one at least.
+        data_unit: Of the amplitudes.
+        unit: Of the frequencies.
+        most: Regions that are named, the widest of them; all if None.
+    """
+    named = sorted(regions, key=lambda region: region.low - region.high)[:most]
+    behind = f" {data_unit}" if data_unit else ""
+    texts = [
+        f"{region.low * unit.factor:.5g}–{unit.text(region.high, 5)} above {region.amplitude:.3g}{behind}"
+        for region in sorted(named)
+    ]
+    if rest := len(regions) - len(named):
+        texts.append(f"and {rest} smaller region{'' if rest == 1 else 's'}")
+    return f"Searched, and no tone found: {'; '.join(texts)}"
 
 
 def time_words(seconds: float, time_unit: str = "s", digits: int = 6) -> str:

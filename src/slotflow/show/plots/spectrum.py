@@ -120,7 +120,9 @@ def _floor(view: View) -> tuple[Float, Float]:
         return np.array(ends), np.full(2, level * np.sqrt(np.pi / post.observation.long.n))
     low, high = likelihood.limits
     f = np.linspace(max(ends[0], low), min(ends[1], high), FLOOR_POINTS)
-    return f, post.noise_std * np.sqrt(np.pi / np.asarray(likelihood.weight_at(f)))
+    weight = np.asarray(likelihood.weight_at(f))
+    seen = weight > 0.01 * weight.max()  # not what is integrated out with an offset
+    return f[seen], post.noise_std * np.sqrt(np.pi / weight[seen])
 
 
 def _draw_window(ax: Axes, view: View) -> None:
@@ -140,8 +142,15 @@ def _draw_window(ax: Axes, view: View) -> None:
 
 
 def _draw_limit(ax: Axes, view: View) -> None:
-    """The upper limits on the amplitude, where the posterior has them."""
+    """The upper limits on the amplitude, where the posterior has them, and what would have been found elsewhere."""
     post, limit = view.post, view.post.upper_limit()
+    if regions := post.empty_regions:
+        ax.hlines(
+            [region.amplitude for region in regions],
+            [region.low for region in regions],
+            [region.high for region in regions],
+            color=COLOURS[1], lw=1.2, label="smallest tone that the search sees",
+        )  # fmt: skip
     if limit is None:
         return
     both = ", both streams" if post.has_data and post.observation.short is not None else ""

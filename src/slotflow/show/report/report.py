@@ -21,7 +21,7 @@ from slotflow.show.report import sections
 from slotflow.show.report.components import components, other_places
 from slotflow.show.report.page import Badge, render, write_page
 from slotflow.show.report.pictures import drawn, pictures
-from slotflow.show.sampling import noise_unit
+from slotflow.show.sampling import empty_words, noise_unit
 from slotflow.show.wording import data_warnings, fill_warnings, headline, measured
 
 if TYPE_CHECKING:
@@ -102,6 +102,7 @@ def render_report(
         evidence=sections.evidence(post),
         limit=sections.limit(post, unit),
         windows=sections.windows(post, unit),
+        empty=empty_words(post.empty_regions, post.unit, unit) if post.empty_regions else "",
         components=components(post, seed, unit, phase_at),
         other_places=other_places(post, unit),
         inflated=any(factor > 1 for factor in post.verdict.inflation),

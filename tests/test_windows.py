@@ -380,7 +380,7 @@ def test_error_of_the_noise_level(
         for c, e in zip(cores, errors, strict=True)
     ]
     prior = dataclasses.replace(PRIOR, frequency=(1, 3), k_max=2)
-    post = BandPosterior(parts[0].posterior.observation, prior, tuple(parts), coupled=False)
+    post = BandPosterior(parts[0].posterior.observation, prior, tuple(parts))
     assert post.noise_std_error == expected
 
 

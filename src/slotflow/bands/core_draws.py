@@ -182,7 +182,7 @@ def without(obs: Observation, theta: Array, waveform: Waveform = TONE) -> Observ
         return dataclasses.replace(channel, values=values)
 
     removed = obs.removed + len(theta)
-    return Observation(*(rest(channel) for channel in obs.channels), removed=removed)
+    return Observation([rest(channel) for channel in obs.channels], removed=removed)
 
 
 def _seen(theta: Array, channel: Channel, waveform: Waveform) -> Array:

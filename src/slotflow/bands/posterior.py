@@ -22,7 +22,7 @@ from slotflow.posterior.facts import EmptyRegion, WindowRow
 from slotflow.posterior.posterior import Posterior
 from slotflow.posterior.standing import Standing, standing
 from slotflow.posterior.verdict import FALSE_ALARM, Verdict
-from slotflow.signal.likelihood import likelihood_of
+from slotflow.signal.likelihood import Likelihood
 from slotflow.signal.prior import Prior
 
 __all__ = ["BandPosterior"]
@@ -44,7 +44,7 @@ class BandPosterior(Posterior):
         observation: The data.
         prior: The stated prior.
         windows: The windows, in the order of their frequencies.
-        coupled: Whether draws of different windows are coupled, as those of the exact step ask for.
+        likelihood: Of all data, to couple the draws of different windows, as those of the exact step ask for.
         most: Largest number of tones in the whole band; None: as many as the windows allow.
         empty: What belongs to no window: the search has found nothing there.
     """
@@ -56,7 +56,7 @@ class BandPosterior(Posterior):
         observation: Observation,
         prior: Prior,
         windows: tuple[Window, ...],
-        coupled: bool = True,
+        likelihood: Likelihood | None = None,
         most: int | None = None,
         empty: tuple[EmptyRegion, ...] = (),
     ) -> None:
@@ -66,8 +66,7 @@ class BandPosterior(Posterior):
             k_max = min(k_max, math.ceil(width / gap))
         if most is not None:
             k_max = min(k_max, most)
-        statistics = likelihood_of(observation, None, prior.frequency) if coupled else None
-        slots = CoreDraws(windows, k_max, prior, statistics)
+        slots = CoreDraws(windows, k_max, prior, likelihood)
         slots.k_max = k_max = max(1, int(np.flatnonzero(slots.k_probs > NEGLIGIBLE).max()))
         levels = [w.posterior.noise_std for w in windows]
         errors = [w.posterior.noise_std_error for w in windows]

@@ -27,6 +27,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -35,6 +36,7 @@ import numpy as np
 from slotflow.bands.core_draws import Window, best_tones, inside, without
 from slotflow.bands.coupling import joint_fit
 from slotflow.bands.layout import Layout, cut, empty_layout
+from slotflow.bands.noise import WindowNoise, window_noise
 from slotflow.bands.posterior import BandPosterior
 from slotflow.bands.search import FoundTones, search_spectrum
 from slotflow.bands.unexamined import searched_posterior
@@ -44,7 +46,7 @@ from slotflow.data.observation import Observation
 from slotflow.posterior.assumed import Assumed
 from slotflow.posterior.facts import EmptyRegion
 from slotflow.posterior.posterior import Posterior
-from slotflow.signal.likelihood import Likelihood, likelihood_of
+from slotflow.signal.likelihood import Likelihood, Statistics, likelihood_of
 from slotflow.signal.prior import Prior
 from slotflow.signal.waveforms import TONE
 
@@ -100,6 +102,8 @@ def infer_band(
     prior: Prior,
     *,
     refine: bool = True,
+    derived: Sequence[str] = (),
+    noise: Any = "auto",
     max_seconds: float = DEFAULT_SECONDS,
     **options: Any,
 ) -> BandPosterior:
@@ -118,6 +122,8 @@ def infer_band(
         prior: The prior; its band may have any width. Its p(K) is that of each window, K = 0 among them; a k_max beyond
             what the model can count is that of the whole band.
         refine: As in `SlotFlow.infer`.
+        derived: Fields of the prior that came from the data; each window takes its own from its own data.
+        noise: What is said of the noise; "auto" decides once for all windows whether it is white, or local to each.
         max_seconds: Time budget of the whole band.
         **options: Further keywords of `SlotFlow.infer`.
     """
@@ -126,7 +132,7 @@ def infer_band(
     most = prior.k_max if prior.k_max > model.k_max else None
     prior = dataclasses.replace(prior, k_max=min(prior.k_max, model.k_max))
     tell("search")
-    likelihood = likelihood_of(observation, None, prior.frequency)
+    likelihood = _likelihood(observation, prior.frequency)
     found = search_spectrum(
         likelihood,
         prior.frequency,
@@ -143,16 +149,34 @@ def infer_band(
         f"a band of {bins:.0f} bins of 1/T, in which the search found {len(found.theta)} tones: analysed in "
         f"{len(layout.cores)} window{'s' if len(layout.cores) != 1 else ''}"
     )
+    tell("noise")
+    noise = window_noise(observation, noise if refine else "white", prior.frequency, found.theta)
     deadline = began + (1 - RESERVED_SHARE) * max_seconds
-    analysis = _Analysis(model, layout, likelihood, found, deadline, {"refine": refine} | options)
-    windows = analysis.windows()
+    question = _Question(model, tuple(derived), noise, {"refine": refine} | options)
+    windows = _Analysis(question, layout, likelihood, found, deadline).windows()
     band = BandPosterior(
-        observation, prior, windows, coupled=refine, most=most, empty=_empty(layout, found)
+        observation,
+        prior,
+        windows,
+        likelihood=likelihood if refine else None,
+        most=most,
+        empty=_empty(layout, found),
     )
     band.assumed = dataclasses.replace(
         Assumed.stated(prior, observation.long.duration), in_windows=True
     )
     return band
+
+
+def _likelihood(observation: Observation, band: tuple[float, float]) -> Likelihood:
+    """The likelihood of all data in white noise; of plain series the offset is subtracted, which is faster."""
+    if not observation.is_plain or any(channel.trend > 0 for channel in observation.channels):
+        return likelihood_of(observation, None, band)
+    level = [
+        dataclasses.replace(c, values=c.values - (c.values.mean() if c.trend == 0 else 0.0))
+        for c in observation.channels
+    ]
+    return Statistics.from_observation(Observation(level, removed=observation.removed))
 
 
 def _empty(layout: Layout, found: FoundTones) -> tuple[EmptyRegion, ...]:
@@ -196,19 +220,48 @@ def _check(model: SlotFlow, observation: Observation, prior: Prior) -> None:
         )
 
 
+@dataclass(frozen=True)
+class _Question:
+    """What every window is asked."""
+
+    model: SlotFlow
+    derived: tuple[str, ...]
+    """Fields of the prior that a window takes from its own data."""
+    noise: WindowNoise
+    options: dict[str, Any]
+    """Further keywords of `SlotFlow.infer`."""
+
+    def ask(self, view: Observation, prior: Prior, max_seconds: float) -> Posterior:
+        """The posterior of a window.
+
+        Args:
+            view: Its data.
+            prior: Its prior.
+            max_seconds: Its time budget.
+        """
+        said: dict[str, Any] = {"prior": prior, "noise": self.noise.of(prior.frequency)}
+        if self.derived:
+            names = [field.name for field in dataclasses.fields(prior)]
+            kept = [name for name in names if name not in (*self.derived, "k_probs")]
+            said["prior"] = {name: getattr(prior, name) for name in kept}
+            if prior.k_probs is not None:
+                said["k_prior"] = dict(enumerate(prior.k_probs))
+        if self.noise.is_local:  # what was taken out lies outside of what counts
+            view = Observation(view.channels, removed=0)
+        return self.model.infer(view, max_seconds=max_seconds, **(self.options | said))
+
+
 @dataclass
 class _Analysis:
     """The windows of a band, one after the other."""
 
-    model: SlotFlow
+    question: _Question
     layout: Layout
     likelihood: Likelihood
     """Of all data."""
     found: FoundTones
     deadline: float
     """When windows must be done, on the clock of `time.perf_counter`."""
-    options: dict[str, Any]
-    """Of `SlotFlow.infer`."""
 
     def __post_init__(self) -> None:
         self.tones = [inside(self.found.theta, core) for core in self.layout.cores]
@@ -248,7 +301,7 @@ class _Analysis:
         view, prior = self.layout.view(i, self.tones)
         share = min(GENEROUS * self.left / waiting, self.left)
         if share > SHORTEST_SHARE:
-            post = self.model.infer(view, prior=prior, max_seconds=share, **self.options)
+            post = self.question.ask(view, prior, share)
         elif i in self.posts:
             return
         else:

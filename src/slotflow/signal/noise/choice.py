@@ -63,10 +63,13 @@ def choose_noise(
 
     Args:
         observation: The data.
-        stated: What `slotflow.noise` builds or its short form: "auto", "white", "local", "ar(2)", "power_law", …
+        stated: What `slotflow.noise` builds or its short form: "auto", "white", "local", "ar(2)", "power_law", …;
+            or the noise itself.
         band: Lowest and highest frequency in Hz of what is looked for.
         tones: Components θ that were found, (K, P), if any; the noise is that of the data without them.
     """
+    if isinstance(stated, NoiseModel):
+        return stated
     noise = parse_noise(stated)
     if noise.kind == "white":
         return _white(observation, "white, as stated")

@@ -1,0 +1,69 @@
+"""The noise of each window of a band: decided once for the whole series, then local to each window.
+
+White noise over the whole spectrum stays white in every window. Where the series is not white, every window has local
+noise (`slotflow.signal.noise.local`): the smooth filter for the whole is found once, from what the search leaves of the
+data, and each window has a level, and if need be a slope, of its own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from slotflow.core.arrays import Array
+from slotflow.data.observation import Observation
+from slotflow.signal.noise.background import Background, background_of
+from slotflow.signal.noise.choice import choose_noise
+from slotflow.signal.noise.local import LOCAL_ORDER, local_noise
+from slotflow.signal.noise.model import NoiseModel
+from slotflow.signal.noise.series import series_of
+from slotflow.signal.noise.stated import parse_noise
+
+__all__ = ["WindowNoise", "window_noise"]
+
+Bounds = tuple[float, float]
+
+
+@dataclass(frozen=True, eq=False)
+class WindowNoise:
+    """What each window assumes of the noise."""
+
+    stated: Any
+    """What every window is told; None where it is local."""
+    backgrounds: tuple[Background, ...] = ()
+    """Filters of the channels, for local noise."""
+    words: str = ""
+    """Why it is local."""
+
+    @property
+    def is_local(self) -> bool:
+        """Whether each window has noise of its own."""
+        return bool(self.backgrounds)
+
+    def of(self, band: Bounds) -> Any:
+        """What to say of the noise in a window between two frequencies in Hz."""
+        return local_noise(self.backgrounds, band, self.words) if self.is_local else self.stated
+
+
+def window_noise(observation: Observation, stated: Any, band: Bounds, tones: Array) -> WindowNoise:
+    """The noise of all windows.
+
+    Args:
+        observation: The data.
+        stated: What the user says of the noise.
+        band: Lowest and highest frequency in Hz of all windows.
+        tones: What the search found, (K, P).
+    """
+    if isinstance(stated, NoiseModel):
+        return WindowNoise(stated)
+    kind = parse_noise(stated).kind
+    if kind not in ("auto", "local"):
+        return WindowNoise(stated)
+    words = "local, as stated"
+    if kind == "auto":
+        chosen = choose_noise(observation, stated, band, tones)
+        if chosen.is_white:
+            return WindowNoise("white")
+        words = f"local: {chosen.words.partition(': ')[2]}"
+    series = [series_of(channel, tones) for channel in observation.channels]
+    return WindowNoise(None, tuple(background_of(one, LOCAL_ORDER) for one in series), words)

@@ -129,7 +129,7 @@ def looks_white(series: Series, band: Bounds) -> bool:
     crowded = len(edges) > 0 and np.diff(edges)[::2].max() >= CROWDED_RUN
     slow = left_out & ~(near & (low > LOWEST_BINS)) if near.mean() > 0.5 else left_out & ~near
     away = np.maximum(np.maximum(low - bins, bins - high_edge), 1.0)
-    leaked = power / np.median(power) * math.log(2) / (math.pi * away) ** 2
+    leaked = power / max(float(np.median(power)), 1e-300) * math.log(2) / (math.pi * away) ** 2
     beside = high & (away > OUTSIDE)
     if crowded or slow[:LOWEST_BINS].sum() > 5 or (leaked[beside] > LEAKED).any():
         return False

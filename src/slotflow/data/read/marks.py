@@ -58,16 +58,17 @@ def without_marks(
     if values.dtype.kind == "c":
         return values, ()
     x = values.astype(np.float64)
-    x[np.isinf(x)] = math.nan
+    if not np.isfinite(x).all():
+        x[np.isinf(x)] = math.nan
     notes = []
     candidates = [(mark, APART_NAMED) for mark in named] + [(mark, APART_USUAL) for mark in USUAL]
     if stated is not None:
         candidates = [(stated, -math.inf), *candidates]
     extremes = _extremes(x)
     for mark, distance in candidates:
-        if mark != stated and not np.isclose(extremes, mark, rtol=RTOL, atol=0.0).any():
+        if mark != stated and not any(_is_mark(one, mark) for one in extremes):
             continue  # nothing lies outside of all others but an extreme
-        where = np.isclose(x, mark, rtol=RTOL, atol=0.0)
+        where = _is_mark(x, mark)
         count = int(where.sum())
         if not count or not _is_apart(x[~where], mark, distance):
             continue
@@ -77,8 +78,15 @@ def without_marks(
     return x, tuple(notes)
 
 
+def _is_mark(x: Any, mark: float) -> Any:
+    """Whether samples are a mark, up to the rounding of single precision."""
+    return abs(x - mark) <= RTOL * abs(mark)
+
+
 def _extremes(x: NDArray[np.float64]) -> tuple[float, float]:
     """The smallest and the largest sample; NaN if there is none."""
+    if x.size and math.isfinite(low := float(x.min())):  # as most series are
+        return low, float(x.max())
     known = x[~np.isnan(x)]
     return (float(known.min()), float(known.max())) if known.size else (math.nan, math.nan)
 

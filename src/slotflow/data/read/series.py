@@ -21,11 +21,13 @@ from slotflow.data.read.clock import Clock, clock_of
 from slotflow.data.read.marks import without_marks
 from slotflow.data.read.options import ReadOptions
 from slotflow.data.read.tables import Array, Rows, Table
-from slotflow.data.read.timestamps import parse_date, print_date
+from slotflow.data.read.timestamps import parse_date, print_date, unit_seconds
 from slotflow.data.trend import check_remainder, check_varying, detrend
 
 __all__ = ["Series", "read_series"]
 
+LATEST_DATE = 2.0**33
+"""Seconds from 1970 beyond which an instant is not printed as a date."""
 EPOCH_DURATIONS = 100.0
 """Durations from zero beyond which the phase at t = 0 says nothing."""
 
@@ -89,8 +91,7 @@ class Series:
         t0 = unclocked if self.clock.start is None else self.clock.start - t_ref
         notes = self.notes
         if t_ref:
-            date = f" ({print_date(t_ref)})" if self.clock.dated and abs(t_ref) < 2**33 else ""
-            notes += (f"phases refer to t_ref = {t_ref!r} s{date}",)
+            notes += (f"phases refer to t_ref = {t_ref!r} s{self._in_words(t_ref)}",)
         found: list[Channel | ValueError] = []
         errors = self._errors(first, last)
         for i, row in enumerate(self.rows.read(first, last)):
@@ -101,6 +102,13 @@ class Series:
                 row_name = f"row {first + i + 1} of {self.rows.count}: " if several else ""
                 found.append(ValueError(f"{self.file}: {row_name}{error}"))
         return found
+
+    def _in_words(self, t_ref: float) -> str:
+        """An instant as a date, or in the unit of the file's clock; nothing where that is seconds."""
+        if self.clock.dated:
+            return f" ({print_date(t_ref)})" if abs(t_ref) < LATEST_DATE else ""
+        worth = unit_seconds(self.clock.unit) or 1.0
+        return f" ({t_ref / worth:.12g} {self.clock.unit})" if worth > 1 else ""
 
     def _errors(self, first: int, last: int) -> list[Array] | list[None]:
         """The errors of the signals first, …, last − 1."""

@@ -25,9 +25,10 @@ LARGE = 2**18
 """Bytes from which on a table is large: below, line by line is quicker than to import pandas."""
 SAMPLE = 2**15
 """Bytes of each of the three places that are looked at."""
-NOT_A_NUMBER = re.compile(rb"[^0-9eE+\-.,;\t \r\nnNaA]|(?<![nN])[aA]|[nN](?![aAnN,;\t \r\n])")
-"""What belongs to no number; the letters of nan, in this order, do."""
-MISSING_NUMBER = re.compile(rb"(?i)nan")
+NOT_A_NUMBER = re.compile(rb"[^0-9eE+\-.,;\t \r\nnNaA]")
+"""What belongs to no number, be it a missing one."""
+LETTERS = re.compile(rb"[nNaA]+")
+"""What must be ``nan`` in a table of numbers."""
 
 
 def read_large(raw: bytes) -> tuple[Lines, NDArray[np.float64]] | None:
@@ -47,11 +48,14 @@ def read_large(raw: bytes) -> tuple[Lines, NDArray[np.float64]] | None:
         start = _offset(head, lines.numbers[0])
         commas = lines.delimiter != "," and raw.find(b",", start) >= 0
         noted = any("decimal comma" in note for note in lines.notes)
-        if NOT_A_NUMBER.search(raw, start) or commas != noted:
+        lettered = any(raw.find(letter, start) >= 0 for letter in (b"n", b"N", b"a", b"A"))
+        words = LETTERS.findall(raw, start) if lettered else []
+        strange = any(word.lower() != b"nan" for word in words)
+        if NOT_A_NUMBER.search(raw, start) or strange or commas != noted:
             return None
         numbers = _numbers(raw[start:], lines.delimiter, "," if commas else ".")
         parts = [lines, *(split_lines(_whole_lines(raw, place)) for place in (0.5, 1.0))]
-        whole = _is_whole(raw[start:], numbers, lines.delimiter)
+        whole = _is_whole(raw[start:], numbers, lines.delimiter, len(words))
         if numbers.shape[1] == len(lines.rows[0]) and whole:
             alike = all(len(part.rows[0]) == numbers.shape[1] for part in parts)
             rows = [row for part in parts for row in part.rows]
@@ -59,19 +63,22 @@ def read_large(raw: bytes) -> tuple[Lines, NDArray[np.float64]] | None:
     return None
 
 
-def _is_whole(body: bytes, numbers: NDArray[np.float64], delimiter: str | None) -> bool:
+def _is_whole(
+    body: bytes, numbers: NDArray[np.float64], delimiter: str | None, written: int
+) -> bool:
     """Whether what is missing is written as ``nan`` or left empty, and no row is short.
 
     Args:
         body: The table below its header.
         numbers: What pandas made of it, (rows, columns).
         delimiter: What separates its fields; None for white space, which cannot stand around nothing.
+        written: How many ``nan`` there are in it.
     """
     missing = int(np.isnan(numbers).sum())
     if missing == 0:
         return True
     if delimiter is None:
-        return missing == len(MISSING_NUMBER.findall(body))
+        return missing == written
     return bool(body.count(delimiter.encode()) == numbers.shape[0] * (numbers.shape[1] - 1))
 
 

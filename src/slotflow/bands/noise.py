@@ -10,6 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from slotflow.core.arrays import Array
 from slotflow.data.observation import Observation
 from slotflow.signal.noise.background import Background, background_of
@@ -56,6 +58,8 @@ def window_noise(observation: Observation, stated: Any, band: Bounds, tones: Arr
     """
     if isinstance(stated, NoiseModel):
         return WindowNoise(stated)
+    if any(np.ptp(channel.values) == 0 for channel in observation.channels):
+        return WindowNoise("white")  # the verdict says what constant data are
     kind = parse_noise(stated).kind
     if kind not in ("auto", "local"):
         return WindowNoise(stated)

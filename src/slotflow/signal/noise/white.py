@@ -118,6 +118,8 @@ class WhiteNoise(Noise):
             inside = (drawn >= self.low) & (drawn <= self.high)
             sigma[left[inside]] = drawn[inside]
         left = np.flatnonzero(np.isnan(sigma))
+        if left.size == 0:
+            return sigma
         same = (
             left[:1] if (rss[left] == rss[left[0]]).all() else left
         )  # as with no component at all

@@ -282,7 +282,7 @@ def test_words_of_what_stands(seed: int) -> None:
     assert (
         found.stands == (True, False, False) and found.inflation[2] > 5 > 1.6 > found.inflation[0]
     )
-    assert found.words.startswith("1 of 3 tones stand with errors ")
+    assert found.words.startswith("1 of 3 tones stands with errors ")
     assert found.words.endswith("; the count does not")
     alone = standing(likelihood, theta[:1], 1.0).words
     assert alone.startswith("the tone stands") and standing(likelihood, theta[:0], 1.0).words == ""

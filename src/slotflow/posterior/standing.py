@@ -55,9 +55,10 @@ class Standing:
         errors = "errors as they are"
         if high != "1.0":
             errors = f"errors inflated by {low if low == high else f'{low}–{high}'}"
-        which = f"{number} of {count} tones stand"
+        which = f"{number} of {count} tones stand{'s' * (number == 1)}"
         if number == count:
-            which = "the tone stands" if count == 1 else f"all {count} tones stand"
+            several = "both tones stand" if count == 2 else f"all {count} tones stand"
+            which = "the tone stands" if count == 1 else several
         return f"{which} with {errors}; the count does not"
 
 

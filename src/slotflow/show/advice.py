@@ -9,6 +9,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
+
 from slotflow.posterior.verdict import AMORTIZED, FALSE_ALARM, Check, Verdict
 from slotflow.show.wording import data_warnings
 
@@ -30,6 +32,8 @@ SURE_OF_K = 0.95
 """p(K | x) from which on K can be reported alone."""
 TOO_SMALL = 1e-100
 """P-values below which the order of causes decides."""
+OUTLIERS = 20.0
+"""Kurtosis from which on it comes from outliers rather than from a loud stretch."""
 SIDEBAND_BINS = 8.0
 """Bins around a tone within which a peak that is left belongs to it."""
 SIDEBAND_SHARE = 0.3
@@ -67,6 +71,9 @@ REMEDIES = {
     "streams": "state the noise level of each stream (--sigma and --sigma-short; in Python: Channel(sigma=…))",
 }
 """What can be done about a misfit, causes before what they may cause in turn."""
+CAUSES = ("more tones", "local", "colour", "other colour", "sidebands", "bounds", "missing")
+EFFECTS = ("cut", "outliers")
+"""Remedies for what strong lines and coloured noise may cause as well."""
 
 KINDS = {
     "peak in the band": Kind("the highest peak that is left in the band", "bounds"),
@@ -92,7 +99,7 @@ KINDS = {
 
 def kind_of(check: Check) -> Kind:
     """The kind of a check; one of another version, which is not known here, has no words."""
-    return KINDS.get(check.name.split(" (")[0], Kind("", ""))
+    return KINDS.get(_kind_name(check), Kind("", ""))
 
 
 def broken(check: Check, verdict: Verdict) -> bool:
@@ -138,54 +145,74 @@ def _confirm(post: Posterior) -> str:
 
 def _repair(post: Posterior) -> list[str]:
     """What of a misfit can be used, and what to change so that the model can explain the data."""
-    verdict = post.verdict
+    verdict, prior = post.verdict, post.prior
     first = "Do not use the numbers below."
     if verdict.grade == "components":
         first = f"Use what stands: {verdict.survives}."
     failed = [check for check in verdict.checks if broken(check, verdict)]
-    order = list(REMEDIES)
-    ranked: dict[str, tuple[float, int]] = {}
-    for check in failed:
-        if key := _remedy(check, post, failed):
-            rank = (check.p_value if check.p_value > TOO_SMALL else 0.0, order.index(key))
-            ranked[key] = min(rank, ranked.get(key, rank))
-    prior = post.prior
+    ranked = _ranked(post, failed)
     if prior is not None and float(post.k_probs[prior.k_max :].sum()) > 0.5:
-        ranked.pop("bounds", None)
-        ranked["more tones"] = (0.0, order.index("more tones"))
+        ranked = ["more tones", *(key for key in ranked if key != "bounds")]
     if prior is not None and post.has_data and data_warnings(post.observation, prior):
-        ranked["trend"] = (0.0, order.index("trend"))
-    chosen = sorted(ranked, key=lambda key: ranked[key])[:MOST_REMEDIES]
+        ranked.insert(1, "trend")
+    chosen = list(dict.fromkeys(ranked))[:MOST_REMEDIES]
     return [first, *(f"{REMEDIES[key][0].upper()}{REMEDIES[key][1:]}." for key in chosen)]
+
+
+def _ranked(post: Posterior, failed: list[Check]) -> list[str]:
+    """Keys of `REMEDIES`, the one for the most deviant test first; without those that treat what others cause."""
+    order = list(REMEDIES)
+    found: dict[str, tuple[float, int]] = {}
+    for check in failed:
+        key = _remedy(check, post, failed)
+        rank = (check.p_value if check.p_value > TOO_SMALL else 0.0, order.index(key or order[0]))
+        if key:
+            found[key] = min(rank, found.get(key, rank))
+    causes = [rank for key, rank in found.items() if key in CAUSES]
+    for key in EFFECTS:  # steadiness and shape are tested as if samples were independent
+        if causes and key in found and not found[key][0] < min(causes)[0]:
+            del found[key]
+    return sorted(found, key=lambda key: found[key])
 
 
 def _remedy(check: Check, post: Posterior, failed: list[Check]) -> str:
     """What to do about one failed test, given the others: a key of `REMEDIES`, empty where there is none."""
-    key = kind_of(check).remedy
-    names = {kind for one in failed if (kind := one.name.split(" (")[0])}
-    if check.name == "peak in the band" and _is_sideband(check, post):
+    kind, key = _kind_name(check), kind_of(check).remedy
+    names = {_kind_name(one) for one in failed}
+    more_in_band = any(
+        one.name == "level" and one.size is not None and one.size > 1 for one in failed
+    )
+    if kind == "peak in the band" and _is_sideband(check, post):
         return "sidebands"
+    if kind == "level" and more_in_band:
+        return "bounds"
+    if kind == "kurtosis":  # a strong line makes it negative, a loud stretch a little positive
+        size = 0.0 if check.size is None else check.size
+        loud = size < OUTLIERS and "steadiness" in names
+        return "" if size < 0 else "cut" if loud else key
+    if key == "colour" and more_in_band:  # the colour is that of what is left in the band
+        return ""
     if key == "colour" and "peak outside the band" in names:
         key = "local"  # what a line outside the band does to the spectrum as a whole
-    if key == "colour" and names & {"steadiness"} and "neighbours" not in names:
-        key = "cut"
-    assumed = getattr(getattr(post, "noise", None), "name", "white")
-    if key in ("colour", "local") and assumed != "white":
-        return "other colour"
-    return key
+    assumed = "white" if post.noise is None else post.noise.name
+    return "other colour" if key in ("colour", "local") and assumed != "white" else key
+
+
+def _kind_name(check: Check) -> str:
+    """The name of a test without its channel."""
+    return check.name.split(" (")[0]
 
 
 def _is_sideband(check: Check, post: Posterior) -> bool:
     """Whether a peak that is left belongs to a much stronger component close by."""
-    if check.frequency is None or check.height is None or not (post.k_map and post.resolution):
-        return False
-    centres = post.centres(post.k_map)
-    places = post.waveform.place_of(centres)
-    nearest = int(abs(places - check.frequency).argmin())
-    close = abs(places[nearest] - check.frequency) < SIDEBAND_BINS * post.resolution
     standing = post.verdict.standing
-    if not close or standing is None or nearest >= len(standing.heights):
+    if check.frequency is None or check.size is None or standing is None or not post.resolution:
         return False
+    places = np.sort(post.waveform.place_of(post.centres(post.k_map)))
+    if not len(places) == len(standing.heights) > 0:
+        return False
+    distance = np.abs(places - check.frequency)
     # Both in units of the noise: P/σ² of the peak is half the square of its amplitude over its error.
-    tone = standing.heights[nearest] * standing.inflation[nearest]
-    return math.sqrt(2 * max(check.height, 0.0)) < SIDEBAND_SHARE * tone
+    tones = np.array(standing.heights) * np.array(standing.inflation)
+    near = (distance < SIDEBAND_BINS * post.resolution) & (distance > 0)
+    return bool((near & (math.sqrt(2 * check.size) < SIDEBAND_SHARE * tones)).any())

@@ -85,12 +85,19 @@ def headline(post: Posterior, digits: int = 3) -> str:
     count = f"{k} component{'' if k == 1 else 's'}"
     if verdict.status == "misfit":
         stands = 0 if verdict.standing is None else sum(verdict.standing.stands)
-        which = "all" if stands == k else f"{stands} of them"
-        some = f", {'which' if k == 1 else which} stand{'s' if k == 1 else ''}" if stands else ""
+        which = (
+            "which stands"
+            if k == 1
+            else f"{'all' if stands == k else stands} of which stand{'s' * (stands == 1)}"
+        )
+        some = f", {which}" if stands else ""
         return f"{count} at best{some}, but the data are not explained"
     if verdict.unexamined:
-        others = ", ".join(str(j) for j in verdict.unexamined)
-        return f"{count} (K = {others} {'was' if len(verdict.unexamined) == 1 else 'were'} not looked at)"
+        missing = list(verdict.unexamined)
+        others = ", ".join(str(j) for j in missing)
+        p = chance(float(post.k_probs[k] / (1 - post.k_probs[missing].sum())), digits)
+        was = "was" if len(missing) == 1 else "were"
+        return f"{count} (probability {p} among what was looked at; K = {others} {was} not)"
     return f"{count} (probability {chance(float(post.k_probs[k]), digits)})"
 
 

@@ -48,8 +48,8 @@ class Check:
     """P-value below which a result is not called exact although it is no misfit: where the test has little power."""
     frequency: float | None = None
     """Where a peak lies, in Hz; None of other tests."""
-    height: float | None = None
-    """Power of a peak over the noise's; None of other tests."""
+    size: float | None = None
+    """How large it is: a peak's power over the noise's, a ratio of powers, a kurtosis; None of other tests."""
 
 
 def peak_probability(z: float, bins: float) -> float:

@@ -82,6 +82,7 @@ def shape(left: Left) -> list[Check]:
             f"kurtosis ({left.label})",
             normal_test(kurtosis_score(kurtosis, n)),
             f"{left.whose} residual is not Gaussian (kurtosis {kurtosis:+.2f})",
+            size=kurtosis,
         ),
         Check(
             f"skewness ({left.label})",

@@ -78,7 +78,7 @@ def spectrum_checks(left: Left, band: tuple[float, float]) -> list[Check]:
     if level.outside and dof > 8:
         ratio = float(2 * power[inner].sum() / dof / level.power)
         words = f"the residual's power in the band is {ratio:.2f} times that outside"
-        checks.append(Check("level", f_test(ratio, dof, level.dof), words))
+        checks.append(Check("level", f_test(ratio, dof, level.dof), words, size=ratio))
     if count_out >= FEWEST_FOR_COLOUR:
         return checks + _colour(power[outer], np.ones(count_out)) + _low(f[outer], power[outer])
     everywhere = _apart_from_ends(left, f, 0.5 * bins)
@@ -124,7 +124,7 @@ def peaks(left: Left, band: tuple[float, float], level: Level) -> list[Check]:
         height = float(_top(found, top))
         p = peak_probability(level.height(height), where.sum() / PADDING * left.sharpness)
         words = f"a {place} at {f[top]:.5g} Hz, {height:.1f} times the noise"
-        checks.append(Check(name, p, words, frequency=float(f[top]), height=height))
+        checks.append(Check(name, p, words, frequency=float(f[top]), size=height))
     return checks
 
 

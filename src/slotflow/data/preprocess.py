@@ -102,8 +102,8 @@ class Description:
     """Whether the samples are evenly spaced, none missing."""
     missing: int = 0
     """Samples that were missing and left out."""
-    slope_marginalized: bool = False
-    """Whether the likelihood marginalizes offset and slope."""
+    marginalized: int = -1
+    """Order of the polynomial that the likelihood marginalizes: 0 is an offset, −1 nothing."""
 
     @property
     def rate(self) -> float:
@@ -126,7 +126,7 @@ class Description:
             )
         found += [note for note in self.notes if MERGED in note]
         # What a fit has left is what tones did to it.
-        removed = 1 if self.slope_marginalized else removed_order(self.notes)
+        removed = max(self.marginalized, removed_order(self.notes))
         if abs(self.trend_sigmas) > SIGNIFICANT and removed < 1:
             found.append(
                 f"a linear trend of {self.trend:.4g} per second ({abs(self.trend_sigmas):.1f} standard errors); "
@@ -205,7 +205,7 @@ def describe(stream: Channel) -> Description:
         notes=stream.notes,
         even=stream.is_even,
         missing=stream.missing,
-        slope_marginalized=stream.trend > 0,
+        marginalized=stream.trend,
     )
 
 

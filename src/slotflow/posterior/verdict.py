@@ -18,6 +18,7 @@ import numpy as np
 
 from slotflow.core.arrays import Array
 from slotflow.data.observation import Observation
+from slotflow.data.trend import detrend
 from slotflow.posterior.standing import Standing, standing
 from slotflow.posterior.whiteness import Check, check_residual, peak_probability
 from slotflow.signal.likelihood import Likelihood
@@ -243,13 +244,14 @@ def unlikely_amplitude(observation: Observation, prior: Prior) -> str:
     """A complaint about amplitude bounds that the band's spectrum contradicts; empty where it does not.
 
     A lone tone's peak is as high as its amplitude; a few unresolved ones may add up to more, hence the factor 3. Only
-    plain series have such a spectrum at hand.
+    plain series have such a spectrum at hand. What the likelihood marginalizes is no tone's.
     """
     if not observation.is_plain:
         return ""
     stream = observation.long
     low, high = (round(edge * stream.duration) for edge in prior.frequency)
-    spectrum = np.abs(np.fft.rfft(stream.values, 2 * stream.n))[2 * low : 2 * high + 1]
+    x = detrend(stream, stream.trend).values if stream.trend >= 0 else stream.values
+    spectrum = np.abs(np.fft.rfft(x, 2 * stream.n))[2 * low : 2 * high + 1]
     peak = 2 / stream.n * float(spectrum.max(initial=0))
     level, _ = observation.noise_level(prior.frequency)
     floor = 0.0 if math.isnan(level) else 5 * level * math.sqrt(2 / stream.n)

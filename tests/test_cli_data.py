@@ -132,7 +132,7 @@ def test_an_offset_alone_is_subtracted_alone(tmp_path: Path, tone: Series) -> No
         same[0]["amplitude_median"], abs=row["amplitude_sd"] / 2
     )
     # down to two cycles the offset is marginalized: nothing is subtracted, and there is nothing to warn of
-    (low,) = answer(path, "--band", "0.02:1.5")["signals"]
+    (low,) = json.loads(run(path, "--band", "0.02:1.5", "--amplitude", "1:3", "--json"))["signals"]
     the_tone(low)
     assert low["warnings"] == [] and not any("subtracted" in note for note in low["notes"])
 

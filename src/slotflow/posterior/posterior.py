@@ -9,10 +9,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from slotflow.core.arrays import Array
 from slotflow.core.later import later
+from slotflow.posterior.combinations import Combination, find_combinations
 from slotflow.posterior.contract import Result
 from slotflow.posterior.display import display_unit, epoch_of
 from slotflow.posterior.summaries import correlation, in_unit, summary
@@ -171,6 +173,32 @@ class Posterior(Result):
         if n < 2:
             raise ValueError(f"correlation expects n >= 2 draws, received {n}.")
         return correlation(self.sample(n, k, seed), self.resolution, self.waveform)
+
+    def combinations(
+        self, k: int | None = None, n: int = 2000, seed: int = 0, accidental: float = 0.01
+    ) -> tuple[Combination, ...]:
+        """Components that are multiples, sums or differences of others, with the probability of that by chance.
+
+        Args:
+            k: Number of components; k_map if None.
+            n: Draws behind places and errors.
+            seed: Of the draws.
+            accidental: Probability by chance above which a component gets no label.
+        """
+        k = self._k(k)
+        if k < 2:
+            return ()
+        theta = self.waveform.sorted(self.sample(n, k, seed))
+        places = self.waveform.place_of(theta)
+        band = (float(places.min()), float(places.max()))
+        return find_combinations(
+            np.median(places, 0),
+            places.std(0),
+            np.median(self.waveform.of(theta, "amplitude"), 0),
+            band=band if self.prior is None else self.prior.frequency,
+            resolution=self.resolution,
+            accidental=accidental,
+        )
 
     # ------------------------------------------------------------------ pictures and pages
 

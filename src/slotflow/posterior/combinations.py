@@ -1,0 +1,155 @@
+r"""Harmonics and combination frequencies: which places are whole multiples, sums or differences of others.
+
+A component at f is labelled n·f_i, or n·f_i ± m·f_j with n + m up to `HIGHEST_SUM`, if it lies within `TOLERANCE`
+standard deviations (its own and the parents', added in squares; a small share of the resolution at least) of that
+frequency. Parents are the strongest components that carry no label themselves. They are stronger than the child, but for
+pure multiples: a harmonic may be stronger than its fundamental.
+
+**By chance.** Combinations are tried in the order of their complexity n + m. Those up to the complexity c of the match
+that lie within ±H of the child have the density ρ_c = #/2H, and a place that has nothing to do with them would match
+one of them with the probability
+
+.. math:: p = 1 - e^{-2 δ ρ_c} ,
+
+δ being the tolerance. A label is kept if p is small. Among K components about K p labels are accidental.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from slotflow.core.arrays import Array
+
+__all__ = ["Combination", "find_combinations"]
+
+HIGHEST_SUM = 4
+"""Largest n + m of a combination of two components."""
+HIGHEST_HARMONIC = 10
+"""Largest n of a multiple of one component."""
+MOST_PARENTS = 12
+"""Most components that others are composed of."""
+TOLERANCE = 3.0
+"""Standard deviations within which a combination matches."""
+SMALLEST_TOLERANCE = 0.02
+"""The same at least, in units of the resolution 1/T."""
+NEIGHBOURHOOD = 0.1
+"""H, in units of the band."""
+ACCIDENTAL = 0.01
+"""Probability by chance above which there is no label."""
+
+
+class Combination(NamedTuple):
+    """One component as a combination of others."""
+
+    component: int
+    """Which component, counted from 0 in the order of places."""
+    terms: tuple[tuple[int, int], ...]
+    """Whole number and component of each term: ((2, 0), (−1, 3)) is 2 f₀ − f₃."""
+    deviation: float
+    """Place of the component minus that of the combination, in Hz."""
+    deviation_sd: float
+    """Standard deviation of that difference."""
+    chance: float
+    """Probability that an unrelated component matches a combination as simple as this one."""
+
+    @property
+    def label(self) -> str:
+        """In words, with components counted from 1: "2f1", "f1+f4", "3f1-f2"."""
+        text = ""
+        for number, component in self.terms:
+            sign = "-" if number < 0 else "+" if text else ""
+            times = "" if abs(number) == 1 else str(abs(number))
+            text += f"{sign}{times}f{component + 1}"
+        return text
+
+
+class _Trial(NamedTuple):
+    """A combination of parents."""
+
+    complexity: int
+    terms: tuple[tuple[int, int], ...]
+
+
+def find_combinations(
+    places: Array,
+    errors: Array,
+    amplitudes: Array,
+    *,
+    band: tuple[float, float],
+    resolution: float,
+    accidental: float = ACCIDENTAL,
+) -> tuple[Combination, ...]:
+    """The components that are combinations of others, in the order of their places.
+
+    Args:
+        places: Frequencies in Hz, (K,), rising.
+        errors: Their standard deviations, (K,).
+        amplitudes: (K,).
+        band: Lowest and highest frequency that was looked at, in Hz.
+        resolution: 1/T in Hz.
+        accidental: Probability by chance above which there is no label.
+    """
+    found: dict[int, Combination] = {}
+    parents: list[int] = []
+    for child in np.argsort(-amplitudes, kind="stable").tolist():
+        below = [i for i in range(len(places)) if i not in found and places[i] < places[child]]
+        fundamentals = sorted(below, key=lambda i: -amplitudes[i])[:MOST_PARENTS]
+        trials = _trials(parents[:MOST_PARENTS], fundamentals)
+        match = _match(child, trials, places, errors, band, resolution)
+        if match is not None and match.chance <= accidental:
+            found[child] = match
+        else:
+            parents.append(child)
+    return tuple(found[i] for i in sorted(found))
+
+
+def _trials(parents: list[int], fundamentals: list[int]) -> list[_Trial]:
+    """All combinations of some components, the simplest first."""
+    trials = [_Trial(n, ((n, i),)) for i in fundamentals for n in range(2, HIGHEST_HARMONIC + 1)]
+    for i, j in itertools.combinations(parents, 2):
+        for n, m in itertools.product(range(1, HIGHEST_SUM), repeat=2):
+            if n + m <= HIGHEST_SUM:
+                trials += [_Trial(n + m, ((n, i), (sign * m, j))) for sign in (1, -1)]
+                trials.append(_Trial(n + m, ((-n, i), (m, j))))
+    return sorted(trials, key=lambda trial: trial.complexity)
+
+
+def _match(
+    child: int,
+    trials: list[_Trial],
+    places: Array,
+    errors: Array,
+    band: tuple[float, float],
+    resolution: float,
+) -> Combination | None:
+    """The simplest combination at the place of a component, the nearest among equally simple ones."""
+    if not trials:
+        return None
+    numbers = np.zeros((len(trials), len(places)))
+    for row, trial in enumerate(trials):
+        for number, component in trial.terms:
+            numbers[row, component] = number
+    complexity = np.array([trial.complexity for trial in trials])
+    deviation = places[child] - numbers @ places
+    sd = np.sqrt(errors[child] ** 2 + numbers**2 @ errors**2)
+    tolerance = np.maximum(TOLERANCE * sd, SMALLEST_TOLERANCE * resolution)
+    hits = np.flatnonzero(np.abs(deviation) <= tolerance)
+    if not len(hits):
+        return None
+    best = min(hits.tolist(), key=lambda row: (complexity[row], abs(deviation[row]) / sd[row]))
+    half = NEIGHBOURHOOD * (band[1] - band[0])
+    low, high = max(band[0], places[child] - half), min(band[1], places[child] + half)
+    at = numbers @ places
+    near = (at >= low) & (at <= high) & (complexity <= complexity[best])
+    expected = float((2 * tolerance[near]).sum()) / max(high - low, resolution)
+    return Combination(
+        child,
+        tuple(sorted(trials[best].terms, key=lambda term: term[0] < 0)),
+        float(deviation[best]),
+        float(sd[best]),
+        -math.expm1(-expected),
+    )

@@ -15,7 +15,7 @@ import numpy as np
 from slotflow.core.arrays import Array
 from slotflow.data.observation import Observation
 from slotflow.signal.noise.background import Background, background_of
-from slotflow.signal.noise.choice import choose_noise
+from slotflow.signal.noise.choice import choose_noise, known_ratios
 from slotflow.signal.noise.local import LOCAL_ORDER, local_noise
 from slotflow.signal.noise.model import NoiseModel
 from slotflow.signal.noise.series import series_of
@@ -34,6 +34,8 @@ class WindowNoise:
     """What every window is told; None where it is local."""
     backgrounds: tuple[Background, ...] = ()
     """Filters of the channels, for local noise."""
+    ratios: tuple[float, ...] = ()
+    """Noise levels of the channels as far as they are known, in units of the first one's."""
     words: str = ""
     """Why it is local."""
 
@@ -44,7 +46,9 @@ class WindowNoise:
 
     def of(self, band: Bounds) -> Any:
         """What to say of the noise in a window between two frequencies in Hz."""
-        return local_noise(self.backgrounds, band, self.words) if self.is_local else self.stated
+        if not self.is_local:
+            return self.stated
+        return local_noise(self.backgrounds, band, self.ratios, self.words)
 
 
 def window_noise(observation: Observation, stated: Any, band: Bounds, tones: Array) -> WindowNoise:
@@ -70,4 +74,5 @@ def window_noise(observation: Observation, stated: Any, band: Bounds, tones: Arr
             return WindowNoise("white")
         words = f"local: {chosen.words.partition(': ')[2]}"
     series = [series_of(channel, tones) for channel in observation.channels]
-    return WindowNoise(None, tuple(background_of(one, LOCAL_ORDER) for one in series), words)
+    backgrounds = tuple(background_of(one, LOCAL_ORDER) for one in series)
+    return WindowNoise(None, backgrounds, tuple(known_ratios(observation)), words)

@@ -2,8 +2,8 @@ r"""Harmonics and combination frequencies: which places are whole multiples, sum
 
 A component at f is labelled n·f_i, or n·f_i ± m·f_j with n + m up to `HIGHEST_SUM`, if it lies within `TOLERANCE`
 standard deviations (its own and the parents', added in squares; a small share of the resolution at least) of that
-frequency. Parents are the strongest components that carry no label themselves. They are stronger than the child, but for
-pure multiples: a harmonic may be stronger than its fundamental.
+frequency. Parents are the strongest components that carry no label themselves. They are stronger than the child, but
+for pure multiples: a harmonic may be stronger than its fundamental.
 
 **By chance.** Combinations are tried in the order of their complexity n + m. Those up to the complexity c of the match
 that lie within ±H of the child have the density ρ_c = #/2H, and a place that has nothing to do with them would match

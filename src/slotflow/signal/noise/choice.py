@@ -38,7 +38,7 @@ from slotflow.signal.noise.psd import psd_noise
 from slotflow.signal.noise.series import Series, series_of
 from slotflow.signal.noise.stated import StatedNoise, parse_noise
 
-__all__ = ["choose_noise"]
+__all__ = ["choose_noise", "known_ratios"]
 
 Bounds = tuple[float, float]
 
@@ -86,11 +86,11 @@ def choose_noise(
         return power_law_noise(_red_versions(backgrounds), f"{noise.text}, as stated", noise.shape)
     if noise.kind == "local":
         backgrounds = [background_of(series, LOCAL_ORDER) for series in channels]
-        return local_noise(backgrounds, band, _known_ratios(observation), "local, as stated")
+        return local_noise(backgrounds, band, known_ratios(observation), "local, as stated")
     return _chosen(observation, channels, band)
 
 
-def _known_ratios(observation: Observation) -> list[float]:
+def known_ratios(observation: Observation) -> list[float]:
     """Noise levels that the channels know in units of the first one's; 1 where they do not."""
     levels = [channel.sigma for channel in observation.channels]
     first = levels[0]
@@ -99,7 +99,7 @@ def _known_ratios(observation: Observation) -> list[float]:
 
 def _white(observation: Observation, words: str) -> NoiseModel:
     """White noise, at the levels that the channels know."""
-    node = NoiseNode(tuple(ChannelNoise(ratio=ratio) for ratio in _known_ratios(observation)))
+    node = NoiseNode(tuple(ChannelNoise(ratio=ratio) for ratio in known_ratios(observation)))
     return NoiseModel("white", (node,), words=words)
 
 
@@ -179,7 +179,7 @@ def _chosen(observation: Observation, channels: Sequence[Series], band: Bounds) 
         found = _as_a_whole(coloured, reason)
         if found is not None:
             return found
-    return local_noise(coloured, band, _known_ratios(observation), f"local: {reason}")
+    return local_noise(coloured, band, known_ratios(observation), f"local: {reason}")
 
 
 def _white_but_for_lines(
@@ -191,7 +191,7 @@ def _white_but_for_lines(
     if not leaking:
         return _white(observation, f"white: it passes the tests (p = {p:.2g})")
     words = f"local: the noise is white, but {leaking} lines outside the band leak into it"
-    return local_noise([look.white for look in looks], band, _known_ratios(observation), words)
+    return local_noise([look.white for look in looks], band, known_ratios(observation), words)
 
 
 def _slow_noise(

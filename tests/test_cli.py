@@ -289,7 +289,7 @@ def test_infer_refuses(
     with_model = ("--model", model, "--short", short)
     cases: list[tuple[tuple[Any, ...], str]] = [
         ((tmp_path / "absent.csv", *with_model), "absent.csv: no such file"),
-        ((tmp_path / "nan.csv", *with_model), f"received {n} NaN or infinite of {n}"),
+        ((tmp_path / "nan.csv", *with_model), f"received {n:,} that are all missing"),
         ((tmp_path / "text.csv", *with_model), "line 6: expected a number, received 'high'"),
         ((tmp_path / "cut.csv", *with_model), f"{n} samples in the long stream, received {n - 1}"),
         ((tmp_path / "empty.csv", *with_model), "the file is empty"),

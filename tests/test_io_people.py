@@ -369,7 +369,10 @@ def test_segments_and_relative_brightness(write: Write) -> None:
         assert np.median(relative.values[quarter == one]) == pytest.approx(0, abs=1e-12)
     assert relative.values.std() == pytest.approx(0.01 * X.std(), rel=0.1)
     np.testing.assert_allclose(relative.errors, 0.01 * (1 + relative.values))  # type: ignore[arg-type]
-    assert said(relative, "divided by their median")
+    assert said(relative, "divided by their median") and said(found, "'quarter' numbers")
+    for cells in (["a"] * 60, [1 + i % 4 for i in range(60)]):  # words; quarters that come again
+        other = "time [d],flux,quarter\n" + table(range(60), flux.tolist(), cells)
+        assert read_stream(write("b.csv", other)).segments is None
 
 
 # --- Time stamps ----------------------------------------------------------------------------------

@@ -147,8 +147,10 @@ def choose(table: Table, role: str, options: ReadOptions) -> Choice:
     segments = None
     if options.segments is not None:
         segments = _named(table, options.segments, "segments")
-    elif found := segments_of(table.names):
+    elif (found := segments_of(table.names)) and _is_numbering(table, found):
         segments = found if found not in (*parts, time) else None
+    if segments is not None:
+        said += (f"each part that {segments!r} numbers has an offset of its own",)
     return Choice(parts, time, errors, segments, notes + said)
 
 
@@ -242,6 +244,16 @@ def _timed(table: Table, names: list[str], role: str) -> list[str]:
         if time is not None and table.shape(name)[1] == table.get(time).size:
             found.append(name)
     return found
+
+
+def _is_numbering(table: Table, name: str) -> bool:
+    """Whether an array numbers parts that follow each other, unlike the quarters of a year, which come again."""
+    try:
+        labels = table.get(name)
+    except ValueError:
+        return False
+    whole = labels.ndim == 1 and labels.dtype.kind in "fiu" and bool((labels % 1 == 0).all())
+    return whole and bool((np.diff(labels) >= 0).all())
 
 
 def _errors(

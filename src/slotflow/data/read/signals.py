@@ -6,11 +6,13 @@ import os
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
+from pathlib import Path
 
 from slotflow.core.files import PathLike
 from slotflow.data.channel import Channel
 from slotflow.data.observation import Observation, stated_levels
-from slotflow.data.read.formats import STANDARD_INPUT, TEXT, WAV, file_name, naming, open_table
+from slotflow.data.read.formats import STANDARD_INPUT, file_name, naming, open_table
+from slotflow.data.read.formats.sniff import kind_of
 from slotflow.data.read.joined import join_channels
 from slotflow.data.read.options import ReadOptions
 from slotflow.data.read.series import Series, read_series
@@ -151,11 +153,13 @@ def open_signals(path: PathLike, options: ReadOptions | None = None) -> Iterator
 
 def count_signals(path: PathLike, options: ReadOptions | None = None) -> int:
     """How many signals a file holds; 1 if it cannot be read."""
-    name = os.fspath(path)
-    if name == STANDARD_INPUT or name.lower().endswith(TEXT + WAV):
+    if os.fspath(path) == STANDARD_INPUT:
         return 1
-    with suppress(ValueError, OSError), open_signals(path, options) as signals:
-        return signals.count
+    with suppress(ValueError, OSError):
+        if kind_of(Path(path)) in ("text", "wav", "fits"):
+            return 1
+        with open_signals(path, options) as signals:
+            return signals.count
     return 1
 
 

@@ -29,7 +29,7 @@ from slotflow.data.read.formats.hdf5_table import hdf5_table
 from slotflow.data.read.formats.matlab import matlab_table
 from slotflow.data.read.formats.netcdf import netcdf_table
 from slotflow.data.read.formats.npy import numpy_table
-from slotflow.data.read.formats.sniff import SUFFIXES, TEXT, WAV, kind_of
+from slotflow.data.read.formats.sniff import SUFFIXES, kind_of
 from slotflow.data.read.formats.text import text_table
 from slotflow.data.read.formats.wav import wav_table
 from slotflow.data.read.options import ReadOptions
@@ -38,8 +38,6 @@ from slotflow.data.read.tables import Table
 __all__ = [
     "STANDARD_INPUT",
     "SUFFIXES",
-    "TEXT",
-    "WAV",
     "file_name",
     "find_files",
     "naming",

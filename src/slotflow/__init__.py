@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from slotflow.posterior.posterior import Posterior
     from slotflow.signal.prior import Prior
     from slotflow.signal.simulation import Simulation, simulate
+    from slotflow.signal.simulation_like import simulate_like
 
 __all__ = [
     "Channel",
@@ -34,6 +35,7 @@ __all__ = [
     "Stream",
     "__version__",
     "simulate",
+    "simulate_like",
 ]
 
 _MODULES = {
@@ -48,6 +50,7 @@ _MODULES = {
     "SlotFlow": "network.model",
     "Stream": "data.channel",
     "simulate": "signal.simulation",
+    "simulate_like": "signal.simulation_like",
 }
 """Where each name is defined."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 from rich.markup import escape
@@ -33,6 +33,7 @@ from slotflow.cli.stated import level_or_bounds
 from slotflow.core.presets import DEFAULT
 
 if TYPE_CHECKING:
+    from slotflow.data.sampling import Grid
     from slotflow.signal.prior import Prior
 
 __all__ = ["HELP", "run"]
@@ -44,6 +45,8 @@ HELP = help_text(
     "slotflow simulate --preset paper --n 100 --k 10 --mode analytic --seed 1 --out ten.npz",
     "slotflow simulate --k-max 2 --sigma 1:2 --amplitude 0.2:0.4 --out faint.npz",
     "slotflow simulate --k 1 --sigma 0.7 --out steady.npz",
+    'slotflow simulate --noise "ar(0.9)" --n 10 --out red.npz',
+    "slotflow simulate --like star.csv --band 1e-4:2e-4 --amplitude 1:5 --noise power_law --out stars.npz",
 )
 
 
@@ -60,6 +63,21 @@ class Signals:
         typer.Option(help="physical: streams share noise at common instants; or analytic."),
     ] = "physical"
     k: Annotated[int | None, typer.Option("--k", help="A fixed number of components.")] = None
+    noise: Annotated[
+        str,
+        typer.Option(
+            metavar="KIND|FILE",
+            help="white, ar(0.9), ar(2), power_law, power_law(KNEE,EXPONENT), or a file with a power spectral density; "
+            "numbers that are not stated are drawn.",
+        ),
+    ] = "white"
+    like: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="A file whose times, gaps, errors and kind of samples (real, complex) the signals get.",
+        ),
+    ] = None
     seed: Seed = 0
     device: Device = None
 
@@ -104,16 +122,61 @@ def _simulate(
     quiet: Quiet = False,
 ) -> None:
     """Draws signals from a prior and writes them with their truth."""
+    config = load_config(
+        signals.preset, signals.config, signals.settings or [], default=DEFAULT
+    ).model
+    start = time.perf_counter()
+    if signals.like is None:
+        drawn = _on_grids(out, signals, prior.applied(config.prior), config.long, config.short)
+    else:
+        drawn = _like_a_file(out, signals, prior, config.prior)
+    seconds = time.perf_counter() - start
+    if as_json:
+        output.print_json(
+            {
+                "file": str(out),
+                "n": signals.n,
+                "preset": config.name,
+                "mode": signals.mode,
+                "noise": signals.noise,
+                "seed": signals.seed,
+                "signals_per_k": drawn.counts,
+                **{
+                    role: {"n": n, "dt": dt}
+                    for role, (n, dt) in zip(("long", "short"), drawn.streams, strict=False)
+                },
+                "seconds": seconds,
+            }
+        )
+    elif not quiet:
+        per_k = ", ".join(f"K = {i}: {c:,}" for i, c in enumerate(drawn.counts) if c)
+        streams = [
+            f"{role} {n:,} × {dt:.6g} s"
+            for role, (n, dt) in zip(("long", "short"), drawn.streams, strict=False)
+        ]
+        output.console.print(
+            f"{signals.n:,} signals ({per_k}) in {1e3 * seconds:.0f} ms\n"
+            f"{', '.join(streams)}\n"
+            f"File: {escape(str(out))}"
+        )
+
+
+class _Drawn(NamedTuple):
+    """What was drawn."""
+
+    counts: list[int]
+    """Signals of each number of components."""
+    streams: list[tuple[int, float]]
+    """Samples and step of each stream."""
+
+
+def _on_grids(out: Path, signals: Signals, prior: Prior, long: Grid, short: Grid) -> _Drawn:
+    """Signals on the preset's grids."""
     from slotflow.signal.simulation import simulate
     from slotflow.signal.simulation_file import write_simulation
 
-    model = load_config(
-        signals.preset, signals.config, signals.settings or [], default=DEFAULT
-    ).model
-    chosen, (long, short) = prior.applied(model.prior), (model.long, model.short)
-    start = time.perf_counter()
     sim = simulate(
-        chosen,
+        prior,
         signals.n,
         long,
         short,
@@ -121,31 +184,34 @@ def _simulate(
         seed=signals.seed,
         k=signals.k,
         device=signals.device or "cpu",
+        noise=signals.noise,
     )
     write_simulation(out, sim)
-    seconds = time.perf_counter() - start
-    counts = sim.k.bincount(minlength=chosen.k_max + 1).tolist()
-    if as_json:
-        output.print_json(
-            {
-                "file": str(out),
-                "n": signals.n,
-                "preset": model.name,
-                "mode": signals.mode,
-                "seed": signals.seed,
-                "signals_per_k": counts,
-                "long": {"n": long.n, "dt": long.dt},
-                "short": {"n": short.n, "dt": short.dt},
-                "seconds": seconds,
-            }
+    counts = sim.k.bincount(minlength=prior.k_max + 1).tolist()
+    return _Drawn(counts, [(long.n, long.dt), (short.n, short.dt)])
+
+
+def _like_a_file(out: Path, signals: Signals, changes: PriorChanges, prior: Prior) -> _Drawn:
+    """Signals sampled as those of a file."""
+    from slotflow.data.read.files import read_observation
+    from slotflow.signal.simulation_file import write_observations
+    from slotflow.signal.simulation_like import simulate_like
+
+    assert signals.like is not None
+    template = read_observation(signals.like)
+    chosen = changes.applied(prior)
+    nyquist = max(channel.nyquist for channel in template.channels)
+    if template.long.is_even and chosen.frequency[1] > nyquist:
+        raise ValueError(
+            f"expected a band below the Nyquist frequency of {signals.like}, {nyquist:g} Hz, received "
+            f"{chosen.frequency[0]:g} to {chosen.frequency[1]:g} Hz; state --band."
         )
-    elif not quiet:
-        per_k = ", ".join(f"K = {i}: {c:,}" for i, c in enumerate(counts) if c)
-        output.console.print(
-            f"{signals.n:,} signals ({per_k}) in {1e3 * seconds:.0f} ms\n"
-            f"long {long.n:,} × {long.dt:.6g} s, short {short.n:,} × {short.dt:.6g} s\n"
-            f"File: {escape(str(out))}"
-        )
+    made = simulate_like(
+        template, chosen, signals.n, noise=signals.noise, seed=signals.seed, k=signals.k
+    )
+    write_observations(out, made)
+    counts = [sum(len(one.theta) == k for one in made) for k in range(chosen.k_max + 1)]
+    return _Drawn(counts, [(channel.n, channel.step) for channel in template.channels])
 
 
 run = expanded(_simulate)

@@ -1,6 +1,6 @@
 r"""Simulator: prior and sampling grids to (K, Θ, σ, streams), on CPU and GPU from one code path.
 
-A signal is x(t) = Σ_k A_k cos(2π f_k t + φ_k) + ε(t), ε ~ N(0, σ²) per sample.
+A signal is x(t) = Σ_k A_k cos(2π f_k t + φ_k) + ε(t), ε ~ N(0, σ²) per sample, or coloured (`noise/draws.py`).
 
 **Phases without loss.** At t = 300 s and f = 3 Hz a float32 phase is wrong by 1e-4 rad. Write t = t_i + t_j with
 t_i = t_0 + i·J·dt and t_j = j·dt; then
@@ -20,7 +20,9 @@ subsets, so only the coincident samples have to be copied and the master grid it
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -34,6 +36,9 @@ from slotflow.data.observation import Observation
 from slotflow.data.sampling import Grid
 from slotflow.signal.mixture import PriorMixture
 from slotflow.signal.model import noise_free
+from slotflow.signal.noise.draws import draw_noise
+from slotflow.signal.noise.series import Series
+from slotflow.signal.noise.stated import StatedNoise, parse_noise
 from slotflow.signal.prior import Prior
 from slotflow.signal.prior_batch import PriorBatch
 from slotflow.signal.waveforms import TONE
@@ -63,6 +68,8 @@ class Simulation:
     """Seed that gives the same batch again on the same device."""
     prior: PriorBatch | None = None
     """What each signal was drawn under, on the device of theta; None if the batch does not come from `simulate`."""
+    noise_values: NDArray[np.float64] | None = None
+    """Shape parameters of coloured noise of each signal, (n, d); None for white noise."""
 
     @property
     def mask(self) -> Tensor:
@@ -99,6 +106,7 @@ def simulate(
     k: int | None = None,
     device: str | torch.device = "cpu",
     mixture: PriorMixture | None = None,
+    noise: Any = "white",
 ) -> Simulation:
     """Draws n signals from the prior and samples them on the grids.
 
@@ -112,6 +120,9 @@ def simulate(
         k: A fixed number of components instead of draws from p(K).
         device: Where to compute and to leave the result.
         mixture: Draws a prior for each signal around `prior`, which must be a Prior then; from the same seed.
+        noise: What `slotflow.noise` builds or its short form: "ar(0.9)", "power_law", …; parameters that are not stated
+            are drawn for each signal. Coloured noise of the two streams is independent in either mode. See
+            `simulate_like` for other data than even ones.
     """
     if n < 1:
         raise ValueError(f"simulate expects n >= 1 signals, received {n}.")
@@ -143,6 +154,17 @@ def simulate(
     theta = source.sample_theta(upload(counts, device), generator)
     sigma = source.sample_sigma(n, generator)
 
+    stated = parse_noise(noise)
+    if stated.kind != "white":
+        grids = [long] if short is None else [long, short]
+        streams, values = _coloured(stated, grids, n, seed)
+        made = [
+            tones(theta, grid).addcmul_(drawn.to(device), sigma[:, None].float())
+            for grid, drawn in zip(grids, streams, strict=True)
+        ]
+        x_short = made[1] if len(made) > 1 else None
+        pair = (long, short)
+        return Simulation(counts, theta, sigma, made[0], x_short, pair, seed, batch, values)
     noise_long = torch.randn(n, long.n, generator=generator, device=device)
     x_long = tones(theta, long).addcmul_(noise_long, sigma[:, None].float())
     x_short = None
@@ -153,6 +175,20 @@ def simulate(
             noise_short[:, j] = noise_long[:, i]
         x_short = tones(theta, short).addcmul_(noise_short, sigma[:, None].float())
     return Simulation(counts, theta, sigma, x_long, x_short, (long, short), seed, batch)
+
+
+def _coloured(
+    stated: StatedNoise, grids: Sequence[Grid], n: int, seed: int
+) -> tuple[list[Tensor], NDArray[np.float64]]:
+    """Coloured noise of level 1 on each grid, (n, N) each, float32, and its shape parameters, (n, d)."""
+    rng = np.random.default_rng(stream_seed(seed, RandomStream.SIGNALS))
+    channels = [Series(np.zeros(grid.n), grid.times, grid.dt) for grid in grids]
+    drawn = [draw_noise(stated, channels, rng) for _ in range(n)]
+    streams = [
+        torch.from_numpy(np.stack([noises[s] for noises, _ in drawn])).float()
+        for s in range(len(grids))
+    ]
+    return streams, np.array([values for _, values in drawn])
 
 
 def _generator(seed: int, stream: RandomStream, device: str | torch.device) -> torch.Generator:

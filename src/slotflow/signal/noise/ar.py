@@ -22,7 +22,7 @@ from slotflow.signal.noise.model import ChannelNoise, NoiseModel, NoiseNode
 from slotflow.signal.noise.quadrature import Nodes, nodes_of
 from slotflow.signal.noise.series import Series
 
-__all__ = ["HIGHEST_ORDER", "ar_noise", "check_filters", "evident_order", "known_ar_noise"]
+__all__ = ["HIGHEST_ORDER", "LARGEST", "ar_noise", "check_filters", "evident_order"]
 
 HIGHEST_ORDER = 6
 """Highest order that is tried where none is stated."""
@@ -56,13 +56,6 @@ def evident_order(channels: Sequence[Series], highest: int = HIGHEST_ORDER) -> i
         evidence = order_evidence(partial_autocorrelations(series, most), series.n)
         total += np.append(evidence, np.full(highest + 1 - len(evidence), -np.inf))
     return int(np.argmax(total))
-
-
-def known_ar_noise(partial: Sequence[float], channels: int, words: str = "") -> NoiseModel:
-    """Autoregressive noise of known partial autocorrelations, alike in all channels."""
-    taps = taps_of_partial(np.asarray(partial))
-    node = NoiseNode(tuple(ChannelNoise(taps) for _ in range(channels)))
-    return NoiseModel(f"ar({len(taps) - 1})", (node,), words=words)
 
 
 def ar_noise(versions: Versions, order: int, words: str = "") -> NoiseModel:

@@ -30,7 +30,7 @@ from slotflow.signal.noise.ar import (
 from slotflow.signal.noise.background import Background, background_of
 from slotflow.signal.noise.burg import order_evidence, partial_autocorrelations
 from slotflow.signal.noise.colour import Whiteness, looks_white, shape_test, whiteness_of
-from slotflow.signal.noise.filters import Samples, partial_of_taps
+from slotflow.signal.noise.filters import taps_of_coefficients
 from slotflow.signal.noise.local import LOCAL_ORDER, local_noise
 from slotflow.signal.noise.model import ChannelNoise, NoiseModel, NoiseNode
 from slotflow.signal.noise.power_law import fitted_power_law, power_law_noise, red_power
@@ -124,12 +124,7 @@ def _stated_ar(channels: Sequence[Series], noise: StatedNoise) -> NoiseModel:
     """Autoregressive noise of a stated order, of known coefficients, or of the order with the most evidence."""
     check_filters(channels, f"{noise.text} noise")
     if noise.coefficients:
-        taps: Samples = np.concatenate([[1.0], -np.asarray(noise.coefficients)])
-        if np.abs(partial_of_taps(taps)).max() >= 1:
-            raise ValueError(
-                f"expected coefficients of stationary AR noise, received {noise.text}: its variance would grow without "
-                "bound; state the order alone, and the coefficients are found."
-            )
+        taps = taps_of_coefficients(noise.coefficients)
         node = NoiseNode(tuple(ChannelNoise(taps) for _ in channels))
         return NoiseModel(f"ar({len(taps) - 1})", (node,), words=f"{noise.text}, as stated")
     backgrounds = [

@@ -32,6 +32,7 @@ __all__ = [
     "autocovariance",
     "gain",
     "partial_of_taps",
+    "taps_of_coefficients",
     "taps_of_covariance",
     "taps_of_partial",
     "taps_of_power",
@@ -60,6 +61,18 @@ def taps_of_partial(partial: Samples) -> Samples:
     for r in np.atleast_1d(partial):
         longer = np.append(taps, 0)
         taps = longer - r * longer[::-1].conj()
+    return taps
+
+
+def taps_of_coefficients(coefficients: Sequence[complex]) -> Samples:
+    """Taps (p + 1,) of known coefficients φ of x_t = Σ φ_j x_{t−j} + ε_t, which must make stationary noise."""
+    taps: Samples = np.concatenate([[1.0], -np.asarray(coefficients)])
+    if np.abs(np.roots(taps)).max(initial=0.0) >= 1:
+        written = ", ".join(f"{c:g}" for c in coefficients)
+        raise ValueError(
+            f"expected coefficients of stationary AR noise, received {written}: its variance would grow without bound; "
+            "state the order alone, and the coefficients are found."
+        )
     return taps
 
 

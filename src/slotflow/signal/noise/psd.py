@@ -66,7 +66,7 @@ def read_density(path: str | os.PathLike[str]) -> Density:
         raise ValueError(
             f"{path}: expected two columns, frequency in Hz and power per Hz, received {table.shape[1]}."
         )
-    return density_of(table)
+    return _interpolated(table[:, 0], table[:, 1])
 
 
 def _interpolated(f: Array, s: Array) -> Density:

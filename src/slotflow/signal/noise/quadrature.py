@@ -22,7 +22,7 @@ from itertools import product
 from typing import Any
 
 import numpy as np
-from scipy import optimize, special, stats
+from scipy import optimize, special
 
 from slotflow.core.arrays import Array
 
@@ -188,8 +188,10 @@ def _draws(
 ) -> Nodes:
     """Points under a Gaussian around the mode."""
     d = len(mode)
-    unit = stats.qmc.Sobol(d, scramble=True, rng=0).random(DRAWS)
-    normal = stats.norm.ppf(np.clip(unit, 1e-9, 1 - 1e-9))
+    from scipy.stats import qmc  # takes long to import
+
+    unit = qmc.Sobol(d, scramble=True, rng=0).random(DRAWS)
+    normal = special.ndtri(np.clip(unit, 1e-9, 1 - 1e-9))
     points = mode + WIDENED * normal @ axes.T
     volume = math.log(abs(float(np.linalg.det(WIDENED * axes)))) + 0.5 * d * math.log(2 * math.pi)
     log_q = -0.5 * (normal**2).sum(1) - volume

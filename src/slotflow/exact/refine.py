@@ -31,6 +31,7 @@ from slotflow.posterior.verdict import (
     check_residual,
     incomplete,
     judge,
+    residual_words,
     unlikely_amplitude,
 )
 from slotflow.signal.likelihood import Likelihood, Statistics
@@ -281,6 +282,7 @@ def _verdict(
         at_k_max=float(orders.k_probs[prior.k_max]),
         unsampled=f"no draw of K = {orders.k_map} has any weight: the prior (amplitude, band, separation) excludes "
         f"what fits the data; {_unchecked(start)}",
+        tested=residual_words(likelihood),
     )
     doubtful = verdict.status == "misfit" and start.amortized is not None
     if doubtful and (doubt := unlikely_amplitude(start.observation, prior)):

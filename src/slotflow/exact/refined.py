@@ -24,7 +24,14 @@ from slotflow.posterior.draws import WeightedDraws
 from slotflow.posterior.noise import Estimate
 from slotflow.posterior.posterior import Posterior
 from slotflow.posterior.tuples import Slots
-from slotflow.posterior.verdict import DrawQuality, Verdict, graded, incomplete, judge
+from slotflow.posterior.verdict import (
+    DrawQuality,
+    Verdict,
+    graded,
+    incomplete,
+    judge,
+    residual_words,
+)
 from slotflow.signal.likelihood import Likelihood
 from slotflow.signal.noise.model import NoiseModel
 from slotflow.signal.prior import Prior
@@ -182,6 +189,7 @@ class RefinedPosterior(Posterior):
             DrawQuality(best.ess, best.pareto_k, self.orders.k_error),
             at_k_max=float(self.k_probs[self.k_max]),
             false_alarm=false_alarm,
+            tested=residual_words(self.statistics()),
         )
         if verdict.status == "misfit":
             verdict = replace(verdict, standing=self.verdict.standing)

@@ -21,7 +21,7 @@ from slotflow.data.observation import Observation
 from slotflow.data.trend import detrend
 from slotflow.posterior.standing import Standing, standing
 from slotflow.posterior.whiteness import Check, check_residual, peak_probability
-from slotflow.signal.likelihood import Likelihood
+from slotflow.signal.likelihood import GeneralTones, Likelihood
 from slotflow.signal.prior import Prior
 
 __all__ = [
@@ -34,6 +34,7 @@ __all__ = [
     "incomplete",
     "judge",
     "peak_probability",
+    "residual_words",
     "unlikely_amplitude",
     "white_words",
 ]
@@ -125,6 +126,7 @@ def judge(
     at_k_max: float = 0.0,
     false_alarm: float = FALSE_ALARM,
     unsampled: str = AMORTIZED,
+    tested: str = "the residual",
 ) -> Verdict:
     """The verdict on a result.
 
@@ -134,6 +136,7 @@ def judge(
         at_k_max: p(K = K_max | x).
         false_alarm: Rate of misfits among data that the model describes.
         unsampled: The reason if the likelihood was not sampled.
+        tested: What the tests have looked at, from `residual_words`.
     """
     checks = tuple(checks)
     limit = false_alarm / max(len(checks), 1)
@@ -147,12 +150,24 @@ def judge(
         return Verdict("approximate", unsampled, checks)
     if doubt := _doubt(checks, draws):
         return Verdict("approximate", doubt, checks)
-    return Verdict("exact", f"ESS per draw {ess_words(draws.ess)}, {white_words(checks)}", checks)
+    return Verdict(
+        "exact", f"ESS per draw {ess_words(draws.ess)}, {white_words(checks, tested)}", checks
+    )
 
 
-def white_words(checks: Sequence[Check]) -> str:
+def residual_words(likelihood: Likelihood) -> str:
+    """What is tested of the data: the residual, the whitened one, or its part in the band."""
+    if not isinstance(likelihood, GeneralTones):
+        return "the residual"
+    if likelihood.local:
+        return "the residual in the band"
+    white = all(channel.is_white for channel in likelihood.node.channels)
+    return "the residual" if white else "the whitened residual"
+
+
+def white_words(checks: Sequence[Check], tested: str = "the residual") -> str:
     """That the residual is white noise, as far as that was tested."""
-    text = "the residual is white noise"
+    text = f"{tested} is white noise"
     if missing := Verdict("", "", tuple(checks)).untested:
         text += f" as far as these data can tell (not tested: its {_listed(missing)})"
     return text

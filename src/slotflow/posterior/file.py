@@ -102,6 +102,8 @@ def _attributes(post: Result, seed: int) -> dict[str, Any]:
     if post.window_rows:
         words = [row.verdict.status for row in post.window_rows]
         attributes["window_verdicts"] = ", ".join(words)
+    if post.empty_regions:
+        attributes["empty_regions"] = json.dumps(post.empty_regions)
     return attributes
 
 

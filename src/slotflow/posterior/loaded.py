@@ -16,7 +16,7 @@ from slotflow.data.observation import Observation
 from slotflow.posterior.assumed import Assumed
 from slotflow.posterior.channels import read_observation
 from slotflow.posterior.draws import Draws
-from slotflow.posterior.facts import WindowRow
+from slotflow.posterior.facts import EmptyRegion, WindowRow
 from slotflow.posterior.limits import CREDIBILITY, UpperLimit
 from slotflow.posterior.noise import NoiseFacts
 from slotflow.posterior.posterior import Posterior
@@ -135,6 +135,12 @@ class LoadedPosterior(Posterior):
     def filled_samples(self) -> int:
         """How many samples of the data were filled in rather than measured."""
         return int(self.attributes.get("filled_samples", 0))
+
+    @property
+    def empty_regions(self) -> tuple[EmptyRegion, ...]:
+        """Where nothing was found, as the file keeps it."""
+        stored = json.loads(str(self.attributes.get("empty_regions", "[]")))
+        return tuple(EmptyRegion(*map(float, region)) for region in stored)
 
     @property
     def window_rows(self) -> tuple[WindowRow, ...]:

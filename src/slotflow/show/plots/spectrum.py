@@ -35,6 +35,8 @@ LONGEST_TRANSFORM = 2**22
 """Samples, padded with zeros, of a transform that is still quick."""
 WIDE_RANGE = 100.0
 """Height of the spectrum over the noise from which on the axis of amplitudes is logarithmic."""
+FEW_ENTRIES = 4
+"""Entries of a legend that have room beside the title in letters of the usual size."""
 FLOOR_POINTS = 400
 """Frequencies at which the noise is drawn."""
 
@@ -64,9 +66,13 @@ def draw_spectrum(ax: Axes, view: View) -> None:
     _write_names(ax, view, peaks, marks)
     label_frequency(ax, max(abs(low), abs(high)), _bin_words(view), view.unit)
     label_values(ax, "amplitude", post.unit)
-    ax.set_title("Spectrum of the band" if post.has_data else "Components (no data in the file)")
-    if ax.get_legend_handles_labels()[0]:
-        ax.legend(ncols=6, **LEGEND)
+    handles, _ = ax.get_legend_handles_labels()
+    crowded = len(handles) > FEW_ENTRIES
+    title = "Spectrum" if crowded else "Spectrum of the band"
+    ax.set_title(title if post.has_data else "Components (no data in the file)")
+    if handles:
+        small = {"fontsize": 7, "columnspacing": 1.0} if crowded else {}
+        ax.legend(ncols=7, **LEGEND | small)
 
 
 def _write_names(ax: Axes, view: View, peaks: Float, marks: Float) -> None:
@@ -137,7 +143,7 @@ def _draw_window(ax: Axes, view: View) -> None:
     f, window = window_amplitudes(channel, float(centre), ends)
     ax.plot(
         f, height * window, color=colour_of(strongest), lw=0.8, alpha=0.6,
-        label=f"sampling window, at {strongest + 1}",
+        label="sampling window",
     )  # fmt: skip
 
 
@@ -149,7 +155,7 @@ def _draw_limit(ax: Axes, view: View) -> None:
             [region.amplitude for region in regions],
             [region.low for region in regions],
             [region.high for region in regions],
-            color=COLOURS[1], lw=1.2, label="smallest tone that the search sees",
+            color=COLOURS[1], lw=1.2, label="found from here on",
         )  # fmt: skip
     if limit is None:
         return

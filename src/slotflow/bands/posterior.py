@@ -19,6 +19,7 @@ from slotflow.bands.core_draws import CoreDraws, Window, inside
 from slotflow.core.arrays import Array
 from slotflow.data.observation import Observation
 from slotflow.posterior.facts import EmptyRegion, WindowRow
+from slotflow.posterior.noise import Estimate, NoiseFacts
 from slotflow.posterior.posterior import Posterior
 from slotflow.posterior.standing import Standing, standing
 from slotflow.posterior.verdict import FALSE_ALARM, Verdict
@@ -80,6 +81,9 @@ class BandPosterior(Posterior):
             prior=dataclasses.replace(prior, k_max=k_max, k_probs=None),
         )
         self.windows, self.waveform, self._empty = windows, slots.waveform, empty
+        self.noise = _noise_of([w.posterior.noise for w in windows if w.posterior.noise])
+        proposers = dict.fromkeys(w.posterior.proposed_by for w in windows)
+        self.proposed_by = " and ".join(name for name in proposers if name)
         rate = FALSE_ALARM / len(windows)
         self.window_verdicts = tuple(w.posterior.verdict_at(rate) for w in windows)
         """Verdicts of the windows, at a false-alarm rate that holds for the whole band; the band's is made of them."""
@@ -123,6 +127,22 @@ class BandPosterior(Posterior):
             WindowRow(window.core, int(counts.argmax()), float(counts.max()), verdict)
             for window, counts, verdict in found
         )
+
+
+def _noise_of(facts: list[NoiseFacts]) -> NoiseFacts | None:
+    """The noise of a band whose windows have one each; None where none is known."""
+    if len(facts) < 2:
+        return facts[0] if facts else None
+    levels = [one.level.mean for one in facts]
+    sds = [one.level.sd for one in facts]
+    low, high = f"{min(levels):.3g}", f"{max(levels):.3g}"
+    words = f"a level of its own in each window, {low if low == high else f'{low} to {high}'}"
+    return NoiseFacts(
+        " and ".join(dict.fromkeys(one.name for one in facts)),
+        Estimate(float(np.median(levels)), max(sds)),
+        Estimate(math.nan, math.nan),
+        words,
+    )
 
 
 def _verdict(

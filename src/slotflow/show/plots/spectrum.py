@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from slotflow.bands.posterior import BandPosterior
 from slotflow.show.plots.axes import (
     channel_names,
     grow,
@@ -18,12 +19,14 @@ from slotflow.show.plots.colours import COLOURS, GREY, INK, colour_of
 from slotflow.show.plots.series import amplitudes, cleaned, window_amplitudes
 from slotflow.show.plots.style import LEGEND
 from slotflow.show.plots.units import quantity
-from slotflow.show.plots.view import Float, View
+from slotflow.show.plots.view import Band, Float, View
 from slotflow.show.wording import chance
 from slotflow.signal.likelihood import Statistics
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+    from slotflow.posterior.posterior import Posterior
 
 __all__ = ["draw_spectrum"]
 
@@ -48,9 +51,13 @@ def draw_spectrum(ax: Axes, view: View) -> None:
     f, spectrum = _amplitudes(view)
     if f.size:
         at, floor = _floor(view)
-        if floor.size and spectrum.max() > WIDE_RANGE * np.median(floor):
+        if (
+            floor.size
+            and np.isfinite(floor).any()
+            and spectrum.max() > WIDE_RANGE * np.nanmedian(floor)
+        ):
             ax.set_yscale("log")
-            ax.set_ylim(0.2 * float(np.median(floor)), 1.5 * float(spectrum.max()))
+            ax.set_ylim(0.2 * float(np.nanmedian(floor)), 1.5 * float(spectrum.max()))
         ax.fill_between(f, spectrum, color=GREY, alpha=0.25, lw=0)
         ax.plot(f, spectrum, color=GREY, lw=1, label=channel_names(post.observation)[0])
         _draw_window(ax, view)
@@ -112,18 +119,32 @@ def _amplitudes(view: View) -> tuple[Float, Float]:
 
 
 def _floor(view: View) -> tuple[Float, Float]:
-    """Frequencies of the band and the mean amplitude of noise at them, (m,) each; m = 0 where it is not known."""
-    post, ends = view.post, (view.band[0] - view.margin, view.band[1] + view.margin)
+    """Frequencies of the band and the mean amplitude of noise at them, (m,) each; m = 0 where it is not known.
+
+    Windows of a band have a noise of their own each; NaN stands between them.
+    """
+    ends = (view.band[0] - view.margin, view.band[1] + view.margin)
+    if not isinstance(view.post, BandPosterior):
+        return _floor_of(view.post, ends)
+    nothing = (np.array([np.nan]), np.array([np.nan]))
+    parts = [_floor_of(window.posterior, window.core) for window in view.post.windows]
+    joined = [part for one in parts if one[0].size for part in (one, nothing)]
+    if not joined:
+        return np.zeros(0), np.zeros(0)
+    return np.concatenate([f for f, _ in joined]), np.concatenate([y for _, y in joined])
+
+
+def _floor_of(post: Posterior, ends: Band) -> tuple[Float, Float]:
+    """The same of one posterior, between two frequencies."""
     if not np.isfinite(post.noise_std):
         return np.zeros(0), np.zeros(0)
+    shape = np.sqrt(np.pi / post.observation.long.n)
     if post.observation.is_plain and (post.noise is None or post.noise.name == "white"):
-        return np.array(ends), np.full(2, post.noise_std * np.sqrt(np.pi / post.observation.long.n))
+        return np.array(ends), np.full(2, shape * post.noise_std)
     likelihood = post.statistics()
-    if (
-        isinstance(likelihood, Statistics) and post.noise is not None
-    ):  # a file does not keep the filter
-        level = post.noise.in_band.mean
-        return np.array(ends), np.full(2, level * np.sqrt(np.pi / post.observation.long.n))
+    if isinstance(likelihood, Statistics):  # a file does not keep the filter
+        level = post.noise_std if post.noise is None else post.noise.in_band.mean
+        return np.array(ends), np.full(2, shape * level)
     low, high = likelihood.limits
     f = np.linspace(max(ends[0], low), min(ends[1], high), FLOOR_POINTS)
     weight = np.asarray(likelihood.weight_at(f))

@@ -115,8 +115,8 @@ class GeneralTones(SummedTones):
         seen = self.columns * weights @ raw
         energy = float((weights * np.abs(raw) ** 2).sum() - (np.abs(seen) ** 2).sum())
         self.log_scale_ = -0.5 * sum(float(np.log(s.weights).sum()) for s in self.samples)
-        self.log_scale_ *= 2 if self.complex else 1
         self.log_scale_ += self.log_modes
+        self.log_scale_ *= 2 if self.complex else 1  # real and imaginary parts
         if self.local:
             f = spanning(self.band, self.limits, self.bin)
             gram, data = self.amplitude_systems(f[None, :, None])

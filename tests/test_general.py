@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from slotflow import Channel, Observation
 from slotflow.signal.likelihood import Statistics
-from slotflow.signal.likelihood.curves import curves_of_sums
+from slotflow.signal.likelihood.curves import MomentsOver
 from slotflow.signal.likelihood.general import GeneralTones
 from slotflow.signal.noise.model import ChannelNoise, Modes, NoiseNode
 from slotflow.signal.waveforms import TONE
@@ -229,6 +229,8 @@ def test_curves_are_exact_between_their_points():
     rng = np.random.default_rng(5)
     u, a = rng.uniform(-40.0, 40.0, 500), rng.standard_normal(500) + 0j
     f = rng.uniform(-1.0, 3.0, 200)
-    for p, curve in enumerate(curves_of_sums(u, a, (-1.0, 3.0), 3)):
+    moments = MomentsOver(u, (-1.0, 3.0))(a, 3)
+    for p in range(3):
         direct = (a * u**p * np.exp(2j * math.pi * np.outer(f, u))).sum(-1)
-        assert np.abs(curve(f) - direct).max() < 1e-10 * np.abs(a * u**p).sum()
+        assert np.abs(moments.every(f)[:, p] - direct).max() < 1e-10 * np.abs(a * u**p).sum()
+    np.testing.assert_array_equal(moments.zeroth(f), moments.every(f)[:, 0])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from slotflow.data.observation import Observation
 from slotflow.network.config import Config, preset_names
 from slotflow.network.model import SlotFlow
@@ -16,7 +18,12 @@ TOLERANCE = 0.01
 
 def _mixture(model: SlotFlow) -> PriorMixture | None:
     """The priors of the training, if the preset of the model's name is one that varies them."""
-    name = model.config.name
+    return _preset_mixture(model.config.name)
+
+
+@lru_cache
+def _preset_mixture(name: str) -> PriorMixture | None:
+    """The priors of a preset, if there is one of the name; its file is read once."""
     return Config.from_preset(name).mixture if name in preset_names() else None
 
 

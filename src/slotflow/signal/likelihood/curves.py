@@ -16,7 +16,9 @@ costs six complex products and no sine.
 
 from __future__ import annotations
 
+import copy
 import math
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -26,7 +28,7 @@ from scipy import sparse
 from slotflow.core.arrays import Array, Complex
 from slotflow.signal.likelihood.table import BETA, WIDTH, fast_size, kernel_weights
 
-__all__ = ["Curve", "curves_of_sums", "sums_on_a_grid"]
+__all__ = ["Curve", "Moments", "MomentsOver", "sums_on_a_grid"]
 
 FINE, COARSE = 64, 32
 """Frequencies of the grid per 1/U, and how many where the range is wide."""
@@ -67,6 +69,12 @@ class Curve:
         """Last frequency of the grid, in Hz."""
         return float(self.low + self.step * self.powers.shape[1])
 
+    def part(self, kept: NDArray[np.bool_]) -> Curve:
+        """Some of R functions, of a curve of (…, R) or (…, R, P)."""
+        other = copy.copy(self)
+        other.powers = np.ascontiguousarray(self.powers[:, :, kept])
+        return other
+
     def __call__(self, f: Array) -> Complex:
         """The function at frequencies, (*shape of f, …); the nearest piece goes on beyond the ends of the grid."""
         place = (f - self.low) / self.step
@@ -80,34 +88,54 @@ class Curve:
         return total
 
 
-def curves_of_sums(
-    u: Array, rows: NDArray[Any], span: tuple[float, float], count: int
-) -> list[Curve]:
-    """M_p as a function of frequency for p = 0 to count − 1.
+@dataclass(frozen=True, eq=False)
+class Moments:
+    """M_p as functions of frequency."""
+
+    zeroth: Curve
+    """M_0, (…, R), or (…) of a single sum."""
+    every: Curve
+    """All of them, (…, R, P) or (…, P)."""
+
+
+class MomentsOver:
+    """The way from values at given times to their moments over a range of frequencies, many times over.
 
     Args:
         u: Times since the reference in seconds, (N,).
-        rows: a of each of R sums, (R, N); each curve gives (…, R), or (…) where rows is (N,).
         span: Lowest and highest frequency in Hz.
-        count: How many moments.
     """
-    half = max(float(np.abs(u).max(initial=0.0)), 1e-300)
-    low, high = span
-    fine = FINE if (high - low) * half < WIDE else COARSE
-    step = 1 / (fine * half)
-    first = low - MARGIN * step
-    points = max(math.ceil((high - first) / step) + MARGIN + 1, 4)
-    unit = u / half
-    table = np.atleast_2d(rows)
-    moments = (table[:, None] * unit ** np.arange(count + 2)[:, None]).reshape(-1, len(u))
-    sums = sums_on_a_grid(u, moments, first, step, points)
-    found = sums.reshape(len(table), count + 2, points).transpose(1, 2, 0)  # (moments, L, R)
-    turn = 2j * math.pi * half
-    curves = []
-    for p in range(count):
-        derivatives = np.stack([found[p], turn * found[p + 1], turn**2 * found[p + 2]]) * half**p
-        curves.append(Curve(first, step, derivatives if rows.ndim > 1 else derivatives[..., 0]))
-    return curves
+
+    def __init__(self, u: Array, span: tuple[float, float]) -> None:
+        self.half = max(float(np.abs(u).max(initial=0.0)), 1e-300)
+        low, high = span
+        fine = FINE if (high - low) * self.half < WIDE else COARSE
+        self.step = 1 / (fine * self.half)
+        self.first = low - MARGIN * self.step
+        self.points = max(math.ceil((high - self.first) / self.step) + MARGIN + 1, 4)
+        self.unit = u / self.half
+        self.spread = _spreading(self.step * u, max(fast_size(2 * self.points), 2 * WIDTH))
+        middle = self.first + self.step * (self.points // 2)
+        self.turn = np.exp(2j * math.pi * np.remainder(middle * u, 1.0))
+
+    def __call__(self, rows: NDArray[Any], count: int) -> Moments:
+        """M_p for p = 0 to count − 1.
+
+        Args:
+            rows: a of each of R sums, (R, N), or of a single one, (N,).
+            count: P, how many moments.
+        """
+        table = np.atleast_2d(rows) * self.turn
+        powers = (table[:, None] * self.unit ** np.arange(count + 2)[:, None]).reshape(
+            -1, len(self.unit)
+        )
+        sums = _on_grid(powers, self.spread, self.points).reshape(-1, count + 2, self.points)
+        found = sums.transpose(2, 0, 1)  # (L, R, moments)
+        turn, scale = 2j * math.pi * self.half, self.half ** np.arange(count)
+        parts = [turn**d * found[..., d : d + count] * scale for d in range(3)]
+        derivatives = np.stack(parts if rows.ndim > 1 else [part[:, 0] for part in parts])
+        zeroth = Curve(self.first, self.step, np.ascontiguousarray(derivatives[..., 0]))
+        return Moments(zeroth, Curve(self.first, self.step, derivatives))
 
 
 def sums_on_a_grid(u: Array, rows: NDArray[Any], first: float, step: float, count: int) -> Complex:
@@ -123,11 +151,15 @@ def sums_on_a_grid(u: Array, rows: NDArray[Any], first: float, step: float, coun
     Returns:
         (R, L).
     """
-    size = max(fast_size(2 * count), 2 * WIDTH)
     middle = first + step * (count // 2)
     turned = rows * np.exp(2j * math.pi * np.remainder(middle * u, 1.0))
-    spread = _spreading(step * u, size)
-    fine = np.fft.ifft(np.asarray(spread @ turned.T).T, norm="forward")  # Σ_j b_j e^{+2πi m j/R}
+    return _on_grid(turned, _spreading(step * u, max(fast_size(2 * count), 2 * WIDTH)), count)
+
+
+def _on_grid(rows: NDArray[Any], spread: sparse.csr_array, count: int) -> Complex:
+    """The sums of the first kind, (R, L), of values (R, N) that turn with the middle frequency of the grid."""
+    size = spread.shape[0]
+    fine = np.fft.ifft(np.asarray(spread @ rows.T).T, norm="forward")  # Σ_j b_j e^{+2πi m j/R}
     centred = np.concatenate([fine[:, size - count // 2 :], fine[:, : count - count // 2]], -1)
     found: Complex = (centred * kernel_weights(count, size)).astype(np.complex128)
     return found

@@ -155,9 +155,8 @@ class GeneralTones(SummedTones):
     @cached_property
     def weight(self) -> float:
         """Twice the energy of a tone of unit amplitude, the mean over the band."""
-        low, high = self.band
-        seen = self.weight_at(np.linspace(low, high, 65))
-        return float(seen.mean())
+        f = np.linspace(*self.band, 65)[:, None]
+        return float(self.overlap(f, f).real.mean())
 
     @property
     def samplings(self) -> tuple[Sampling, ...]:
@@ -166,6 +165,8 @@ class GeneralTones(SummedTones):
 
     def weight_at(self, f: Array) -> Array:
         """The same at frequencies; same shape."""
+        if self._nuisances is None and all(len(s.gain.taps) == 1 for s in self.samples):
+            return np.full(np.shape(f), self.weight)
         own: Array = self.overlap(f[..., None], f[..., None])[..., 0, 0].real
         return own
 
@@ -227,7 +228,7 @@ class GeneralTones(SummedTones):
 
     def _copy(self) -> GeneralTones:
         """A copy that shares the curves, which are the same for all."""
-        _ = self._windows, self._data, self._nuisances
+        _ = self._windows, self._over_band, self._data, self._nuisances
         return copy.copy(self)
 
     def less(self, z: Any) -> GeneralTones:

@@ -24,7 +24,7 @@ from torch import Tensor
 
 from slotflow.core.arrays import Array, Complex
 from slotflow.signal.likelihood.base import Likelihood
-from slotflow.signal.likelihood.curves import curves_of_sums
+from slotflow.signal.likelihood.curves import Moments, MomentsOver
 from slotflow.signal.likelihood.products import Equations, Products
 from slotflow.signal.likelihood.samples import Samples
 
@@ -49,47 +49,47 @@ class SummedTones(Likelihood):
     """Lowest and highest frequency in Hz that tones may have."""
 
     @cached_property
-    def _windows(self) -> list[tuple[list[Any], list[Any]]]:
+    def _windows(self) -> list[tuple[Moments, Moments | None]]:
         """W_0, W_1 and W_2 of each group, at differences and at sums of frequencies."""
         (low, high), found = self.limits, []
         for s in self.samples:
-            weights = s.weights.astype(np.complex128)
-            width = high - low
-            minus = curves_of_sums(s.u, weights, (-width, width), 3)
-            plus = [] if self.complex else curves_of_sums(s.u, weights, (2 * low, 2 * high), 3)
-            found.append((minus, plus))
+            near = MomentsOver(s.u, (low - high, high - low))(s.weights, 3)
+            far = None if self.complex else MomentsOver(s.u, (2 * low, 2 * high))(s.weights, 3)
+            found.append((near, far))
         return found
 
     @cached_property
-    def _data(self) -> list[list[Any]]:
+    def _over_band(self) -> list[MomentsOver]:
+        """The way from each group's values to their moments in the band."""
+        return [MomentsOver(s.u, self.limits) for s in self.samples]
+
+    @cached_property
+    def _data(self) -> list[Moments]:
         """Conjugates of Σ w x̄ u^p e^{2πifu} of each group, p = 0 and 1."""
         return [
-            curves_of_sums(s.u, s.weights * s.values.conj() + 0j, self.limits, 2)
-            for s in self.samples
+            over(s.weights * s.values.conj(), 2)
+            for over, s in zip(self._over_band, self.samples, strict=True)
         ]
 
     @cached_property
-    def _nuisances(self) -> list[list[Any]] | None:
-        """Σ w U u^p e^{2πifu} of each group, p = 0 and 1, (…, q); None where no tone of the band sees them."""
+    def _nuisances(self) -> list[Moments] | None:
+        """Σ w U u^p e^{2πifu} of each group, p = 0 and 1, (…, q, 2); None where no tone of the band sees them."""
         if not len(self.columns):
             return None
-        found = [
-            curves_of_sums(s.u, s.weights * s.columns + 0j, self.limits, 2) for s in self.samples
-        ]
-        powers = [
-            np.abs(curves[0].powers[0] * s.gain(_grid(curves[0]))[:, None]) ** 2
-            for curves, s in zip(found, self.samples, strict=True)
-        ]
-        total = np.zeros(len(powers[0]))
-        for s in self.samples:
-            total += float(s.weights.sum()) * np.abs(s.gain(_grid(found[0][0]))) ** 2
-        seen = (sum(powers) / total[:, None]).max(0) > UNSEEN  # (q,)
-        if not seen.any():
+        found: list[Moments] = []
+        seen: Any = 0.0
+        total: Any = 0.0
+        for over, s in zip(self._over_band, self.samples, strict=True):
+            moments = over(s.weights * s.columns, 2)
+            grid = over.first + over.step * np.arange(over.points - 1, dtype=np.float64)
+            gain = s.gain(grid)
+            seen = seen + np.abs(moments.zeroth.powers[0] * gain[:, None]) ** 2
+            total = total + float(s.weights.sum()) * np.abs(gain)[:, None] ** 2
+            found.append(moments)
+        kept = np.asarray(seen / total).max(0) > UNSEEN  # (q,)
+        if not kept.any():
             return None
-        for curves in found:
-            for curve in curves:
-                curve.powers = np.ascontiguousarray(curve.powers[..., seen])
-        return found
+        return [Moments(m.zeroth.part(kept), m.every.part(kept)) for m in found]
 
     # ------------------------------------------------------------------ sums over samples
 
@@ -104,14 +104,14 @@ class SummedTones(Likelihood):
         for i, s in enumerate(self.samples):
             alpha = self._alpha(s, f)  # (2 powers, B, 2, K)
             near, far = self._windows[i]
-            gram[0] += _gram(alpha.conj(), alpha, [curve(minus) for curve in near])
-            if far:
-                gram[1] += _gram(alpha, alpha, [curve(plus) for curve in far])
-            for power, curve in enumerate(self._data[i]):
-                data += alpha[power].conj() * curve(f).conj()[:, None]
+            gram[0] += _gram(alpha.conj(), alpha, near.every(minus))
+            if far is not None:
+                gram[1] += _gram(alpha, alpha, far.every(plus))
+            moments = self._data[i].every(f).conj()  # (B, K, 2)
+            data += np.einsum("pbjk,bkp->bjk", alpha.conj(), moments)
             if self._nuisances is not None:
-                for power, curve in enumerate(self._nuisances[i]):
-                    seen = seen + alpha[power][..., None] * curve(f)[:, None]  # (B, 2, K, q)
+                part = self._nuisances[i].every(f)  # (B, K, q, 2)
+                seen = seen + np.einsum("pbjk,bkqp->bjkq", alpha, part)
         if self._nuisances is not None:
             gram[0] -= np.einsum("bikq,bjlq->bikjl", seen.conj(), seen)
             if not self.complex:
@@ -139,17 +139,16 @@ class SummedTones(Likelihood):
         """Σ b̄(ξ) x over all samples, (B, ..., 1), at frequencies (B, ..., 1)."""
         f = np.asarray(xi)
         total: Any = 0.0
-        for s, curves in zip(self.samples, self._data, strict=True):
-            total = total + (s.gain(f) * curves[0](f)).conj()
+        for s, moments in zip(self.samples, self._data, strict=True):
+            total = total + (s.gain(f) * moments.zeroth(f)).conj()
         return torch.from_numpy(total) if isinstance(xi, Tensor) else total
 
     def kernel(self, distance: Any) -> Any:
         """`overlap` as a function of the distance alone: with the gains' mean squares, and without nuisances."""
-        f, total = np.linspace(*self.band, 65), 0.0
+        f, total = np.linspace(*self.band, 65), np.zeros(1, dtype=np.complex128)
         for i, s in enumerate(self.samples):
-            total = total + float(np.mean(np.abs(s.gain(f)) ** 2)) * self._windows[i][0][0](
-                distance
-            )
+            square = float(np.mean(np.abs(s.gain(f)) ** 2))
+            total = total + square * self._windows[i][0].zeroth(distance)
         return 2 * total if self.complex else total
 
     def overlap(self, xi_a: Any, xi_b: Any) -> Any:
@@ -160,9 +159,9 @@ class SummedTones(Likelihood):
         right: Any = 0.0
         for i, s in enumerate(self.samples):
             g_a, g_b = s.gain(a).conj(), s.gain(b)
-            total = total + g_a * g_b * self._windows[i][0][0](b - a)
+            total = total + g_a * g_b * self._windows[i][0].zeroth(b - a)
             if self._nuisances is not None:
-                curve = self._nuisances[i][0]
+                curve = self._nuisances[i].zeroth
                 left = left + (g_a.conj()[..., None] * curve(a))
                 right = right + g_b[..., None] * curve(b)
         if self._nuisances is not None:
@@ -177,9 +176,9 @@ class SummedTones(Likelihood):
         first: Any = 0.0
         for i, s in enumerate(self.samples):
             g = s.gain(one).conj()
-            w = [curve(f - one) for curve in self._windows[i][0][:2]]
-            zeroth = zeroth + g * s.gain(f) * w[0]
-            first = first + g * (s.gain(f, 1) * w[0] + TURN * s.gain(f) * w[1])
+            w = self._windows[i][0].every(f - one)
+            zeroth = zeroth + g * s.gain(f) * w[..., 0]
+            first = first + g * (s.gain(f, 1) * w[..., 0] + TURN * s.gain(f) * w[..., 1])
         first = first * c[:, 0]
         found = np.empty((len(xi), 2, *z.shape))
         for column, h in enumerate((first, zeroth, 1j * zeroth)):
@@ -190,15 +189,16 @@ class SummedTones(Likelihood):
         """Normal equations of the amplitudes alone at m sets of frequencies, (m, K, 1); see `EvenTones`."""
         (m, k), f = xi.shape[:2], xi[..., 0]
         minus, plus = np.zeros((2, m, k, k), dtype=np.complex128)
-        data, seen = np.zeros((m, k), dtype=np.complex128), 0.0
+        data = np.zeros((m, k), dtype=np.complex128)
+        seen: Any = 0.0
         for i, s in enumerate(self.samples):
             g, (near, far) = s.gain(f), self._windows[i]
-            minus += g.conj()[..., None] * g[:, None] * near[0](f[:, None] - f[..., None])
-            if far:
-                plus += g[..., None] * g[:, None] * far[0](f[:, None] + f[..., None])
-            data += (g * self._data[i][0](f)).conj()
+            minus += g.conj()[..., None] * g[:, None] * near.zeroth(f[:, None] - f[..., None])
+            if far is not None:
+                plus += g[..., None] * g[:, None] * far.zeroth(f[:, None] + f[..., None])
+            data += (g * self._data[i].zeroth(f)).conj()
             if self._nuisances is not None:
-                seen = seen + g[..., None] * self._nuisances[i][0](f)  # (m, K, q)
+                seen = seen + g[..., None] * self._nuisances[i].zeroth(f)  # (m, K, q)
         if self._nuisances is not None:
             part = np.asarray(seen)
             minus -= part.conj() @ part.mT
@@ -222,18 +222,18 @@ class SummedTones(Likelihood):
         for i, s in enumerate(self.samples):
             local = c * s.gain(f)
             near, far = self._windows[i]
-            own = near[0](np.zeros(1))[0].real * np.abs(local) ** 2
+            own = near.zeroth(np.zeros(1))[0].real * np.abs(local) ** 2
             a, b = local[upper[0]], local[upper[1]]
-            pairs = 2 * (a.conj() * b * near[0](f[upper[1]] - f[upper[0]])).real
+            pairs = 2 * (a.conj() * b * near.zeroth(f[upper[1]] - f[upper[0]])).real
             energy = own.sum(0) + pairs.sum(0)
-            if far:
-                energy = energy + (local**2 * far[0](2 * f)).real.sum(0)
-                energy = energy + 2 * (a * b * far[0](f[upper[0]] + f[upper[1]])).real.sum(0)
+            if far is not None:
+                energy = energy + (local**2 * far.zeroth(2 * f)).real.sum(0)
+                energy = energy + 2 * (a * b * far.zeroth(f[upper[0]] + f[upper[1]])).real.sum(0)
                 energy = 0.5 * energy
             total += energy
-            left = left + (local * self._data[i][0](f)).real.sum(0)
+            left = left + (local * self._data[i].zeroth(f)).real.sum(0)
             if self._nuisances is not None:
-                seen = seen + (local[..., None] * self._nuisances[i][0](f)).sum(0)  # (B, n, q)
+                seen = seen + (local[..., None] * self._nuisances[i].zeroth(f)).sum(0)  # (B, n, q)
         total -= 2 * left
         if self._nuisances is not None:
             part = np.asarray(seen)
@@ -241,17 +241,11 @@ class SummedTones(Likelihood):
         return total
 
 
-def _gram(left: Complex, right: Complex, w: list[Complex]) -> Complex:
-    """Σ over powers of u of α_i α_j W, (B, 2, K, 2, K), with W_0, W_1 and W_2 of (B, K, K) each."""
+def _gram(left: Complex, right: Complex, w: Complex) -> Complex:
+    """Σ over powers of u of α_i α_j W, (B, 2, K, 2, K), with W_0, W_1 and W_2 in (B, K, K, 3)."""
     total: Complex = np.zeros(1, dtype=np.complex128)
     for i in range(2):
         for j in range(2):
             both = left[i][..., None, None] * right[j][:, None, None]
-            total = total + both * w[i + j][:, None, :, None]
+            total = total + both * w[..., i + j][:, None, :, None]
     return total
-
-
-def _grid(curve: Any) -> Array:
-    """The frequencies of a curve's grid but for the last, (L − 1,)."""
-    grid: Array = curve.low + curve.step * np.arange(curve.powers.shape[1])
-    return grid

@@ -28,9 +28,9 @@ from scipy.special import logsumexp
 from slotflow.core.arrays import Array
 from slotflow.data.channel import Channel
 from slotflow.data.observation import Observation
-from slotflow.noise import psd
 from slotflow.signal.likelihood.projection import SPANNED, spanning
 from slotflow.signal.noise.model import NoiseModel, NoiseNode
+from slotflow.signal.noise.stated import psd
 from slotflow.signal.prior import Prior
 from slotflow.studies.measures.parameters import AMPLITUDE, PHASE, PLACE, SIZE
 

@@ -64,7 +64,7 @@ class Target:
         self.nodes = [_Node(one, prior) for one in (statistics, *statistics.nodes)]
         total = log_sum_exp(np.array([node.log_weight for node in self.nodes]))
         for node in self.nodes:
-            node.constant += node.log_weight - float(total) + math.lgamma(k + 1)
+            node.constant += node.log_weight + math.lgamma(k + 1)
         self.noise, self.constant = self.nodes[0].noise, self.nodes[0].constant
         if len(self.nodes) > 1:  # what a single likelihood is taken for is the whole of them
             self.constant -= self.nodes[0].log_weight - float(total)

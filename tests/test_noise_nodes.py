@@ -1,0 +1,120 @@
+"""Nodes of the noise in the likelihood: what they sum to is the integral over the dense likelihood, term by term."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from scipy import linalg, signal, special
+
+from slotflow import Observation, Prior
+from slotflow.core.arrays import Array
+from slotflow.data.channel import Channel
+from slotflow.data.sampling import Grid
+from slotflow.exact.target import Target
+from slotflow.noise import ar, choose_noise, power_law
+from slotflow.signal.likelihood.dense import Dense
+from slotflow.signal.likelihood.observed import likelihood_of
+from slotflow.signal.noise.filters import taps_of_partial
+from slotflow.signal.noise.power_law import mode_variances
+
+BAND = (0.15, 0.35)
+SIGMA = 1.3
+PRIOR = Prior(k_max=1, frequency=BAND, amplitude=(0.1, 5.0), sigma=(SIGMA, SIGMA))
+TONE = np.array([[2.0, 0.7, 0.23]])
+
+
+def observed(n: int, taps: Array, seed: int) -> Observation:
+    """A tone in autoregressive noise, without nuisances."""
+    rng = np.random.default_rng(seed)
+    noise = signal.lfilter([1.0], taps, SIGMA * rng.standard_normal(n + 500))[500:]
+    t = np.arange(n)
+    values = TONE[0, 0] * np.cos(2 * np.pi * TONE[0, 2] * t + TONE[0, 1]) + noise
+    return Observation(Channel(values, 1.0, trend=-1))
+
+
+def covariance(partial: Array, n: int) -> Array:
+    """Autocovariances of stationary noise over σ² as a matrix, (n, n)."""
+    taps = taps_of_partial(partial)
+    response = signal.lfilter([1.0], taps, np.eye(1, 1200)[0])
+    lags = np.array([response[: 1200 - k] @ response[k:] for k in range(n)])
+    return np.asarray(linalg.toeplitz(lags))
+
+
+def dense(x: Array, matrix: Array, theta: Array) -> float:
+    """Logarithm of the likelihood of samples x from t = 0 on, written out."""
+    likelihood = Dense(
+        [torch.from_numpy(x)[None]], [Grid(len(x), 1.0)], [torch.from_numpy(matrix)], reference=0.0
+    )
+    found = likelihood.log_likelihood(torch.from_numpy(theta)[None], torch.tensor([SIGMA]))
+    return float(found)
+
+
+def conditional(x: Array, partial: Array, theta: Array) -> float:
+    """The same of all samples after the first p, given those."""
+    matrix, p = covariance(partial, len(x)), len(partial)
+    return dense(x, matrix, theta) - dense(x[:p], matrix[:p, :p], theta)
+
+
+def summed(observation: Observation, noise: object, theta: Array) -> float:
+    """Logarithm of the sum over nodes, as the exact step has it, at a known σ."""
+    model = choose_noise(observation, noise, BAND, tones=theta)
+    likelihood = likelihood_of(observation, model, BAND)
+    target = Target(likelihood, PRIOR, len(theta))
+    z = likelihood.to_z(theta)[None]
+    return float(special.logsumexp(target.node_log_likelihoods(z)))
+
+
+@pytest.mark.parametrize("n", [40, 90])
+def test_one_coefficient_is_integrated_over_the_dense_likelihood(n: int) -> None:
+    observation = observed(n, np.array([1.0, -0.6]), n)
+    r = np.linspace(-1, 1, 101)[1:-1]
+    brute = [conditional(observation.long.values, np.array([one]), TONE) for one in r]
+    expected = special.logsumexp(brute) + math.log((r[1] - r[0]) / 2)
+    assert summed(observation, ar(1), TONE) == pytest.approx(expected, abs=0.03)
+    white = conditional(observation.long.values, np.array([0.0]), TONE)
+    assert white < expected - 1
+
+
+def test_two_coefficients_are_integrated_over_the_dense_likelihood() -> None:
+    observation = observed(40, taps_of_partial(np.array([0.5, -0.5])), 5)
+    r = np.linspace(-1, 1, 25)[1:-1]
+    brute = [conditional(observation.long.values, np.array([a, b]), TONE) for a in r for b in r]
+    expected = special.logsumexp(brute) + 2 * math.log((r[1] - r[0]) / 2)
+    assert summed(observation, ar(2), TONE) == pytest.approx(expected, abs=0.05)
+
+
+def test_known_coefficients_are_the_dense_likelihood() -> None:
+    observation = observed(60, np.array([1.0, -0.6]), 7)
+    found = summed(observation, ar(coefficients=[0.6]), TONE)
+    expected = conditional(observation.long.values, np.array([0.6]), TONE)
+    assert found == pytest.approx(expected, abs=1e-4)
+
+
+def test_a_power_law_is_the_dense_likelihood() -> None:
+    observation = observed(60, np.array([1.0, -0.6]), 8)
+    model = choose_noise(observation, power_law(0.05, 2.0), BAND)
+    modes = model.nodes[0].channels[0].modes
+    assert modes is not None
+    t = observation.long.times
+    angle = 2 * np.pi * np.multiply.outer(t, modes.frequencies)
+    variances = mode_variances(modes.frequencies, (0.05, 2.0), 1.0)
+    assert np.allclose(variances, modes.variances)
+    matrix = np.eye(60) + (np.cos(angle) * variances) @ np.cos(angle).T
+    matrix += (np.sin(angle) * variances) @ np.sin(angle).T
+    found = summed(observation, power_law(0.05, 2.0), TONE)
+    assert found == pytest.approx(dense(observation.long.values, matrix, TONE), abs=1e-5)
+
+
+def test_no_component_is_summed_over_all_nodes() -> None:
+    observation = observed(80, np.array([1.0, -0.6]), 9)
+    model = choose_noise(observation, ar(1), BAND)
+    likelihood = likelihood_of(observation, model, BAND)
+    target = Target(likelihood, PRIOR, 0)
+    z = np.zeros((1, 0, likelihood.waveform.coordinates))
+    whole = float(target.log_prob(z)[0][0])
+    assert whole == pytest.approx(
+        float(special.logsumexp(target.node_log_likelihoods(z))), abs=1e-9
+    )

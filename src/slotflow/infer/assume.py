@@ -27,7 +27,7 @@ from slotflow.infer.band import checked_band, proposed_band
 from slotflow.infer.from_data import Scales, plain_scales, rough_scales, scales_of
 from slotflow.infer.noise_choice import first_noise
 from slotflow.infer.offsets import level_data, plain_data, with_trends
-from slotflow.infer.request import DataRequest, prepared
+from slotflow.infer.request import DataRequest, prepared, with_channels
 from slotflow.infer.statement import Statement
 from slotflow.infer.trained import smallest_ratio, untrained
 from slotflow.network.cardinality import check_k_prior
@@ -177,6 +177,9 @@ def _under_own_prior(model: SlotFlow, observation: Observation, stated: Statemen
             "SlotFlow.from_pretrained()."
         )
     duration, white = observation.long.duration, NoiseModel.white(len(observation.channels))
+    if any(channel.trend >= 0 for channel in observation.channels):  # nobody takes offsets out
+        kept = [dataclasses.replace(channel, trend=-1) for channel in observation.channels]
+        observation = with_channels(observation, kept)
     if stated.whole is not None:
         assumed = Assumed.stated(stated.whole, duration)
         return Basis(assumed, observation, white, None, None)

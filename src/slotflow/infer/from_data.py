@@ -127,7 +127,11 @@ def rough_scales(observation: Observation) -> Scales:
     level = min(describe(channel).noise, rms)
     # |Σ w x|² = Σ w² P for the Hann window w, whose sum is N/2 and whose sum of squares is 3N/8.
     peak = scale * 2 / parts * math.sqrt(1.5 * float(power.max(initial=0.0)) / channel.n)
-    return Scales(level, rms, peak, level * math.sqrt(2 / parts / channel.n))
+    noise = level * math.sqrt(2 / parts / channel.n)
+    if channel.errors is not None:  # σ is in units of them
+        rms = scale * math.sqrt(float(np.mean(np.abs(x / channel.errors) ** 2)) / parts)
+        level = min(level / float(np.median(channel.errors)), rms)
+    return Scales(level, rms, peak, noise)
 
 
 def _highest_peak(channel: Channel, band: Bounds) -> float:

@@ -7,6 +7,7 @@ likelihood, and so are offset and slope wherever the likelihood is not that of p
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 from slotflow.data.channel import Channel
@@ -50,7 +51,7 @@ def plain_data(
     Args:
         observation: Even, real data.
         lowest: Lower edge of the band, in Hz.
-        network_alone: Whether nobody marginalizes anything; what is near zero frequency is then left in.
+        network_alone: Whether nobody marginalizes anything; what stands out is then subtracted in any case.
     """
     orders = [channel.trend for channel in observation.channels]
     if max(orders) > 0:
@@ -66,7 +67,9 @@ def plain_data(
         and _standing_out(channel) is not None
         for channel in observation.channels
     )
-    return None if stays and not network_alone else without_offsets(observation, lowest)
+    if stays and not network_alone:
+        return None
+    return without_offsets(observation, math.inf if network_alone else lowest)
 
 
 def level_data(observation: Observation, stated: int | None) -> Observation:

@@ -10,7 +10,7 @@ from slotflow.data.channel import HIGHEST_TREND
 from slotflow.data.observation import Observation
 from slotflow.signal.noise.outliers import without_outliers
 
-__all__ = ["DataRequest", "prepared"]
+__all__ = ["DataRequest", "prepared", "with_channels"]
 
 OUTLIERS = (None, "clip")
 """What can be done about outliers."""

@@ -241,11 +241,11 @@ def _refined(model: SlotFlow, case: _Case, post: Posterior, call: _Call) -> Post
 
 def _another_noise(model: SlotFlow, case: _Case, post: Posterior, call: _Call) -> bool:
     """Whether to try another noise: white noise was assumed, sampled, and does not explain the data."""
-    crowded = not case.limits_k and is_crowded(model, post, case.assumed.prior)
     misfit = post.verdict.status == "misfit" and post.sampled(post.k_map)
+    full = post.k_map == case.assumed.prior.k_max  # what is left may be further tones
     varies = all(np.ptp(channel.values) > 0 for channel in case.observation.channels)
     known = call.noise != "auto" or model.widest_band is None
-    return misfit and varies and not crowded and not known
+    return misfit and varies and not (full or known)
 
 
 def _general(model: SlotFlow, case: _Case, call: _Call) -> Posterior:

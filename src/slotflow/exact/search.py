@@ -106,8 +106,9 @@ def across_orders(
     for tones in starts:
         modes.add([np.sort(statistics.waveform.place_of(np.asarray(tones, dtype=np.float64)))])
     first = len(starts[0]) if len(starts) else modes.pursue(prior.k_max)
-    if pursue and len(starts) and not (modes.roomy and modes.explained(first)):
-        first = search.promising(modes.pursue(prior.k_max))
+    if pursue and len(starts):
+        known = modes.roomy and modes.explained(first)
+        first = search.shed(first if known else search.promising(modes.pursue(prior.k_max)))
     k = min(max(first, prior.k_min), prior.k_max)
     for order in range(first + 1, k + 1):
         modes.up(order)
@@ -356,6 +357,18 @@ class _Search:
         """The order up to `most` whose best maximum has the smallest BIC."""
         found = {k: mode for k in range(most + 1) if (mode := self.modes.best(k)) is not None}
         return max(found, key=lambda k: self._stand_in(k, found[k]))
+
+    def shed(self, k: int) -> int:
+        """The order below k that is reached by leaving tones out as long as BIC falls."""
+        while k > max(self.prior.k_min, 1):
+            self.modes.down(k - 1)
+            more, fewer = self.modes.best(k), self.modes.best(k - 1)
+            if more is not None and (
+                fewer is None or self._stand_in(k - 1, fewer) < self._stand_in(k, more)
+            ):
+                break
+            k -= 1
+        return k
 
     def _out_of_reach(self, k: int, result: Importance, best: float) -> bool:
         """Whether order k cannot matter, for all that a poor sample of it says: no maximum is much above k − 1's."""

@@ -163,7 +163,7 @@ def data_warnings(obs: Observation, prior: Prior) -> list[str]:
     for name, channel in zip(NAMES, obs.channels, strict=False):
         if channel is obs.long or prior.frequency[0] * channel.duration >= FEWEST_CYCLES:
             facts = dataclasses.replace(describe(channel), filled=())
-            if channel.trend >= 0:  # marginalized, or subtracted before
+            if channel.trend > 0:
                 facts = dataclasses.replace(facts, trend_sigmas=0.0, offset_sigmas=0.0)
             found += [name + text for text in facts.warnings]
     return found

@@ -59,6 +59,8 @@ def fit_nodes(target: Target, cluster: Cluster, edges: list[Array], y: Array) ->
         """−ln of the likelihood and of what holds the amplitudes back, minus its slope, and its curvature."""
         nonlocal precision
         z = cluster.join(distances, y)
+        place = target.waveform.place_in_z(z)
+        place[:] = np.clip(place, *target.statistics.limits)  # the likelihood knows nothing beyond
         xi, c = (torch.from_numpy(x) for x in target.waveform.unpack(z))
         gain, slope, matrix = (x.numpy() for x in several.equations(xi, c))
         if math.isnan(precision):

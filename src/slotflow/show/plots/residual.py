@@ -104,7 +104,7 @@ def _draw_spectrum(ax: Axes, view: View, rest: Any, times: Float) -> None:
         times: When its samples were taken, in seconds, (n,).
     """
     low, high = view.band
-    f, found = power(times, rest, (low - view.margin, high + view.margin))
+    f, found = power(times, rest, view.ends)
     inner, outer = np.log(1 / 0.95), np.log(1 / 0.05)  # quantiles of an exponential
     name = "90 % of white noise"
     ax.axhspan(inner, outer, color=COLOURS[0], alpha=0.12, lw=0, label=name)
@@ -113,7 +113,7 @@ def _draw_spectrum(ax: Axes, view: View, rest: Any, times: Float) -> None:
     name = f"highest peak of noise, {100 * RARE:g} % level"
     ax.axhline(peak, color=COLOURS[1], lw=1.1, ls="--", label=name)
     ax.axvspan(low, high, color=GREY, alpha=0.06, lw=0, zorder=0)
-    ax.set(ylabel="power / σ²", xlim=(low - view.margin, high + view.margin))
+    ax.set(ylabel="power / σ²", xlim=view.ends)
     places = np.median(view.waveform.place_of(view.draws), axis=0)
     for j, place in enumerate(places):
         ax.axvline(place, color=colour_of(j), lw=1, alpha=0.7, zorder=0)

@@ -47,7 +47,7 @@ FLOOR_POINTS = 400
 def draw_spectrum(ax: Axes, view: View) -> None:
     """Draws the band's amplitude spectrum with the components on it, and upper limits where K = 0 is likely."""
     post, (low, high) = view.post, view.band
-    ax.set_xlim(low - view.margin, high + view.margin)
+    ax.set_xlim(view.ends)
     f, spectrum = _amplitudes(view)
     if f.size:
         at, floor = _floor(view)
@@ -108,7 +108,7 @@ def _amplitudes(view: View) -> tuple[Float, Float]:
     post = view.post
     if not post.has_data:
         return np.zeros(0), np.zeros(0)
-    channel, ends = post.observation.long, (view.band[0] - view.margin, view.band[1] + view.margin)
+    channel, ends = post.observation.long, view.ends
     if not post.observation.is_plain:
         return amplitudes(channel, cleaned(post)[0], ends)
     n = channel.n * int(np.clip(LONGEST_TRANSFORM // channel.n, 4, 32))  # zeros make a smooth line
@@ -123,9 +123,8 @@ def _floor(view: View) -> tuple[Float, Float]:
 
     Windows of a band have a noise of their own each; NaN stands between them.
     """
-    ends = (view.band[0] - view.margin, view.band[1] + view.margin)
     if not isinstance(view.post, BandPosterior):
-        return _floor_of(view.post, ends)
+        return _floor_of(view.post, view.ends)
     nothing = (np.array([np.nan]), np.array([np.nan]))
     parts = [_floor_of(window.posterior, window.core) for window in view.post.windows]
     joined = [part for one in parts if one[0].size for part in (one, nothing)]
@@ -160,8 +159,7 @@ def _draw_window(ax: Axes, view: View) -> None:
     places = np.median(_places(view, view.draws), axis=0)  # (K, 2)
     strongest = int(places[:, 1].argmax())
     centre, height = places[strongest]
-    ends = (view.band[0] - view.margin, view.band[1] + view.margin)
-    f, window = window_amplitudes(channel, float(centre), ends)
+    f, window = window_amplitudes(channel, float(centre), view.ends)
     ax.plot(
         f, height * window, color=colour_of(strongest), lw=0.8, alpha=0.6,
         label="sampling window",

@@ -95,9 +95,12 @@ class View:
         return int(self.draws.shape[1])
 
     @property
-    def margin(self) -> float:
-        """What is shown beyond either end of the band, in Hz."""
-        return 0.05 * (self.band[1] - self.band[0])
+    def ends(self) -> Band:
+        """Frequencies in Hz that a picture of the band shows: a little more than the band, but none without meaning."""
+        margin = 0.05 * (self.band[1] - self.band[0])
+        low = self.band[0] - margin
+        is_complex = self.post.has_data and self.post.observation.is_complex
+        return low if is_complex or self.band[0] < 0 else max(low, 0.0), self.band[1] + margin
 
 
 def true_components(post: Posterior, truth: ArrayLike | None) -> Float | None:

@@ -10,6 +10,7 @@ import pytest
 from slotflow import Channel, Observation, Prior, SlotFlow
 from slotflow.infer.assume import assume
 from slotflow.infer.band import checked_band, whole_band
+from slotflow.infer.offsets import wanted_order
 from slotflow.infer.statement import Statement
 
 Tone = tuple[float, float, float]
@@ -191,3 +192,14 @@ def test_what_cannot_be_asked(zoom: SlotFlow, debug_model: SlotFlow) -> None:
         zoom.infer(iq, trend=7)
     with pytest.raises(ValueError, match="Prior expects frequency"):
         Prior(frequency=(0.3, -0.3))
+
+
+def test_trends_are_marginalized_up_to_the_order_that_the_data_want(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    t = np.linspace(0, 1, 800)
+    noise, season = rng.standard_normal(800), 3 * np.cos(2 * np.pi * 20 * t)
+    for order, rise in ((0, 5 + 0 * t), (1, 40 * t), (2, 40 * t + 30 * t**2), (3, 300 * t**3)):
+        channel = Channel(noise + season + rise, 1.0)
+        assert wanted_order(channel) == order
+    slow = Channel(noise + 40 * t + 9 * np.cos(2 * np.pi * 2.2 * t), 1.0)  # a tone is no trend
+    assert wanted_order(slow) == 1

@@ -16,6 +16,7 @@ from slotflow.data.channel import Channel
 from slotflow.data.observation import Observation
 from slotflow.data.preprocess import Band, strongest_band
 from slotflow.infer.look import look_at
+from slotflow.infer.offsets import wanted_order
 from slotflow.network.model import SlotFlow
 from slotflow.network.zoom.model import FEWEST_BINS
 
@@ -32,7 +33,8 @@ def whole_band(observation: Observation) -> Bounds:
     channel = observation.long
     if channel.is_complex:
         return -channel.nyquist, channel.nyquist
-    low = (FIRST_BIN + 0.5 * max(channel.trend, 0)) / channel.duration
+    order = max(channel.trend, wanted_order(channel) if channel.trend == 0 else 0)
+    low = (FIRST_BIN + 0.5 * order) / channel.duration
     high = channel.nyquist - 0.5 / channel.duration
     if not low < high:
         raise ValueError(

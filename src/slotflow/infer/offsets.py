@@ -10,13 +10,15 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from slotflow.data.channel import Channel
+import numpy as np
+
+from slotflow.data.channel import HIGHEST_TREND, Channel
 from slotflow.data.observation import Observation
 from slotflow.data.preprocess import SIGNIFICANT, describe
 from slotflow.data.trend import check_remainder, detrend, removed_order, without_line
 from slotflow.infer.request import with_channels
 
-__all__ = ["level_data", "plain_data", "with_trends", "without_offsets"]
+__all__ = ["level_data", "plain_data", "wanted_order", "with_trends", "without_offsets"]
 
 FEWEST_CYCLES = 3.0
 """Cycles of the band's lowest frequency in a record from which on a Hann-weighted line leaves tones alone."""
@@ -24,7 +26,9 @@ FAR_CYCLES = 20.0
 """Cycles from which on a stated trend may be subtracted by least squares instead of being marginalized."""
 FEWEST_SAMPLES = 16
 """Samples below which an offset that stands out is nothing but chance."""
-SLOPE = "a slope stands out: offset and slope are marginalized"
+STEEP = 30.0
+"""How much stronger than slow noise a part of a trend must be."""
+MARGINALIZED = "a trend stands out: a polynomial of order {} is marginalized"
 
 
 def without_offsets(observation: Observation, lowest: float) -> Observation:
@@ -86,23 +90,44 @@ def level_data(observation: Observation, stated: int | None) -> Observation:
         return observation if stated is not None else with_trends(observation)
     channels = []
     for channel in observation.channels:
-        order = (1 if _standing_out(channel) == 1 else 0) if stated is None else stated
+        order = wanted_order(channel) if stated is None else stated
         straight = detrend(channel, order) if order > 0 else channel
         channels.append(replace(straight, trend=min(channel.trend, 0)))
     return with_channels(observation, channels)
 
 
 def with_trends(observation: Observation) -> Observation:
-    """The observation with a slope among its nuisances where one stands out of the noise."""
-    channels = [
-        replace(channel, trend=1, notes=(*channel.notes, SLOPE))
-        if channel.trend == 0 and not channel.is_complex and _standing_out(channel) == 1
-        else channel
-        for channel in observation.channels
-    ]
-    if all(new is old for new, old in zip(channels, observation.channels, strict=True)):
+    """The observation with the trend among its nuisances that stands out of the noise, where none is asked for."""
+    orders = [wanted_order(c) if c.trend == 0 else 0 for c in observation.channels]
+    if not any(orders):
         return observation
+    channels = [
+        replace(channel, trend=order, notes=(*channel.notes, MARGINALIZED.format(order)))
+        if order
+        else channel
+        for channel, order in zip(observation.channels, orders, strict=True)
+    ]
     return with_channels(observation, channels)
+
+
+def wanted_order(channel: Channel) -> int:
+    """Order of the polynomial that stands out of a series: 0 for an offset or nothing, up to `HIGHEST_TREND`.
+
+    A slope is measured beside tones (`slotflow.data.trend`). Higher orders count if their part of the series is
+    `STEEP` times stronger than what a polynomial of the highest order leaves at the frequencies 2/T to 6/T: slow noise
+    and slow tones are there too, a trend is not.
+    """
+    if channel.is_complex or channel.n < FEWEST_SAMPLES or _standing_out(channel) != 1:
+        return 0
+    x = channel.values - channel.values.mean()
+    u = 2 * (channel.times - channel.mid_time) / (channel.times[-1] - channel.times[0])
+    basis = np.linalg.qr(np.polynomial.legendre.legvander(u, HIGHEST_TREND))[0].T  # (orders, n)
+    parts = basis @ x
+    rest = x - parts @ basis
+    waves = np.exp(-1j * np.pi * np.arange(2, 7)[:, None] * u)
+    level = float(np.mean(np.abs(waves @ rest) ** 2)) / channel.n
+    steep = np.flatnonzero(parts**2 > STEEP * level)
+    return max(1, int(steep.max(initial=1)))
 
 
 def _standing_out(channel: Channel) -> int | None:

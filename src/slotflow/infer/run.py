@@ -245,6 +245,7 @@ def _another_noise(model: SlotFlow, case: _Case, post: Posterior, call: _Call) -
     full = post.k_map == case.assumed.prior.k_max  # what is left may be further tones
     varies = all(np.ptp(channel.values) > 0 for channel in case.observation.channels)
     known = call.noise != "auto" or model.widest_band is None
+    known = known or case.assumed.prior.known_sigma is not None  # a wrong level is no colour
     return misfit and varies and not (full or known)
 
 

@@ -199,6 +199,17 @@ def local_with_a_burst(rng: np.random.Generator) -> tuple[Likelihood, Likelihood
     return likelihood_of(even(x), local, BAND), likelihood_of(even(loud), local, BAND)
 
 
+def local_with_gaps(rng: np.random.Generator) -> tuple[Likelihood, Likelihood]:
+    """The colour of noise in its band is seen at uneven times too."""
+    t = 0.1 * np.arange(1000)
+    kept = (t < 30) | (t > 50)
+    found = []
+    for noise in (rng.standard_normal(1000), red(rng, 1000, 0.9)):
+        channel = Channel((tones(THETA, t) + noise)[kept], times=t[kept])
+        found.append(likelihood_of(Observation([channel]), noise_of(local=True), (0.5, 2.0)))
+    return found[0], found[1]
+
+
 CASES = [
     (complex_samples, "peak outside the band"),
     (uneven_times, "peak in the band"),
@@ -206,6 +217,7 @@ CASES = [
     (local_with_a_line, "peak outside the band"),
     (local_with_a_tone, "peak in the band"),
     (local_with_a_burst, "steadiness"),
+    (local_with_gaps, "colour"),
 ]
 
 

@@ -7,7 +7,8 @@ ones have no Fourier grid, and where the noise is local only its band counts.
 
 - `left`: what is left of each channel, and what the fit has taken from it.
 - `laws`: one test, and the laws behind p-values.
-- `spectrum`: peaks, level, colour; `lags`: correlations from sample to sample, in the band and outside.
+- `spectrum`: peaks, level, colour (`uneven` where times are); `lags`: correlations from sample to sample, in the band
+  and outside.
 - `samples`: steadiness, shape, repeats, levels.
 - `made`: `check_residual`, which makes the tests that the data allow.
 

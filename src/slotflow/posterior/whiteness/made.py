@@ -16,7 +16,8 @@ from slotflow.posterior.whiteness.left import (
     measured_values,
     what_is_left,
 )
-from slotflow.posterior.whiteness.spectrum import Level, peaks, spectrum_checks
+from slotflow.posterior.whiteness.spectrum import spectrum_checks
+from slotflow.posterior.whiteness.uneven import uneven_checks
 from slotflow.signal.likelihood import GeneralTones, Likelihood
 
 __all__ = ["check_residual"]
@@ -61,7 +62,7 @@ def check_residual(
     if left[0].step is not None:
         checks += spectrum_checks(tested[0], band)
     else:
-        checks += _uneven_peaks(likelihood, theta, left[0], band)
+        checks += uneven_checks(likelihood, theta, left[0], band)
     for one in tested:
         checks += lag_checks(one) + samples.steadiness(one) + samples.shape(one)
     checks += [samples.repeats(x, one.label) for one, x in zip(left, series, strict=True)]
@@ -77,14 +78,3 @@ def _tested(likelihood: Likelihood, left: list[Left], band: Band) -> list[Left]:
     edge = BESIDE * likelihood.bin
     wide = (band[0] - edge, band[1] + edge)
     return [cut_to_band(one, wide) for one in left if one.step is not None]
-
-
-def _uneven_peaks(likelihood: Likelihood, theta: Array, left: Left, band: Band) -> list[Check]:
-    """Peaks of a residual at any times; in the band alone where the noise is local."""
-    level = Level(max(left.variance, 1e-300), left.dof, False)
-    if not (isinstance(likelihood, GeneralTones) and likelihood.local):
-        return peaks(left, band, level)
-    energy = float(likelihood.less(likelihood.to_z(theta)).energy[0])
-    dof = likelihood.n - likelihood.waveform.coordinates * len(theta)
-    level = Level(max(energy / max(dof, 1), 1e-300), max(dof, 1), False)
-    return [check for check in peaks(left, band, level) if check.name == "peak in the band"]

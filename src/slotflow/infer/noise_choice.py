@@ -4,12 +4,10 @@ Even, real series are taken as white at first unless a quick look (`look`) speak
 before the noise is judged, by the tests of the residual, and nothing is spent on a question that is none. What is
 obviously coloured, has lines outside the band, or is short enough to be taken for a few slow tones is tested at once
 (`slotflow.signal.noise.choice`), and so is all that is not even and real. Where white noise turns out not to explain
-the data, the test is made on what the tones leave of them; if it finds nothing wrong, the band alone counts.
+the data, the test is made on what the tones leave of them; if it finds nothing wrong with the noise, the misfit stays.
 """
 
 from __future__ import annotations
-
-from dataclasses import replace
 
 from slotflow.core.arrays import Array
 from slotflow.data.observation import Observation
@@ -43,20 +41,18 @@ def first_noise(observation: Observation, request: DataRequest, band: Bounds) ->
     return choose_noise(observation, request.noise, band)
 
 
-def second_noise(observation: Observation, band: Bounds, tones: Array, reason: str) -> NoiseModel:
-    """The noise to assume where white noise does not explain the data.
+def second_noise(observation: Observation, band: Bounds, tones: Array) -> NoiseModel | None:
+    """The noise to assume where white noise does not explain the data; None if it is not the noise that is wrong.
+
+    What is white but for more tones than may be would pass for noise of its own if the band alone counted.
 
     Args:
         observation: The data.
         band: Frequencies in Hz that may hold tones.
         tones: The best fit under white noise, (K, P).
-        reason: What is wrong with it.
     """
     noise = choose_noise(observation, "auto", band, tones=tones)
-    if not noise.is_white:
-        return noise
-    words = f"local: white noise does not explain the data ({reason})"
-    return replace(choose_noise(observation, "local", band), words=words)
+    return None if noise.is_white else noise
 
 
 def _suspicious(observation: Observation, band: Bounds) -> bool:

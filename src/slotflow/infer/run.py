@@ -229,8 +229,9 @@ def _refined(model: SlotFlow, case: _Case, post: Posterior, call: _Call) -> Post
         )
     if not _another_noise(model, case, post, call):
         return _uncrowded(model, case, post, call)
-    reason, tones = post.verdict.reason, post.best_fit()
-    noise = second_noise(case.observation, prior.frequency, tones, reason)
+    noise = second_noise(case.observation, prior.frequency, post.best_fit())
+    if noise is None:
+        return _uncrowded(model, case, post, call)
     request = dataclasses.replace(call.request, noise=noise)
     stated = case.stated.within(prior.frequency)
     basis = assume(model, case.given, stated, request=request)

@@ -27,7 +27,14 @@ from slotflow.studies.paper.files import Record, collect, write_record
 from slotflow.studies.paper.markdown import render_markdown
 from slotflow.studies.paper.registry import RESULTS
 
-PAGES = ("README.md", "docs/model.md", "docs/exact.md", "docs/priors.md", "docs/reproduce.md")
+PAGES = (
+    "README.md",
+    "docs/model.md",
+    "docs/exact.md",
+    "docs/priors.md",
+    "docs/reproduce.md",
+    "docs/data-proof.md",
+)
 RESULTS_PAGE = ROOT / "docs" / "results.md"
 MODEL = "zoom"
 

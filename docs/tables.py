@@ -12,6 +12,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from proof_tables import proof_tables
+
 from slotflow.network.cards import Card
 from slotflow.studies.row import met_of
 
@@ -84,6 +86,7 @@ def render_tables(card: Card) -> Iterator[tuple[str, str]]:
     weak = _read("weak")
     header = ("prior", "signals", "right counts", "exact", "approximate", "misfit")
     yield "weak", table(header, _weak(weak["results"]))
+    yield from proof_tables(DATA, table)
 
 
 def _read(name: str) -> Any:

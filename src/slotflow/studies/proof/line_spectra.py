@@ -110,7 +110,7 @@ def chamfer_to_many(estimate: Array, others: Array) -> Array:
     return both
 
 
-def set_of_least_distance(sets: list[Array], candidates: int = 100) -> Array:
+def set_of_least_distance(sets: list[Array], candidates: int = 40) -> Array:
     """The draw of the smallest mean chamfer distance to all draws, (K,).
 
     Args:

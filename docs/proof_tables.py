@@ -1,0 +1,130 @@
+"""The tables of docs/data-proof.md, from the records that the scripts in benchmarks/ wrote to docs/data/."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+__all__ = ["proof_tables"]
+
+Record = Mapping[str, Any]
+Lines = Iterator[Sequence[object]]
+
+
+def proof_tables(
+    folder: Path, table: Callable[[Sequence[str], Lines], str]
+) -> Iterator[tuple[str, str]]:
+    """Names of the tables and their Markdown; a table without a record says so.
+
+    Args:
+        folder: Of the records.
+        table: Writes a header and rows as Markdown.
+    """
+    for name, (header, rows) in TABLES.items():
+        path = folder / f"{name.replace('_', '-')}.json"
+        if not path.exists():
+            yield name, "Not measured yet."
+            continue
+        record = json.loads(path.read_text(encoding="utf-8"))
+        source = f"`{record['command']}`, slotflow {record['version']}, {record['machine']}."
+        yield name, f"{table(header, rows(record))}\n\n{source}"
+
+
+def _line_spectra(record: Record) -> Lines:
+    """Chamfer distances and counts of each SNR."""
+    names = list(next(iter(record["results"].values()))["chamfer"])
+    for name in names:
+        cells = []
+        for one in record["results"].values():
+            found = one["chamfer"][name]
+            error = f" ± {found['error']:.2g}" if "error" in found else ""
+            cells.append(f"{found['mean']:.3g}{error}")
+        yield f"chamfer distance, {name}", *cells
+    results = record["results"].values()
+    for key, prefix in (("count", ""), ("count, broad prior", "broad prior: ")):
+        yield f"{prefix}wrong counts (expected)", *(_counts(one[key]) for one in results)
+        yield f"{prefix}ECE (by chance, 95 %)", *(_ece(one[key]) for one in results)
+    yield "wrong counts, MDL", *(f"{one['wrong_counts_mdl']:.3f}" for one in results)
+    yield "seconds of a core, mean and most", *(_seconds(one) for one in results)
+
+
+def _counts(one: Record) -> str:
+    return f"{one['wrong_counts']:.3f} ({one['wrong_counts_expected']:.3f})"
+
+
+def _ece(one: Record) -> str:
+    return f"{one['ece']:.3f} ({one['ece_by_chance']['95 %']:.3f})"
+
+
+def _seconds(one: Record) -> str:
+    return f"{one['cpu_seconds']['mean']:.2g}, {one['cpu_seconds']['most']:.2g}"
+
+
+def _red_noise(record: Record) -> Lines:
+    """One row for each part and analysis."""
+    for name, one in record["results"].items():
+        coverage = one.get("coverage", {}).get("worst_deviation", {}).values()
+        yield (
+            name,
+            one["bands"],
+            f"{one['empty_bands_with_a_tone']} of {one['empty_bands']}",
+            one["exact_with_a_tone_in_an_empty_band"],
+            _counts(one),
+            _ece(one),
+            ", ".join(f"{value:+.3f}" for value in coverage) or "–",
+            f"{100 * one['exact']:.1f} %",
+            _seconds(one),
+        )
+
+
+def _evidence(record: Record) -> Lines:
+    """One row for each noise and sampling."""
+    for name, one in record["results"].items():
+        if name == "all":
+            within = f"{one['within']} of {one['signals']}"
+            yield "all", within, f"rms of pulls {one['rms_pull']}", "", ""
+        elif "refused" in one:
+            yield name.replace("-", ", "), "refused", one["refused"], "", ""
+        else:
+            within = f"{one['within']} of {one['signals']}"
+            pulls = ", ".join(f"{value:+.1f}" for value in one["pulls"])
+            errors = f"{max(one['errors']):.2f}"
+            yield name.replace("-", ", "), within, pulls, errors, max(one["nodes"])
+
+
+def _times(record: Record) -> Lines:
+    """One row for each kind of data."""
+    for name, one in record["results"].items():
+        seconds = f"{one['mean_seconds']:.3f}"
+        ratio, target = f"{one['ratio_of_means']:.2f}", f"{one['target']:g}"
+        yield name, seconds, ratio, f"{one['median_ratio']:.2f}", target, one["same_count_as_plain"]
+
+
+TABLES: dict[str, tuple[tuple[str, ...], Callable[[Record], Lines]]] = {
+    "line_spectra": (("", "0 dB", "10 dB", "20 dB", "30 dB", "50 dB"), _line_spectra),
+    "red_noise": (
+        (
+            "noise, analysis",
+            "bands",
+            "empty bands with a tone",
+            "of these `exact`",
+            "wrong counts (expected)",
+            "ECE (by chance, 95 %)",
+            "coverage − α at worst: A, φ, f",
+            "`exact`",
+            "seconds of a core, mean and most",
+        ),
+        _red_noise,
+    ),
+    "evidence_general": (
+        ("noise, sampling", "within 3 standard errors", "pulls", "largest error", "noise nodes"),
+        _evidence,
+    ),
+    "general_time": (
+        ("data", "seconds", "ratio of means", "median ratio", "target", "same count as plain"),
+        _times,
+    ),
+}
+"""Header and rows of each table, by its name; its record's has hyphens."""

@@ -19,8 +19,9 @@ from typer.testing import CliRunner
 
 from slotflow.cli import app
 from slotflow.cli.display import EXPLAINED_FILES
+from slotflow.cli.folders import check_folder
 from slotflow.cli.many import CHUNK, Job, content_of
-from slotflow.cli.results import check_folder, remove_leftovers
+from slotflow.cli.results import remove_leftovers
 from slotflow.data.observation import Observation
 from slotflow.data.read.files import read_observations
 from slotflow.data.read.options import ReadOptions

@@ -201,8 +201,9 @@ def test_what_needs_no_network_does_not_wait_for_it(
 def test_ctrl_c_while_modules_are_imported_is_one_line(tmp_path: Path) -> None:
     """The control is in the line itself: without the entry point there would be a traceback."""
     (tmp_path / "torch.py").write_text("raise KeyboardInterrupt")
+    (tmp_path / "x.csv").write_text("time,x\n" + "".join(f"{i},{i % 7}\n" for i in range(99)))
     there = {**os.environ, "PYTHONPATH": str(tmp_path)}
-    words = [sys.executable, "-m", "slotflow", "infer", "x.csv"]
+    words = [sys.executable, "-m", "slotflow", "infer", str(tmp_path / "x.csv")]
     found = subprocess.run(words, capture_output=True, env=there, text=True, check=False)
     assert found.returncode == 130
     assert found.stderr == "stopped: interrupted; no file is left half-written\n"

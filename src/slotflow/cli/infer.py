@@ -14,6 +14,7 @@ import typer
 
 from slotflow.cli.data import DataFlags
 from slotflow.cli.expand import expanded
+from slotflow.cli.folders import check_folders
 from slotflow.cli.options import FILE, help_text
 from slotflow.cli.request import MOST_SAVED, Computation, Request, Results, Sampler
 from slotflow.cli.stated import PriorFlags
@@ -88,6 +89,7 @@ def _infer(
 ) -> None:
     """Infers the components of the signals in files."""
     started = time.perf_counter()
+    check_folders(results)
     with Watch(results.quiet or results.as_json) as watch:
         found = find_files(files)
         if len(found) == 1:  # a refusal need not wait for torch

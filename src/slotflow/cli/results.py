@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
     from slotflow.posterior.posterior import Posterior
     from slotflow.signal.prior import Prior
 
-__all__ = ["Writer", "check_folder", "remove_leftovers", "result_record", "stems"]
+__all__ = ["Writer", "remove_leftovers", "result_record", "stems"]
 
 
 def result_record(
@@ -87,7 +86,7 @@ def stems(files: list[Path]) -> dict[Path, str]:
 
 @dataclass(frozen=True)
 class Writer:
-    """Writes the files of each signal; folders that cannot be written to are refused at once.
+    """Writes the files of each signal.
 
     Args:
         results: What is to be written, and where.
@@ -104,12 +103,6 @@ class Writer:
     stems: dict[Path, str] = field(default_factory=dict)
     counts: dict[Path, int] = field(default_factory=dict)
     kept: bool = True
-
-    def __post_init__(self) -> None:
-        if self.results.out is not None:
-            check_folder("--out", self.results.out)
-        if self.results.report is not None:
-            check_folder("--report", self.results.report.parent)
 
     def of(self, stems: dict[Path, str], counts: dict[Path, int], kept: bool) -> Writer:
         """The same for files whose names and numbers of signals are known."""
@@ -153,24 +146,6 @@ class Writer:
     def _unit(self, post: Posterior) -> FrequencyUnit:
         """The unit of the frequencies in a signal's table."""
         return display_unit(post, self.results.frequency_unit)
-
-
-def check_folder(option: str, folder: Path) -> None:
-    """Makes a folder, and refuses one that cannot be written to before anything is computed for it.
-
-    Args:
-        option: The option that names it, for the complaint.
-        folder: The folder.
-    """
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        reason = "" if os.access(folder, os.W_OK | os.X_OK) else "you may not write there"
-    except OSError as error:
-        reason = "there is a file of that name" if folder.exists() else str(error.strerror).lower()
-    if reason:
-        raise ValueError(
-            f"{option}: expected a folder to write to, received {folder}: {reason}; choose another."
-        )
 
 
 def remove_leftovers(path: Path) -> None:

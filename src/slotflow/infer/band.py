@@ -68,6 +68,8 @@ def checked_band(observation: Observation, band: Bounds) -> Bounds:
             f"expected a band above 0 Hz, since real series do not tell f from −f, received {low:g}–{high:g} Hz; state "
             "its positive part, or give complex samples."
         )
+    if low >= high:
+        raise ValueError(f"expected a band with lower < upper, received {band}; exchange the two.")
     return band
 
 

@@ -22,6 +22,10 @@ Bounds = tuple[float, float]
 
 FEWEST_SAMPLES = 1000
 """Samples from which on a few slow tones cannot be taken for coloured noise, or coloured noise for them."""
+SMALL_PART = 0.4
+"""Share of the spectrum below which a band in coloured noise is looked at for itself."""
+COLOURED = "local: the spectrum outside the band is not flat"
+"""Why noise is local where a quick look is enough."""
 WHITE = "nothing speaks against white noise"
 """Why noise is white that was not tested before the analysis; the verdict says if something does."""
 
@@ -36,9 +40,15 @@ def first_noise(observation: Observation, request: DataRequest, band: Bounds) ->
     """
     if isinstance(request.noise, NoiseModel):
         return request.noise
-    if request.noise == "auto" and observation.is_plain and not _suspicious(observation, band):
-        return NoiseModel.white(len(observation.channels), WHITE)
-    return choose_noise(observation, request.noise, band)
+    if request.noise != "auto" or not observation.is_plain or observation.long.n < FEWEST_SAMPLES:
+        return choose_noise(observation, request.noise, band)
+    look = look_at(observation.long)
+    narrow = band[1] - band[0] < SMALL_PART * observation.long.nyquist
+    if narrow and look.is_coloured_outside(band):
+        return replace(choose_noise(observation, "local", band), words=COLOURED)
+    if look.is_coloured_outside(band) or len(look.peaks_outside(band)):
+        return choose_noise(observation, "auto", band)
+    return NoiseModel.white(len(observation.channels), WHITE)
 
 
 def second_noise(observation: Observation, band: Bounds, tones: Array) -> NoiseModel | None:
@@ -53,12 +63,3 @@ def second_noise(observation: Observation, band: Bounds, tones: Array) -> NoiseM
     """
     noise = choose_noise(observation, "auto", band, tones=tones)
     return None if noise.is_white else noise
-
-
-def _suspicious(observation: Observation, band: Bounds) -> bool:
-    """Whether a quick look at the first channel speaks against white noise, or cannot tell."""
-    channel = observation.long
-    if channel.n < FEWEST_SAMPLES:
-        return True
-    look = look_at(channel)
-    return bool(len(look.peaks_outside(band))) or look.is_coloured_outside(band)

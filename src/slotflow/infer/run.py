@@ -42,7 +42,7 @@ __all__ = ["posteriors"]
 DEFAULT_SECONDS = 10.0
 """Time budget of the exact step of one window, where none is stated; a band in windows has one of its own."""
 LAST_SHARE = 0.3
-"""Share of the time budget that a second analysis, under another noise, gets at least."""
+"""Share of the time budget that the exact step gets at least, whatever was spent before."""
 
 
 @dataclass(frozen=True)
@@ -94,10 +94,10 @@ class _Call:
         """Time budget of the exact step of one window."""
         return DEFAULT_SECONDS if self.max_seconds is None else self.max_seconds
 
-    @property
-    def effort(self) -> Effort:
-        """How much work the exact step may be."""
-        return Effort(self.draws, self.seed, self.seconds)
+    def effort_after(self, spent: float) -> Effort:
+        """How much work the exact step may be after some seconds were spent on the noise or on another attempt."""
+        left = max(self.seconds - spent, LAST_SHARE * self.seconds)
+        return Effort(self.draws, self.seed, left)
 
     @property
     def for_windows(self) -> dict[str, Any]:
@@ -117,6 +117,8 @@ class _Case:
     """What the user says of the prior."""
     basis: Basis
     """What is assumed, and the data as they are analysed."""
+    seconds: float
+    """Time that was spent on it."""
     in_windows: bool
     start: Prior | None
     """The prior that the network answers under; None if windows, another method or the general way answer."""
@@ -175,6 +177,7 @@ def posteriors(
 
 def _case(model: SlotFlow, observation: Observation, stated: Statement, call: _Call) -> _Case:
     """Decides what is assumed of an observation and who answers; refuses what nobody can answer."""
+    began = time.perf_counter()
     basis = assume(model, observation, stated, not call.exact, call.request)
     prior, start = basis.assumed.prior, None
     in_windows = call.method not in SAMPLERS and needs_windows(model, basis.observation, prior)
@@ -188,7 +191,7 @@ def _case(model: SlotFlow, observation: Observation, stated: Statement, call: _C
     elif basis.likelihood is None and call.method not in SAMPLERS:
         start = model._start(prior, basis.observation.long.grid, call.exact)
         model._check(basis.observation, start)
-    return _Case(observation, stated, basis, in_windows, start)
+    return _Case(observation, stated, basis, time.perf_counter() - began, in_windows, start)
 
 
 def _answers(model: SlotFlow, cases: list[_Case], call: _Call) -> Iterator[Posterior]:
@@ -235,9 +238,8 @@ def _refined(model: SlotFlow, case: _Case, post: Posterior, call: _Call) -> Post
     request = dataclasses.replace(call.request, noise=noise)
     stated = case.stated.within(prior.frequency)
     basis = assume(model, case.given, stated, request=request)
-    left = max(call.seconds - (time.perf_counter() - began), LAST_SHARE * call.seconds)
-    rest = dataclasses.replace(call, max_seconds=left)
-    return _general(model, dataclasses.replace(case, basis=basis), rest)
+    spent = time.perf_counter() - began
+    return _general(model, dataclasses.replace(case, basis=basis, seconds=spent), call)
 
 
 def _another_noise(model: SlotFlow, case: _Case, post: Posterior, call: _Call) -> bool:
@@ -254,7 +256,9 @@ def _general(model: SlotFlow, case: _Case, call: _Call) -> Posterior:
     """The exact posterior of data that are not plain; in windows if the band is crowded."""
     prior = under_k_prior(case.assumed.prior, call.k_prior, model.config.prior)
     with _threads(call.threads), _evaluating(model):
-        post: Posterior = general_posterior(model, case.basis, prior, call.effort)
+        post: Posterior = general_posterior(
+            model, case.basis, prior, call.effort_after(case.seconds)
+        )
     post.assumed = case.assumed
     return _uncrowded(model, case, post, call)
 

@@ -9,6 +9,8 @@ the data, the test is made on what the tones leave of them; if it finds nothing 
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from slotflow.core.arrays import Array
 from slotflow.data.observation import Observation
 from slotflow.infer.look import look_at

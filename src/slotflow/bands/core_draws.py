@@ -33,7 +33,7 @@ STRIP = 3.0
 """Bins at the outer end of a guard in which no tone is left to fit."""
 COUNT_DRAWS = 2000
 """Draws of each probable number of tones behind the distribution of a core's count; a tenth for any other."""
-POSSIBLE, PROBABLE = 1e-9, 1e-3
+POSSIBLE, PROBABLE = 1e-5, 1e-3
 """p(K | x) above which a number of tones is drawn from at all, and with the full number of draws."""
 COUPLED_ODDS = 0.2
 """Odds of the windows' counts against the most probable ones above which their draws are coupled; every set of counts

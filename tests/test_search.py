@@ -7,7 +7,8 @@ import pytest
 from scipy.signal import lfilter
 
 from slotflow.bands.floor import local_floor
-from slotflow.bands.search import FALSE_ALARM, FoundTones, search_spectrum
+from slotflow.bands.found import FoundTones
+from slotflow.bands.search import FALSE_ALARM, search_spectrum
 from slotflow.data.observation import Observation
 from slotflow.signal.likelihood import likelihood_of
 

@@ -1,8 +1,10 @@
-"""Bands wider than the network's window, or with more tones than it can count: overlapping windows.
+"""Bands wider than the network's window, or with more tones than it can count: windows around what a search finds.
 
 - `windows`: whether a band needs them, and the posterior of a band in windows;
-- `search`: the tones of the whole band, found first by the classical pursuit;
-- `layout`: how the band is cut, and what each window is asked;
+- `search`, `floor`, `found`: all tones of the band above a local noise floor;
+- `layout`: where the windows lie, and what each is asked;
+- `analysis`, `noise`: the windows one after the other, with noise of their own, within a time budget;
+- `unexamined`: the search's answer for a window for which there is no time;
 - `core_draws`, `coupling`: the windows' draws together, and how errors of their tones depend on each other;
 - `posterior`: the result, a Posterior like any other.
 

@@ -26,11 +26,12 @@ import torch
 from numpy.typing import NDArray
 
 from slotflow.bands.floor import HANN_GAIN, local_floor, tapered
+from slotflow.bands.found import FoundTones
 from slotflow.core.arrays import Array
 from slotflow.signal.fit import fit, linear_amplitudes
 from slotflow.signal.likelihood import Likelihood
 
-__all__ = ["FoundTones", "search_spectrum"]
+__all__ = ["search_spectrum"]
 
 FALSE_ALARM = 0.01
 """Probability that noise alone gives a candidate anywhere in the band."""
@@ -60,41 +61,6 @@ ROUNDING = 1e-7
 """Noise that is not told from rounding, in units of the data's root mean square."""
 STRAY = 1.5
 """Bins that a tone may move in one fit; one that goes further is dropped."""
-
-
-@dataclass(frozen=True, eq=False)
-class FoundTones:
-    """The tones of a spectrum, and the noise between them."""
-
-    theta: Array
-    """Their parameters, sorted by place, (K, P)."""
-    frequencies: Array
-    """Grid of the spectrum in Hz, (F,)."""
-    amplitude: Array
-    """The smallest amplitude that would have been seen, (F,)."""
-    level: Array
-    """Noise level near each frequency, in units of σ of white noise, (F,)."""
-    significance: Array
-    """Power of each tone over the smallest one that counts at its place, (K,)."""
-    likeliest: float
-    """Frequency in Hz at which what is left stands out most."""
-    complete: bool
-    """Whether the search came to its end; time ran out otherwise."""
-    seconds: float
-    """Time spent."""
-
-    def noise_level(self, low: float, high: float) -> float:
-        """Noise level between two frequencies, its median."""
-        return float(np.median(self._between(self.level, low, high)))
-
-    def smallest_amplitude(self, low: float, high: float) -> float:
-        """The amplitude from which on any tone between two frequencies would have been seen."""
-        return float(self._between(self.amplitude, low, high).max())
-
-    def _between(self, values: Array, low: float, high: float) -> Array:
-        first, last = np.searchsorted(self.frequencies, (low, high))
-        first = min(int(first), len(values) - 1)
-        return values[first : max(int(last), first + 1)]
 
 
 def search_spectrum(

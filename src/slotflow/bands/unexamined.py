@@ -1,11 +1,13 @@
 r"""The answer of the search alone, for windows for which there is no time.
 
-The tones that the search found in and around a core are fitted together, and the Gaussian around the fit, with the
-noise level of the floor at the core, stands for the posterior. The number of tones is what the search says: it was not
+The tones that the search found and fitted in and around a core, and the Gaussian around that fit with the noise level
+of the floor at the core, stand for the posterior. The number of tones is what the search says: it was not
 compared with any other, and the verdict is "approximate" and says so.
 """
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -16,20 +18,25 @@ from slotflow.posterior.draws import Draws
 from slotflow.posterior.posterior import Posterior
 from slotflow.posterior.verdict import Verdict
 from slotflow.signal.evidence import gaussian_draws
-from slotflow.signal.fit import fit
 from slotflow.signal.likelihood import Likelihood
 from slotflow.signal.prior import Prior
+from slotflow.signal.systems import factorize, theta_covariance
 
-__all__ = ["NOT_EXAMINED", "SearchedPosterior", "searched_posterior"]
+__all__ = ["NO_TIME", "SearchedPosterior", "Unexamined", "searched_posterior"]
 
-NOT_EXAMINED = (
-    "found by the search and fitted, not sampled: the time budget ended; raise max_seconds"
-)
-"""Why the answer of the search alone is approximate."""
+NO_TIME = "the time budget ended; raise max_seconds"
+"""Why most windows are not sampled that are not."""
 DRAWS = 500
 """Draws of the Gaussian."""
-STEPS = 10
-"""Gauss–Newton steps of the fit."""
+
+
+class Unexamined(NamedTuple):
+    """A window that was not sampled."""
+
+    level: float
+    """Noise level there, in the data's units."""
+    why: str
+    """Why it was not sampled, in words."""
 
 
 class SearchedPosterior(Posterior):
@@ -40,25 +47,25 @@ class SearchedPosterior(Posterior):
         prior: That of the window.
         theta: The fit, sorted by place, (k, P).
         draws: Of the Gaussian, (n, k, P).
-        level: Noise level at the window.
+        case: Noise level at the window, and why it was not sampled.
     """
 
     slots: Draws
 
     def __init__(
-        self, observation: Observation, prior: Prior, theta: Array, draws: Array, level: float
+        self, observation: Observation, prior: Prior, theta: Array, draws: Array, case: Unexamined
     ) -> None:
         k = len(theta)
         k_max = max(prior.k_max, k)
-        slots = Draws(k_max, {k: draws}, {k: np.full(len(draws), level)})
+        slots = Draws(k_max, {k: draws}, {k: np.full(len(draws), case.level)})
         probs = (np.arange(k_max + 1) == k).astype(np.float64)
-        super().__init__(probs, slots, observation, level, None, "search", prior)
-        self._fit = theta
+        super().__init__(probs, slots, observation, case.level, None, "search", prior)
+        self._fit, self._why = theta, case.why
 
     @property
     def verdict(self) -> Verdict:
         """Approximate: nothing was sampled."""
-        return Verdict("approximate", NOT_EXAMINED)
+        return Verdict("approximate", f"found by the search and fitted, not sampled: {self._why}")
 
     def known_fit(self, k: int) -> Array | None:
         """The fit; None for any other number of tones."""
@@ -70,7 +77,7 @@ class SearchedPosterior(Posterior):
 
 
 def searched_posterior(
-    observation: Observation, likelihood: Likelihood, prior: Prior, theta: Array, level: float
+    observation: Observation, likelihood: Likelihood, prior: Prior, theta: Array, case: Unexamined
 ) -> SearchedPosterior:
     """The posterior of a window as far as the search knows it.
 
@@ -79,26 +86,20 @@ def searched_posterior(
         likelihood: Of these data.
         prior: That of the window.
         theta: Tones that the search found in the window, (k, P).
-        level: Noise level at the window, in the data's units.
+        case: Noise level at the window, and why it is not sampled.
     """
     waveform = likelihood.waveform
     if not len(theta):
         none = np.zeros((DRAWS, 0, waveform.size))
-        return SearchedPosterior(observation, prior, theta, none, level)
-    found = fit(
-        likelihood,
-        torch.from_numpy(waveform.sorted(theta)[None].copy()),
-        max_iterations=STEPS,
-        curvature=False,
-    )
-    noise = torch.randn(
-        DRAWS,
-        waveform.size * len(theta),
-        generator=torch.Generator().manual_seed(0),
-        dtype=torch.float64,
-    )
-    scale = (level / float(found.sigma[0])) ** 2
-    draws = gaussian_draws(found.theta, scale * found.covariance, noise)[0].numpy()
-    return SearchedPosterior(
-        observation, prior, found.theta[0].numpy(), waveform.sorted(draws), level
-    )
+        return SearchedPosterior(observation, prior, theta, none, case)
+    theta = waveform.sorted(theta)
+    z = likelihood.to_z(theta)[None]
+    matrix = likelihood.in_numpy.equations(*waveform.unpack(z)).matrix  # JᵀJ
+    system = factorize(matrix, np.ones(matrix.shape[:2], dtype=bool))
+    levels = np.full(1, case.level)
+    covariance = theta_covariance(waveform, system.inverse(), z, levels, likelihood.reference)
+    generator = torch.Generator().manual_seed(0)
+    normal = torch.randn(DRAWS, matrix.shape[1], generator=generator, dtype=torch.float64)
+    around = gaussian_draws(torch.from_numpy(theta[None]), torch.from_numpy(covariance), normal)
+    draws = waveform.sorted(around[0].numpy())
+    return SearchedPosterior(observation, prior, theta, draws, case)

@@ -69,6 +69,8 @@ FEW = 100.0
 """Effective draws of an order below which none grow from it."""
 OUT_OF_REACH = 12.0
 """Logarithm of the odds at which an order that the data do not ask for needs no better estimate."""
+FEWEST, FEW_DRAWS_MARGIN = 200, 4.0
+"""Draws of a first look at an order, and by how much more they must leave it out of reach."""
 ASKED_FOR = 10.0
 """Gain in log L by one tone more from which on the data ask for it."""
 SMALL = 0.05
@@ -236,6 +238,11 @@ class _Search:
         draws = self.draws
         if growth is not None and self.log_z[k - 1] < best - 3:  # an order that matters little
             draws //= 2
+        if above and self.close:  # mostly an order that cannot matter, as a few draws show
+            few = importance_sample(target, proposal, self.rng, draws=max(draws // 8, FEWEST))
+            if self._out_of_reach(k, few, best - FEW_DRAWS_MARGIN):
+                self.log_z[k], self.methods[k] = few.log_evidence, "bound"
+                return
         result = self._sampled(target, proposal, draws)
         if growth is not None:
             result = growth.carried(result)

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from posterior_helpers import gaussian_posterior
 
 from slotflow import Observation, Posterior, Prior, SlotFlow
 from slotflow.core.units import (
@@ -121,3 +122,17 @@ def test_tables_name_the_unit_of_their_columns(late: Posterior, tmp_path: Path) 
     for name, power in (("cov_frequency_frequency", 2), ("cov_phase_frequency", 1)):
         np.testing.assert_allclose(written[f"{name} [c/d]"], 86_400**power * hertz[name])
     assert "cov_amplitude_phase" in written
+
+
+def test_harmonics_have_a_column_where_there_are_any() -> None:
+    tones = np.array([[1.0, 1.0, 2.5102], [0.5, 2.0, 2.9], [0.8, 3.0, 5.0204]])
+    prior = Prior(frequency=(1.0, 6.0), k_min=0, k_max=3)
+    post = gaussian_posterior([0, 0, 0, 1.0], tones=tones, widths=[0.01, 0.01, 1e-5], prior=prior)
+    table = post.summary(frequency_unit="mHz")
+    assert table["combination"].tolist() == ["", "", "2f1"]
+    assert 0 < table["combination_chance"].iloc[2] < 0.01
+    assert np.isnan(table["combination_chance"].iloc[0])
+    assert post.to_catalogue()["combination"].tolist() == ["", "", "2f1"]
+    tones[2, 2] = 5.13
+    other = gaussian_posterior([0, 0, 0, 1.0], tones=tones, widths=[0.01, 0.01, 1e-5], prior=prior)
+    assert "combination" not in other.summary()

@@ -96,12 +96,20 @@ class ShownComponents:
         doubtful = any(row["existence"] < SURE_EXISTENCE for row in rows)
         if doubtful:
             table.add_column("exists", justify="right")
+        related = any(row.get("combination") for row in rows)
+        if related:
+            table.add_column("combination")
         for row, exact in self._pairs():
             cells = [str(row["component"]) if row else "–"]
             for parameter in self.waveform.parameters:
                 cells += self._cells(row, exact, parameter)
             if doubtful:
                 cells.append(chance(row["existence"], 2) if row else "")
+            if related:
+                label = row.get("combination") if row else ""
+                cells.append(
+                    f"{label} (p = {row['combination_chance']:.1g})" if row and label else ""
+                )
             table.add_row(*cells)
         return table
 

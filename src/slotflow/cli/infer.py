@@ -36,14 +36,16 @@ HELP = help_text(
     "result: exact, approximate or misfit (the tones do not explain the data), and why. --method chooses another way: "
     "network (no check), classical (matching pursuit and Laplace's approximation), rjmcmc (reversible-jump MCMC by "
     "Eryn, which needs the extra 'baselines') or smc (tempered sequential Monte Carlo).\n\n"
-    "The default model takes any even sampling. Say where tones may lie (--band; more than 150 bins of 1/T are "
-    "analysed in overlapping windows; or --f-lo) and what they may be (--amplitude, --min-separation, --k-min, "
-    "--k-max, --sigma, or a file: --prior). What is not said is assumed and shown: the strongest part of the spectrum, "
-    "bounds of amplitude and noise that contain what the data show, no minimum separation, any number of tones from 0 "
-    "on. Offsets and trends that stand out of the noise are subtracted.\n\n"
-    "A noise level that is known (--sigma 0.7; --sigma-short 0.2 where the short stream has another) is held fixed in "
-    "the exact step, and tested: the verdict says if the residual scatters more or less. The network takes the noise "
-    "from the data.",
+    "Samples may be missing, uneven or complex, and may have errors of their own (--errors) and segments with offsets "
+    "of their own (--segments). Say where tones may lie (--band; bands of more than 150 bins of 1/T are searched as a "
+    "whole and analysed in windows around what is found; or --f-lo) and what they may be (--amplitude, "
+    "--min-separation, --k-min, --k-max, --sigma, or a file: --prior). What is not said is assumed and shown: bounds "
+    "of amplitude and noise that contain what the data show, no minimum separation, any number of tones from 0 on. "
+    "Offsets, and trends on request (--trend), are integrated out.\n\n"
+    "The noise (--noise) is white, local (a level of its own in and around the band, whatever the rest of the spectrum "
+    "does), coloured or given by a file; auto tests the data and says what it chose. A level that is known (--sigma "
+    "0.7; --sigma-short 0.2 where the short stream has another) is held fixed in the exact step, and tested: the "
+    "verdict says if the residual scatters more or less.",
     "slotflow infer voltage.csv",
     "slotflow infer long.csv --short short.csv --out result",
     "slotflow infer voltage.csv --dt 0.001 --band 49:51 --amplitude 1e-3:1e-2 --out result --plot",
@@ -59,6 +61,9 @@ HELP = help_text(
     "slotflow infer log.csv --time none --dt 0.01 --column voltage",
     "slotflow infer chord.wav --column 2 --band 435:445 --amplitude 0.01:0.5",
     "slotflow infer star.nc --dataset flux --t-ref 2024-03-01T12:00:00 --detrend 0",
+    "slotflow infer lightcurve.fits --frequency-unit uHz --max-seconds 60 --out star --plot",
+    "slotflow infer tide.csv --band 0.03:0.09/h --noise local --trend 1 --phase-at mid --verbose",
+    "slotflow infer velocities.csv --errors e_rv --outliers clip --noise 'ar(1)'",
     "tail -n 5000 log.csv | slotflow infer - --dt 0.01 --column 3",
 )
 ALIASES = {

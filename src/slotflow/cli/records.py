@@ -70,7 +70,7 @@ def posterior_record(
             else [dict(zip(names, pair, strict=True)) for pair in evidence.tolist()]
         ),
         "ess": post.ess,
-        "components": _with_modes(post, components),
+        "components": _with_modes(post, components) if full else components,
         "upper_limit": summary.attrs.get("upper_limit"),
         "noise_std": post.noise_std,
         "noise_std_error": post.noise_std_error,

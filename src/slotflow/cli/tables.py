@@ -18,6 +18,9 @@ from slotflow.signal.waveforms import waveform_named
 
 __all__ = ["write_table", "write_tables"]
 
+UNLISTED = ("slot", "modes", "combination", "combination_chance")
+"""What is known of some components of a single signal, and has no column in a catalogue of many."""
+
 
 def write_tables(store: Store, folder: Path) -> dict[str, str]:
     """Writes catalogue.csv and signals.csv of this run, each whole or not at all, and says where they are."""
@@ -62,7 +65,7 @@ def _components(records: Iterator[Record], unit: FrequencyUnit) -> Iterator[Reco
         facts = {name: row[name] for name in ("file", "signal", "k_map", "p_k_map", "verdict")}
         powers = frequency_columns(waveform_named(record["waveform"]))
         for component in record["components"]:
-            columns = {name: value for name, value in component.items() if name != "slot"}
+            columns = {name: value for name, value in component.items() if name not in UNLISTED}
             for name in [name for name in columns if name in powers and unit.name != HERTZ.name]:
                 scaled = columns[name] * unit.factor ** powers[name]
                 columns[f"{name} [{unit.name}]"] = scaled

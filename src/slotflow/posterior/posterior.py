@@ -17,7 +17,7 @@ from slotflow.core.later import later
 from slotflow.posterior.combinations import Combination, find_combinations
 from slotflow.posterior.contract import Result
 from slotflow.posterior.display import display_unit, epoch_of
-from slotflow.posterior.summaries import correlation, in_unit, summary
+from slotflow.posterior.summaries import correlation, in_unit, summary, with_combinations
 from slotflow.posterior.tuples import SampledSlots
 from slotflow.signal.noise.model import NoiseModel
 from slotflow.signal.prior import Prior
@@ -139,8 +139,9 @@ class Posterior(Result):
 
         `existence` is the probability that the component is there, whatever K is (`alignment.py`). The verdict's word
         is a column, its reason is in `attrs["verdict"]`; `attrs["upper_limit"]` has the limits on amplitude where
-        K = 0 is likely. Phases are summarized around their circular mean; their 5 % point may exceed the 95 % one
-        where the interval crosses 0.
+        K = 0 is likely. Components that are harmonics or combinations of others have a label in the column
+        `combination`, if there are any (`combinations`). Phases are summarized around their circular mean; their 5 %
+        point may exceed the 95 % one where the interval crosses 0.
 
         Args:
             k: Number of components; k_map if None.
@@ -155,6 +156,7 @@ class Posterior(Result):
         if n < 1:
             raise ValueError(f"summary expects n >= 1 draws, received {n}.")
         frame = summary(self, self._k(k), n, seed, epoch_of(self, phase_at))
+        frame = with_combinations(frame, self)
         return in_unit(frame, display_unit(self, frequency_unit), self.waveform)
 
     def correlation(self, k: int | None = None, n: int = 4000, seed: int = 0) -> Array:
@@ -255,6 +257,7 @@ class Posterior(Result):
         if path is not None:
             check_catalogue(path)
         frame = to_catalogue(self, n, seed, epoch_of(self, phase_at))
+        frame = with_combinations(frame, self)
         frame = in_unit(frame, display_unit(self, frequency_unit), self.waveform)
         if path is not None:
             write_catalogue(frame, path)

@@ -10,6 +10,7 @@ import numpy as np
 from slotflow.core.arrays import Array
 from slotflow.core.units import HERTZ, FrequencyUnit
 from slotflow.posterior.alignment import existence, relabel
+from slotflow.posterior.combinations import find_combinations
 from slotflow.posterior.contract import Result
 from slotflow.posterior.display import Epoch
 from slotflow.posterior.matching import Labels, match
@@ -30,6 +31,7 @@ __all__ = [
     "place_modes",
     "summary",
     "unwrapped",
+    "with_combinations",
 ]
 
 EXISTENCE_DRAWS = 500
@@ -119,6 +121,35 @@ def summary(post: Result, k: int, n: int, seed: int, epoch: Epoch | None = None)
     if limit is not None:
         frame.attrs["upper_limit"] = limit.record()
     return frame
+
+
+def with_combinations(frame: pd.DataFrame, post: Result) -> pd.DataFrame:
+    """A table of components with a column for those that are harmonics or combinations of others, if there are any.
+
+    The columns `combination` ("2f1", empty for most) and `combination_chance` (the probability that an unrelated
+    component would match as well) are those of `Posterior.combinations`, from the medians and sds of the table.
+
+    Args:
+        frame: As `summary` and `to_catalogue` have it, frequencies in Hz, components in the order of their places.
+        post: The posterior.
+    """
+    place = post.waveform.place
+    if len(frame) < 2:
+        return frame
+    places = frame[f"{place}_median"].to_numpy()
+    found = find_combinations(
+        places,
+        frame[f"{place}_sd"].to_numpy(),
+        frame["amplitude_median"].to_numpy(),
+        band=(places.min(), places.max()) if post.prior is None else post.prior.frequency,
+        resolution=post.resolution,
+    )
+    if not found:
+        return frame
+    labels = {one.component: one for one in found}
+    texts = [labels[i].label if i in labels else "" for i in range(len(frame))]
+    chances = [labels[i].chance if i in labels else np.nan for i in range(len(frame))]
+    return frame.assign(combination=texts, combination_chance=chances)
 
 
 class Mode(NamedTuple):

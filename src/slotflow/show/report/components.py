@@ -35,6 +35,9 @@ def components(
     order = sorted(waveform.names, key=lambda name: name != waveform.place)  # its place first
     columns = {"name": "", "existence": "exists"}
     columns |= {name: f"{name} [{units[name]}]" if units[name] else name for name in order}
+    related = "combination" in frame
+    if related:
+        columns["combination"] = "combination (by chance)"
     inflation = post.verdict.inflation
     if len(inflation) != len(frame):
         inflation = (1.0,) * len(frame)
@@ -43,6 +46,7 @@ def components(
             f"Component {row['component']}",
             chance(float(row["existence"])),
             *(_measured(row, name, factors[name], larger) for name in order),
+            *([_label(row)] if related else []),
         ]
         for row, larger in zip(
             frame.reset_index().to_dict(orient="records"), inflation, strict=True
@@ -57,6 +61,12 @@ def _measured(row: Mapping[Any, Any], name: str, factor: float, inflation: float
     low, high = (number(factor * float(row[f"{name}_{q}"]), sd) for q in ("q05", "q95"))
     value = measured(factor * float(row[f"{name}_median"]), inflation * sd)
     return Stacked(value, f"{low} to {high}")
+
+
+def _label(row: Mapping[Any, Any]) -> str:
+    """Which combination of others a component is, and how probable that is by chance; empty if it is none."""
+    label = row["combination"]
+    return f"{label} ({row['combination_chance']:.1g})" if label else ""
 
 
 def other_places(post: Posterior, unit: FrequencyUnit = HERTZ) -> list[str]:

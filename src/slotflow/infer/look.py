@@ -68,9 +68,9 @@ def look_at(channel: Channel) -> Look:
     power = periodogram(scaled(without_line(channel))[1])
     counted = np.arange(LOWEST_BIN, max(len(power), LOWEST_BIN + 1))
     power = np.pad(power, (0, max(0, counted[-1] + 1 - len(power))))
-    blocks = np.array_split(counted, max(1, len(counted) // BLOCK))
-    centres = np.array([block.mean() for block in blocks])
-    levels = np.array([max(float(median_power(power[block])), 1e-30) for block in blocks])
+    count = max(1, len(counted) // BLOCK)
+    blocks = counted[: len(counted) // count * count].reshape(count, -1)
+    centres, levels = blocks.mean(1), np.maximum(median_power(power[blocks]), 1e-30)
     floor = np.exp(np.interp(counted, centres, np.log(levels)))
     here = power[counted]
     threshold = UNCERTAIN_FLOOR * floor * math.log(len(power) / FALSE_ALARM)

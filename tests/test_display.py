@@ -50,6 +50,11 @@ def test_units_are_what_they_say() -> None:
         frequency_unit("per fortnight")
 
 
+def test_ranges_of_frequencies() -> None:
+    assert frequency_unit("Hz").span(1e-5, 7) == "1e-05–7 Hz"
+    assert frequency_unit("mHz").span(-0.05, -0.02, 3) == "−50 to −20 mHz"
+
+
 def test_words_in_hertz_are_put_in_another_unit() -> None:
     words = "a peak outside the band at 0.00012963 Hz, 180 times the noise; --band 1e-3:2e-3"
     unit = frequency_unit("c/d")

@@ -114,7 +114,7 @@ def _print_windows(windows: list[Record], unit: FrequencyUnit, verbose: bool) ->
         p = "" if window["k_prob"] is None else f" (p = {chance(window['k_prob'])})"
         style = VERDICT_STYLES.get(window["status"], "")
         console.print(
-            f"  {low * unit.factor:.6g}–{unit.text(high)}  K = {window['k_map']}{p}  "
+            f"  {unit.span(low, high)}  K = {window['k_map']}{p}  "
             f"[{style}]{window['status']}[/{style}]: {escape(unit.reword(window['reason']))}"
         )
 

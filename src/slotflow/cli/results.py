@@ -13,8 +13,9 @@ from slotflow.cli.request import Results
 from slotflow.core.files import atomic_path
 from slotflow.core.units import FrequencyUnit
 from slotflow.data.read.formats import STANDARD_INPUT
-from slotflow.posterior.display import display_unit
-from slotflow.posterior.summaries import in_unit
+from slotflow.posterior.display import display_unit, epoch_of
+from slotflow.posterior.summaries import in_unit, with_combinations
+from slotflow.posterior.summaries import summary as summarize
 from slotflow.posterior.verdict import unlikely_amplitude
 from slotflow.show.plots import plot_posterior, save_figure
 from slotflow.show.report.report import write_report
@@ -44,7 +45,10 @@ def result_record(
     assert post is not None and post.assumed is not None
     observation, prior = post.observation, post.assumed.prior
     shown = writer.results
-    summary = post.summary(n=writer.samples, seed=writer.seed, phase_at=shown.phase_at)
+    epoch = epoch_of(post, shown.phase_at)
+    summary = summarize(post, post.k_map, writer.samples, writer.seed, epoch)
+    if full:  # of many signals, combinations would take as long as the rest
+        summary = with_combinations(summary, post)
     record: dict[str, Any] = {"file": str(answer.file), "signal": answer.signal}
     record["signals_in_file"] = answer.in_file
     record |= posterior_record(post, summary, full, shown.frequency_unit)

@@ -46,6 +46,12 @@ class FrequencyUnit:
         """A frequency in Hz in this unit, with some significant digits: 11.606 c/d."""
         return f"{hertz * self.factor:.{digits}g} {self.name}"
 
+    def span(self, low: float, high: float, digits: int = 6) -> str:
+        """Two frequencies in Hz in this unit, as a range: 5–7 c/d, −3 to 5 Hz."""
+        between = " to " if low < 0 else "–"
+        start = f"{low * self.factor:.{digits}g}{between}".replace("-", "−", 1 if low < 0 else 0)
+        return start + self.text(high, digits).replace("-", "−", 1 if high < 0 else 0)
+
     def reword(self, words: str) -> str:
         """Words in which frequencies are given in Hz, such as those of a verdict, with them in this unit."""
         if self.name == "Hz":

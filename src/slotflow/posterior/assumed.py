@@ -65,7 +65,7 @@ class Assumed:
             bins = prior.min_separation * self.duration
             separation = f"separation >= {unit.text(prior.min_separation, 4)} ({bins:.3g} bins)"
         return [
-            f"band   {low * unit.factor:.9g}–{unit.text(high, 9)}, {self.bins:.4g} bins of 1/T = "
+            f"band   {unit.span(low, high, 9)}, {self.bins:.4g} bins of 1/T = "
             f"{unit.text(bin_width, 4)}{self._band_source(unit)}",
             f"prior  K = {prior.k_min}..{prior.k_max}{each}, A in {smallest:g}–{largest:g}{law}"
             f"{self._from_data('amplitude')}, {separation}, {self._noise_words(levels)}",

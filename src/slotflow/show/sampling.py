@@ -41,7 +41,7 @@ def empty_words(
     named = sorted(regions, key=lambda region: region.low - region.high)[:most]
     behind = f" {data_unit}" if data_unit else ""
     texts = [
-        f"{region.low * unit.factor:.5g}–{unit.text(region.high, 5)} above {region.amplitude:.3g}{behind}"
+        f"{unit.span(region.low, region.high, 5)} above {region.amplitude:.3g}{behind}"
         for region in sorted(named)
     ]
     if rest := len(regions) - len(named):

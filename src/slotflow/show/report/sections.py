@@ -130,7 +130,7 @@ def windows(post: Posterior, unit: FrequencyUnit = HERTZ) -> Table | None:
 
 def _core(low: float, high: float, unit: FrequencyUnit) -> str:
     """A window's own frequencies."""
-    return f"{low * unit.factor:.6g}–{unit.text(high)}"
+    return unit.span(low, high)
 
 
 def checks(post: Posterior, unit: FrequencyUnit = HERTZ) -> Table:

@@ -308,7 +308,8 @@ class Modes:
             found = peaks(self.statistics, base.z, self.prior, 6)
             # What is left beside a tone is mostly leakage of those that are still to be found.
             lone = [p for p in found if np.all(np.abs(f - p) > CLOSE * self.bin)]
-            for some in (lone[:3], lone[3:], found):
+            self.add([np.append(f, p) for p in lone[:3]])
+            for some in (lone[3:], found):
                 if self.best(k + 1) is None:
                     self.add([np.append(f, p) for p in some])
             if self.best(k + 1) is None:

@@ -14,7 +14,8 @@ one without a window, which keeps close tones apart.
 
 **Any data** (`scales_of`). With the matched filter D(f) = Σ b̄ x and twice the energy W(f) of a tone of unit amplitude
 under the noise's inner product (`Likelihood.overlap`), |D|²/W of noise alone is exponential with the mean σ², and the
-amplitude of a lone tone is 2|D|/W, for real and complex samples alike. The level is that of the median over the band.
+amplitude of a lone tone is 2|D|/W, for real and complex samples alike. The level is that of the median over the band,
+after the tones that stand out were taken away (`slotflow.bands.search`): their side lobes reach across a narrow band.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from slotflow.bands.search import search_spectrum
 from slotflow.data.channel import Channel
 from slotflow.data.noise_level import median_power
 from slotflow.data.observation import Observation
@@ -43,6 +45,8 @@ ABOVE_LEVEL = 3.0
 """Upper bound of σ over the noise level."""
 SMALLEST_RATIO = 1e-4
 """Smallest lower bound of the amplitudes over the upper one: weaker tones drown in what a window leaks."""
+LOOK = 1.0
+"""Seconds of the search for tones that stand out."""
 PER_BIN = 2
 """Points of a spectrum per bin."""
 MOST_POINTS = 200_000
@@ -105,8 +109,11 @@ def scales_of(likelihood: GeneralTones, band: Bounds) -> Scales:
     f = np.linspace(low, high, points)
     energy = np.maximum(likelihood.weight_at(f), 1e-300)
     filtered = np.abs(likelihood.matched(f[None, :, None])[0, :, 0])
+    tones = search_spectrum(likelihood, band, max_seconds=LOOK).theta
+    left = likelihood.less(likelihood.to_z(tones)) if len(tones) else likelihood
+    rest = np.abs(left.matched(f[None, :, None])[0, :, 0])
     seen = energy > 1e-3 * energy.max()  # nuisances may take all of a tone
-    level = math.sqrt(float(median_power(filtered[seen] ** 2 / energy[seen])))
+    level = math.sqrt(float(median_power(rest[seen] ** 2 / energy[seen])))
     rms = math.sqrt(float(likelihood.energy[0]) / likelihood.n)
     peak = float((2 * filtered[seen] / energy[seen]).max())
     level = min(level, rms)

@@ -208,10 +208,8 @@ def test_windows_lie_around_clusters() -> None:
     assert sum(held) == len(places) and max(held) < PRIOR.k_max
     gaps = [(a - BAND[0]) * T for edges in layout.gaps for a in edges]
     assert gaps == pytest.approx([0, 100 - MARGIN, cores[-2, 1], 400 - MARGIN, 400 + MARGIN, BINS])
-    nobody = [np.zeros((0, 3)) for _ in layout.cores]
-    _, alone = layout.view(len(cores) - 1, nobody)
-    assert alone.frequency == layout.cores[-1]  # no neighbour, no guard
-    _, first = layout.view(0, nobody)
+    assert layout.prior_of(len(cores) - 1).frequency == layout.cores[-1]  # no neighbour, no guard
+    first = layout.prior_of(0)
     assert first.frequency[0] == layout.cores[0][0]
     assert first.frequency[1] == pytest.approx(layout.cores[0][1] + layout.guard)
 

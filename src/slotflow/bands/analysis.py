@@ -20,11 +20,12 @@ import dataclasses
 import math
 import time
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from slotflow.bands.core_draws import Window, best_tones, inside
+from slotflow.bands.core_draws import MOST_COUPLED, Window, best_tones, inside, seen_in
 from slotflow.bands.coupling import joint_fit
 from slotflow.bands.found import FoundTones
 from slotflow.bands.layout import Layout
@@ -34,7 +35,7 @@ from slotflow.core.arrays import Array
 from slotflow.core.stages import tell
 from slotflow.data.observation import Observation
 from slotflow.posterior.posterior import Posterior
-from slotflow.signal.likelihood import Likelihood, likelihood_of
+from slotflow.signal.likelihood import Likelihood
 from slotflow.signal.prior import Prior
 from slotflow.signal.waveforms import TONE
 
@@ -98,6 +99,7 @@ class Analysis:
 
     def __post_init__(self) -> None:
         self.tones = [inside(self.found.theta, core) for core in self.layout.cores]
+        self._sum_up()
         self.posts: dict[int, Posterior] = {}
         self.far: dict[int, Array] = {}
 
@@ -115,8 +117,10 @@ class Analysis:
                 tell("windows", done, len(todo))
                 self._analyse(i, len(todo) - done)
             tell("windows", len(todo), len(todo))
+            if self.left < SHORTEST_SHARE:
+                break
             self._fit_together()
-            todo = self._changed() if self.left > SHORTEST_SHARE else []
+            todo = self._changed()
             if not todo:
                 break
         return tuple(
@@ -129,43 +133,83 @@ class Analysis:
         size = [float(TONE.of(t, "amplitude").max(initial=0.0)) for t in self.tones]
         return [int(i) for i in np.argsort(-np.array(size), kind="stable")]
 
+    def _sum_up(self) -> None:
+        """Adds all tones up, in each channel."""
+        every = np.concatenate(self.tones)
+        self.model = [seen_in(channel, every) for channel in self.layout.observation.channels]
+
+    def _view(self, near: Array, removed: int) -> Observation:
+        """The data without all tones but those near a window, of which so many are gone."""
+        data = self.layout.observation
+        channels = [
+            dataclasses.replace(c, values=c.values - (total - seen_in(c, near)))
+            for c, total in zip(data.channels, self.model, strict=True)
+        ]
+        return Observation(channels, removed=data.removed + removed)
+
+    def _replace(self, i: int, tones: Array) -> None:
+        """Puts other tones into a core."""
+        for s, channel in enumerate(self.layout.observation.channels):
+            self.model[s] = (
+                self.model[s] + seen_in(channel, tones) - seen_in(channel, self.tones[i])
+            )
+        self.tones[i] = tones
+
     def _analyse(self, i: int, waiting: int) -> None:
         """The posterior of window i, one of so many that wait for the rest of the time."""
-        view, prior = self.layout.view(i, self.tones)
+        prior = self.layout.prior_of(i)
+        far, near = self.layout.far_and_near(i, self.tones)
         share = min(GENEROUS * self.left / waiting, self.left)
         if share > SHORTEST_SHARE:
             try:
-                post = self.question.ask(view, prior, share)
+                post = self.question.ask(self._view(near, len(far)), prior, share)
             except (ValueError, np.linalg.LinAlgError) as error:  # the others have an answer
-                post = self._unexamined(view, prior, f"it was refused: {error}")
+                post = self._unexamined(prior, f"it was refused: {error}")
         elif i in self.posts:
             return
         else:
-            post = self._unexamined(view, prior, NO_TIME)
-        self.posts[i], self.far[i] = post, self.layout.far(i, self.tones)
-        self.tones[i] = inside(best_tones(post), self.layout.cores[i])
+            post = self._unexamined(prior, NO_TIME)
+        self.posts[i], self.far[i] = post, far
+        if self.left > 0:
+            self._replace(i, inside(best_tones(post), self.layout.cores[i]))
 
-    def _unexamined(self, view: Observation, prior: Prior, why: str) -> Posterior:
+    def _unexamined(self, prior: Prior, why: str) -> Posterior:
         """The answer of the search for a window that was not sampled, and why it was not."""
-        level = self.found.noise_level(*prior.frequency)
-        known = inside(self.found.theta, prior.frequency)
-        likelihood = likelihood_of(view, None, prior.frequency)
-        return searched_posterior(view, likelihood, prior, known, Unexamined(level, why))
+        low, high = prior.frequency
+        place = TONE.place_of(self.found.theta)
+        rows = np.flatnonzero((place >= low) & (place < high))
+        size = TONE.coordinates
+        every = (size * rows[:, None] + np.arange(size)).ravel()
+        case = Unexamined(self.found.noise_level(low, high), why, self.likelihood.reference)
+        block = self._fisher[np.ix_(every, every)]
+        return searched_posterior(
+            self.layout.observation, prior, self.found.theta[rows], block, case
+        )
+
+    @cached_property
+    def _fisher(self) -> Array:
+        """JᵀJ of all tones that the search found, (K·Z, K·Z)."""
+        z = self.likelihood.to_z(self.found.theta)[None]
+        found = self.likelihood.in_numpy.equations(*TONE.unpack(z))
+        matrix: Array = np.asarray(found.matrix)[0]
+        return matrix
 
     def _fit_together(self) -> None:
         """Carries the tones of all cores to their joint maximum, or leaves them where there is none nearby."""
-        best = joint_fit(self.likelihood, np.concatenate(self.tones))
+        every = np.concatenate(self.tones)
+        best = joint_fit(self.likelihood, every) if len(every) <= MOST_COUPLED else None
         if best is None:
             return
         moved = [inside(best, core) for core in self.layout.cores]
         if [len(t) for t in moved] == [len(t) for t in self.tones]:
             self.tones = moved
+            self._sum_up()
 
     def _changed(self) -> list[int]:
         """Windows into which the corrections of their neighbours would leak more than is harmless."""
         found = []
         for i, post in sorted(self.posts.items()):
-            core, now = self.layout.cores[i], self.layout.far(i, self.tones)
+            core, (now, _) = self.layout.cores[i], self.layout.far_and_near(i, self.tones)
             leak = _leak(self.likelihood, now, self.far[i], core)
             if leak > HARMLESS_LEAK * post.noise_std or (
                 leak > 0 and post.verdict.status == "misfit"

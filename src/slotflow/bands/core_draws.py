@@ -27,7 +27,16 @@ from slotflow.signal.model import noise_free
 from slotflow.signal.prior import Prior
 from slotflow.signal.waveforms import TONE, Waveform
 
-__all__ = ["STRIP", "CoreDraws", "Window", "best_tones", "inside", "without"]
+__all__ = [
+    "MOST_COUPLED",
+    "STRIP",
+    "CoreDraws",
+    "Window",
+    "best_tones",
+    "inside",
+    "seen_in",
+    "without",
+]
 
 STRIP = 3.0
 """Bins at the outer end of a guard in which no tone is left to fit."""
@@ -35,6 +44,8 @@ COUNT_DRAWS = 2000
 """Draws of each probable number of tones behind the distribution of a core's count; a tenth for any other."""
 POSSIBLE, PROBABLE = 1e-5, 1e-3
 """p(K | x) above which a number of tones is drawn from at all, and with the full number of draws."""
+MOST_COUPLED = 120
+"""Tones up to which all of them are fitted together and draws are coupled."""
 COUPLED_ODDS = 0.2
 """Odds of the windows' counts against the most probable ones above which their draws are coupled; every set of counts
 that is coupled takes a joint fit of all tones."""
@@ -141,7 +152,8 @@ class CoreDraws:
             fits = [_core_fit(w, j) for w, j in zip(self.windows, counts, strict=True)]
             odds = [p[j] / p.max() for p, j in zip(self.counts, counts, strict=True)]
             known = [fit for fit in fits if fit is not None]
-            if math.prod(odds) > COUPLED_ODDS and len(known) == len(fits):
+            likely = math.prod(odds) > COUPLED_ODDS and sum(counts) <= MOST_COUPLED
+            if likely and len(known) == len(fits):
                 theta, owner = np.concatenate(known), np.repeat(np.arange(len(counts)), counts)
                 cores = np.array([w.core for w in self.windows])
                 reach = self.windows[0].reach(self.statistics.duration)
@@ -178,15 +190,17 @@ def without(obs: Observation, theta: Array, waveform: Waveform = TONE) -> Observ
         return obs
 
     def rest(channel: Channel) -> Channel:
-        values = channel.values - _seen(theta, channel, waveform)
+        values = channel.values - seen_in(channel, theta, waveform)
         return dataclasses.replace(channel, values=values)
 
     removed = obs.removed + len(theta)
     return Observation([rest(channel) for channel in obs.channels], removed=removed)
 
 
-def _seen(theta: Array, channel: Channel, waveform: Waveform) -> Array:
+def seen_in(channel: Channel, theta: Array, waveform: Waveform = TONE) -> Array:
     """What a channel makes of tones (k, P) without noise, (n,)."""
+    if not len(theta):
+        return np.zeros(channel.n)
     if channel.gain == 1 and not channel.is_complex:
         real: Array = noise_free(theta, channel.sampling, waveform)
         return real

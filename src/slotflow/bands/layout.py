@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from slotflow.bands.core_draws import STRIP, without
+from slotflow.bands.core_draws import STRIP
 from slotflow.core.arrays import Array
 from slotflow.data.observation import Observation
 from slotflow.signal.prior import Prior
@@ -60,13 +60,8 @@ class Layout:
         ends = [low, *itertools.chain.from_iterable(self.cores), high]
         return [(a, b) for a, b in zip(ends[::2], ends[1::2], strict=True) if b > a]
 
-    def view(self, i: int, tones: list[Array]) -> tuple[Observation, Prior]:
-        """What window i is asked: the data without the tones far from its core, and the prior of core and guard.
-
-        Args:
-            i: The window.
-            tones: Parameters of the tones in each core, (k, P) each.
-        """
+    def prior_of(self, i: int) -> Prior:
+        """The prior of core and guard of window i."""
         (low, high), (a, b) = self.prior.frequency, self.cores[i]
         before, after = (
             a in (core[1] for core in self.cores),
@@ -76,19 +71,24 @@ class Layout:
             max(low, a - self.guard) if before else a,
             min(high, b + self.guard) if after else b,
         )
-        return without(self.observation, self.far(i, tones)), self._prior_of(edges)
+        return self._prior_between(edges)
 
-    def far(self, i: int, tones: list[Array]) -> Array:
-        """The tones of other cores beyond the reach of window i, (k, P)."""
+    def far_and_near(self, i: int, tones: list[Array]) -> tuple[Array, Array]:
+        """The tones of other cores beyond the reach of window i, and all others, (k, P) each.
+
+        Args:
+            i: The window.
+            tones: Parameters of the tones in each core, (k, P) each.
+        """
         a, b = self.cores[i]
         reach = self.guard - STRIP / self.observation.long.duration
         none = np.zeros((0, TONE.size))
         others = np.concatenate([none, *(t for j, t in enumerate(tones) if j != i)])
         place = TONE.place_of(others)
-        beyond: Array = others[(place < a - reach) | (place > b + reach)]
-        return beyond
+        beyond = (place < a - reach) | (place > b + reach)
+        return others[beyond], np.concatenate([others[~beyond], tones[i]])
 
-    def _prior_of(self, edges: Edges) -> Prior:
+    def _prior_between(self, edges: Edges) -> Prior:
         """The prior of a window."""
         k_max, probs = self.prior.k_max, self.prior.k_probs
         if self.prior.min_separation > 0:  # as many as fit, and no more than stated

@@ -7,12 +7,13 @@ data, and each window has a level, and if need be a slope, of its own.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from slotflow.core.arrays import Array
+from slotflow.data.channel import Channel
 from slotflow.data.observation import Observation
 from slotflow.signal.noise.background import Background, background_of
 from slotflow.signal.noise.choice import choose_noise, known_ratios
@@ -22,6 +23,9 @@ from slotflow.signal.noise.series import series_of
 from slotflow.signal.noise.stated import parse_noise
 
 __all__ = ["WindowNoise", "window_noise"]
+
+LONGEST = 16_384
+"""Samples that a filter is fitted to at most."""
 
 Bounds = tuple[float, float]
 
@@ -64,6 +68,7 @@ def window_noise(observation: Observation, stated: Any, band: Bounds, tones: Arr
         return WindowNoise(stated)
     if any(np.ptp(channel.values) == 0 for channel in observation.channels):
         return WindowNoise("white")  # the verdict says what constant data are
+    observation = Observation([_stretch(channel) for channel in observation.channels])
     kind = parse_noise(stated).kind
     if kind not in ("auto", "local"):
         return WindowNoise(stated)
@@ -76,3 +81,20 @@ def window_noise(observation: Observation, stated: Any, band: Bounds, tones: Arr
     series = [series_of(channel, tones) for channel in observation.channels]
     backgrounds = tuple(background_of(one, LOCAL_ORDER) for one in series)
     return WindowNoise(None, backgrounds, tuple(known_ratios(observation)), words)
+
+
+def _stretch(channel: Channel) -> Channel:
+    """The middle of a channel that is longer than a filter needs; its times stay what they are."""
+    if channel.n <= LONGEST:
+        return channel
+    first = (channel.n - LONGEST) // 2
+    part = slice(first, first + LONGEST)
+    return replace(
+        channel,
+        values=channel.values[part],
+        times=channel.times[part],
+        t0=float(channel.times[first]),
+        errors=None if channel.errors is None else channel.errors[part],
+        segments=None if channel.segments is None else channel.segments[part],
+        filled=(),
+    )

@@ -18,9 +18,9 @@ from slotflow.posterior.draws import Draws
 from slotflow.posterior.posterior import Posterior
 from slotflow.posterior.verdict import Verdict
 from slotflow.signal.evidence import gaussian_draws
-from slotflow.signal.likelihood import Likelihood
 from slotflow.signal.prior import Prior
 from slotflow.signal.systems import factorize, theta_covariance
+from slotflow.signal.waveforms import TONE
 
 __all__ = ["NO_TIME", "SearchedPosterior", "Unexamined", "searched_posterior"]
 
@@ -37,6 +37,8 @@ class Unexamined(NamedTuple):
     """Noise level there, in the data's units."""
     why: str
     """Why it was not sampled, in words."""
+    reference: float
+    """Instant that complex amplitudes refer to, in seconds."""
 
 
 class SearchedPosterior(Posterior):
@@ -77,29 +79,25 @@ class SearchedPosterior(Posterior):
 
 
 def searched_posterior(
-    observation: Observation, likelihood: Likelihood, prior: Prior, theta: Array, case: Unexamined
+    observation: Observation, prior: Prior, theta: Array, fisher: Array, case: Unexamined
 ) -> SearchedPosterior:
     """The posterior of a window as far as the search knows it.
 
     Args:
-        observation: The data without the tones far from the window.
-        likelihood: Of these data.
+        observation: The data.
         prior: That of the window.
-        theta: Tones that the search found in the window, (k, P).
+        theta: Tones that the search found in the window, sorted by place, (k, P).
+        fisher: JᵀJ of their coordinates, (k·Z, k·Z); all other tones are held.
         case: Noise level at the window, and why it is not sampled.
     """
-    waveform = likelihood.waveform
     if not len(theta):
-        none = np.zeros((DRAWS, 0, waveform.size))
+        none = np.zeros((DRAWS, 0, TONE.size))
         return SearchedPosterior(observation, prior, theta, none, case)
-    theta = waveform.sorted(theta)
-    z = likelihood.to_z(theta)[None]
-    matrix = likelihood.in_numpy.equations(*waveform.unpack(z)).matrix  # JᵀJ
-    system = factorize(matrix, np.ones(matrix.shape[:2], dtype=bool))
+    system = factorize(fisher[None], np.ones((1, len(fisher)), dtype=bool))
+    z = TONE.to_z(theta, case.reference)[None]
     levels = np.full(1, case.level)
-    covariance = theta_covariance(waveform, system.inverse(), z, levels, likelihood.reference)
+    covariance = theta_covariance(TONE, system.inverse(), z, levels, case.reference)
     generator = torch.Generator().manual_seed(0)
-    normal = torch.randn(DRAWS, matrix.shape[1], generator=generator, dtype=torch.float64)
+    normal = torch.randn(DRAWS, len(fisher), generator=generator, dtype=torch.float64)
     around = gaussian_draws(torch.from_numpy(theta[None]), torch.from_numpy(covariance), normal)
-    draws = waveform.sorted(around[0].numpy())
-    return SearchedPosterior(observation, prior, theta, draws, case)
+    return SearchedPosterior(observation, prior, theta, TONE.sorted(around[0].numpy()), case)

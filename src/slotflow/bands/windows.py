@@ -135,9 +135,11 @@ def infer_band(
         f"a band of {bins:.0f} bins of 1/T, in which the search found {len(found.theta)} tones: analysed in "
         f"{len(layout.cores)} window{'s' if len(layout.cores) != 1 else ''}"
     )
-    tell("noise")
-    noise = window_noise(observation, noise if refine else "white", prior.frequency, found.theta)
     deadline = began + (1 - RESERVED_SHARE) * max_seconds
+    if not refine or time.perf_counter() > deadline:
+        noise = "white"
+    tell("noise")
+    noise = window_noise(observation, noise, prior.frequency, found.theta)
     question = Question(model, tuple(derived), noise, {"refine": refine} | options)
     windows = Analysis(question, layout, likelihood, found, deadline).windows()
     band = BandPosterior(

@@ -33,7 +33,7 @@ from slotflow.infer.statement import Statement
 from slotflow.network.cardinality import check_k_prior, under_k_prior
 from slotflow.network.model import SlotFlow
 from slotflow.network.options import KPrior
-from slotflow.posterior.assumed import DATA, Assumed
+from slotflow.posterior.assumed import DATA, WEAK, Assumed
 from slotflow.posterior.posterior import Posterior
 from slotflow.signal.prior import Prior
 
@@ -274,7 +274,8 @@ def _uncrowded(model: SlotFlow, case: _Case, post: Posterior, call: _Call) -> Po
 def _in_windows(model: SlotFlow, case: _Case, call: _Call) -> Posterior:
     """The posterior of a band in windows."""
     sources = case.assumed.sources
-    derived = [name for name in ("amplitude", "sigma") if sources.get(name) == DATA]
+    own = {"amplitude": DATA, "sigma": DATA, "min_separation": WEAK}
+    derived = [name for name, source in own.items() if sources.get(name) == source]
     post = infer_band(
         model, case.observation, case.assumed.prior, derived=derived, **call.for_windows
     )

@@ -29,6 +29,7 @@ from slotflow.posterior.verdict import (
     DrawQuality,
     Verdict,
     check_residual,
+    colour_doubts,
     incomplete,
     judge,
     residual_words,
@@ -276,6 +277,9 @@ def _verdict(
     if best is not None and (taken := len(best.log_weights)):
         enough = EFFECTIVE * min(draws / taken, 1.0)
         quality = DrawQuality(best.ess, best.pareto_k, orders.k_error, enough)
+    doubts, most_probable = [], orders.fits.get(orders.k_map)
+    if most_probable is not None and len(most_probable) < len(fit):
+        doubts = colour_doubts(likelihood, most_probable, prior.frequency)
     verdict = judge(
         check_residual(likelihood, fit, prior.frequency, prior.known_sigma),
         quality,
@@ -283,6 +287,7 @@ def _verdict(
         unsampled=f"no draw of K = {orders.k_map} has any weight: the prior (amplitude, band, separation) excludes "
         f"what fits the data; {_unchecked(start)}",
         tested=residual_words(likelihood),
+        doubts=doubts,
     )
     doubtful = verdict.status == "misfit" and start.amortized is not None
     if doubtful and (doubt := unlikely_amplitude(start.observation, prior)):

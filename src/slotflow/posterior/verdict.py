@@ -20,7 +20,12 @@ from slotflow.core.arrays import Array
 from slotflow.data.observation import Observation
 from slotflow.data.trend import detrend
 from slotflow.posterior.standing import Standing, standing
-from slotflow.posterior.whiteness import Check, check_residual, peak_probability
+from slotflow.posterior.whiteness import (
+    Check,
+    check_residual,
+    colour_doubts,
+    peak_probability,
+)
 from slotflow.signal.likelihood import GeneralTones, Likelihood
 from slotflow.signal.prior import Prior
 
@@ -29,6 +34,7 @@ __all__ = [
     "DrawQuality",
     "Verdict",
     "check_residual",
+    "colour_doubts",
     "ess_words",
     "graded",
     "incomplete",
@@ -127,6 +133,7 @@ def judge(
     false_alarm: float = FALSE_ALARM,
     unsampled: str = AMORTIZED,
     tested: str = "the residual",
+    doubts: Sequence[Check] = (),
 ) -> Verdict:
     """The verdict on a result.
 
@@ -137,6 +144,7 @@ def judge(
         false_alarm: Rate of misfits among data that the model describes.
         unsampled: The reason if the likelihood was not sampled.
         tested: What the tests have looked at, from `residual_words`.
+        doubts: Tests that are no reason for a misfit but may be one for doubt, from `colour_doubts`.
     """
     checks = tuple(checks)
     limit = false_alarm / max(len(checks), 1)
@@ -148,7 +156,7 @@ def judge(
         return Verdict("misfit", reason, checks)
     if draws is None:
         return Verdict("approximate", unsampled, checks)
-    if doubt := _doubt(checks, draws):
+    if doubt := _doubt(checks, draws, doubts):
         return Verdict("approximate", doubt, checks)
     return Verdict(
         "exact", f"ESS per draw {ess_words(draws.ess)}, {white_words(checks, tested)}", checks
@@ -224,7 +232,7 @@ def _misfit(broken: Sequence[Check], at_k_max: float, sampled: bool) -> str:
     return reason
 
 
-def _doubt(checks: Sequence[Check], draws: DrawQuality) -> str:
+def _doubt(checks: Sequence[Check], draws: DrawQuality, doubts: Sequence[Check]) -> str:
     """Why draws of a model that explains the data are not exact; empty if they are."""
     ess = ess_words(draws.ess)
     if any(check.name == "rounding" for check in checks):
@@ -237,7 +245,7 @@ def _doubt(checks: Sequence[Check], draws: DrawQuality) -> str:
         return f"the weights have a heavy tail ({tail}), ESS per draw {ess}"
     if draws.ess < draws.smallest_ess:
         return f"the ESS per draw is {ess}, below {draws.smallest_ess:g}"
-    suspect = [check for check in checks if check.p_value < check.doubt]
+    suspect = [check for check in (*checks, *doubts) if check.p_value < check.doubt]
     if suspect:
         p = f"p = {suspect[0].p_value:.1g}"
         return f"perhaps {suspect[0].words} ({p}), which so many tones in so few samples may hide; ESS per draw {ess}"

@@ -17,6 +17,6 @@ left but rounding, the stated level alone is tested.
 """
 
 from slotflow.posterior.whiteness.laws import Check, peak_probability
-from slotflow.posterior.whiteness.made import check_residual
+from slotflow.posterior.whiteness.made import check_residual, colour_doubts
 
-__all__ = ["Check", "check_residual", "peak_probability"]
+__all__ = ["Check", "check_residual", "colour_doubts", "peak_probability"]

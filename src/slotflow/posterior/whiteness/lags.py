@@ -7,8 +7,9 @@ ends. With d degrees of freedom for each tone, ν = n − Σd, tr(MC_k) = −Σ 
 `laws.py` has the law. Order is all that the test needs: samples may be at any times. Of a complex residual the
 imaginary part is tested too, which sees spectra that are not the same on both sides of zero.
 
-Components that take a tenth of all degrees of freedom or more take the noise's colour with them: then a correlation
-that one white series in a hundred has is a reason for doubt.
+Components that take one degree of freedom in forty or more may take the noise's colour with them: then a correlation
+that one white series in a hundred has is a reason for doubt, both of the largest plausible K and of the most probable
+one.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ FARTHEST = 10
 """Largest lag, in samples."""
 FEWEST = 16
 """Degrees of freedom below which correlations say nothing."""
-MUCH_TAKEN = 0.1
+MUCH_TAKEN = 0.025
 """Share of the degrees of freedom from which on components may have taken the noise's colour."""
 DOUBT = 0.01
 """P-value of a correlation that then gives reason for doubt."""

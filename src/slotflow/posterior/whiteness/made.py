@@ -20,7 +20,7 @@ from slotflow.posterior.whiteness.spectrum import spectrum_checks
 from slotflow.posterior.whiteness.uneven import uneven_checks
 from slotflow.signal.likelihood import GeneralTones, Likelihood
 
-__all__ = ["check_residual"]
+__all__ = ["check_residual", "colour_doubts"]
 
 ROUNDING = 3e-6
 """A residual of this size, in units of the data, is no noise but rounding."""
@@ -69,6 +69,19 @@ def check_residual(
     if sigma is None:
         checks += [samples.streams(tested[0], other) for other in tested[1:]]
     return tuple(sorted(checks, key=lambda c: c.p_value))
+
+
+def colour_doubts(likelihood: Likelihood, theta: Array, band: Band) -> list[Check]:
+    """Tests of colour of what fewer components leave, which are a reason for doubt only: what is left may be a tone.
+
+    Args:
+        likelihood: Of one signal.
+        theta: The components of the most probable K, (K, P), where a larger one is plausible.
+        band: Frequencies in Hz that may hold components.
+    """
+    theta = np.asarray(theta, dtype=np.float64).reshape(-1, likelihood.waveform.size)
+    tested = _tested(likelihood, what_is_left(likelihood, theta), band)
+    return [check for one in tested for check in lag_checks(one)]
 
 
 def _tested(likelihood: Likelihood, left: list[Left], band: Band) -> list[Left]:

@@ -127,4 +127,5 @@ def test_time_runs_out(seed: int) -> None:
     obs = Observation.from_arrays(x + rng.standard_normal(n), 0.1)
     band = (0.2, 4.9)
     found = search_spectrum(likelihood_of(obs, None, band), band, max_seconds=0.0)
-    assert not found.complete and len(found.theta) < 40
+    assert not found.complete
+    assert np.abs(found.theta[:, 2] - 4.5).min() < 0.005  # the strongest tone comes first

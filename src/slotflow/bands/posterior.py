@@ -34,6 +34,10 @@ NEGLIGIBLE = 1e-12
 """p(K | x) at or below which large numbers of tones are dropped."""
 NAMED_WINDOWS = 3
 """Windows that a verdict names."""
+UNFINISHED = (
+    "the search of the band did not end within the time budget, so that there may be more tones"
+)
+"""Why a band is not known exactly whose search was not finished."""
 BORDER_DRAWS = 500
 """Draws of a window that are looked at for tones across a border."""
 
@@ -48,6 +52,7 @@ class BandPosterior(Posterior):
         likelihood: Of all data, to couple the draws of different windows, as those of the exact step ask for.
         most: Largest number of tones in the whole band; None: as many as the windows allow.
         empty: What belongs to no window: the search has found nothing there.
+        complete: Whether the search came to its end.
     """
 
     slots: CoreDraws
@@ -60,6 +65,7 @@ class BandPosterior(Posterior):
         likelihood: Likelihood | None = None,
         most: int | None = None,
         empty: tuple[EmptyRegion, ...] = (),
+        complete: bool = True,
     ) -> None:
         width, gap = prior.frequency[1] - prior.frequency[0], prior.min_separation
         k_max = len(windows) * prior.k_max
@@ -88,6 +94,9 @@ class BandPosterior(Posterior):
         self.window_verdicts = tuple(w.posterior.verdict_at(rate) for w in windows)
         """Verdicts of the windows, at a false-alarm rate that holds for the whole band; the band's is made of them."""
         self._verdict = _verdict(windows, self.window_verdicts, observation.long.duration)
+        if not complete and self._verdict.status != "misfit":
+            reason = f"{UNFINISHED}; {self._verdict.reason}"
+            self._verdict = Verdict("approximate", reason, self._verdict.checks)
         if self._verdict.status == "misfit":
             stands = _standing(windows, self.window_verdicts)
             self._verdict = dataclasses.replace(self._verdict, standing=stands)
@@ -154,8 +163,9 @@ def _verdict(
         if not found:
             continue
         checks = tuple(check for _, verdict in found for check in verdict.checks)
-        if len(found) == len(windows) and len({verdict.reason for _, verdict in found}) == 1:
-            return Verdict(status, found[0][1].reason, checks)
+        if len({verdict.reason for _, verdict in found}) == 1:
+            share = f"{len(found)} of {len(windows)} windows: " if len(found) < len(windows) else ""
+            return Verdict(status, f"{share}{found[0][1].reason}", checks)
         parts = [
             f"{w.core[0]:.6g}–{w.core[1]:.6g} Hz: {verdict.reason}"
             for w, verdict in found[:NAMED_WINDOWS]

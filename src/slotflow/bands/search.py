@@ -75,13 +75,13 @@ def search_spectrum(
     Args:
         likelihood: Of one signal.
         band: Lowest and highest frequency in Hz.
-        max_seconds: The search ends after this time with what it has.
+        max_seconds: The search ends after this time with what it has; one round is always made.
         report: Called with the number of tones after each round.
     """
     search = _Search(likelihood, band, time.perf_counter() + max_seconds)
     complete = False
-    for _ in range(MOST_ROUNDS):
-        if search.out_of_time or len(search.theta) >= MOST_TONES:
+    for done in range(MOST_ROUNDS):
+        if (search.out_of_time and done) or len(search.theta) >= MOST_TONES:
             break
         candidates = search.candidates()
         if not len(candidates):

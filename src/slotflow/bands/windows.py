@@ -148,7 +148,8 @@ def infer_band(
         windows,
         likelihood=likelihood if refine else None,
         most=most,
-        empty=_empty(layout, found),
+        empty=_empty(layout, found) if found.complete else (),
+        complete=found.complete,
     )
     band.assumed = dataclasses.replace(
         Assumed.stated(prior, observation.long.duration), in_windows=True

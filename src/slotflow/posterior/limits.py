@@ -32,7 +32,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
-from slotflow.signal.likelihood import Statistics
+from slotflow.signal.likelihood import Likelihood, Statistics, likelihood_of
 
 if TYPE_CHECKING:
     from slotflow.data.observation import Observation
@@ -131,7 +131,13 @@ def matched_filter(observation: Observation, frequency: Array, sigma: float) -> 
         frequency: In Hz, (m,).
         sigma: Noise level.
     """
-    statistics = Statistics.from_observation(observation)
+    statistics: Likelihood
+    if observation.is_plain:
+        statistics = Statistics.from_observation(observation)
+    else:
+        statistics = likelihood_of(
+            observation, None, (float(frequency.min()), float(frequency.max()))
+        )
     filtered = statistics.matched(frequency[None, :, None])[0, :, 0]
     weight = statistics.weight
     return np.abs(2 / weight * filtered), sigma * math.sqrt(2 / weight)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -78,6 +79,7 @@ def ar_noise(versions: Versions, order: int, words: str = "") -> NoiseModel:
     is_complex, count = first[0].is_complex, len(first)
     levels = [_level(series, order) for series in first]
     ratios = [level / levels[0] for level in levels]
+    sums = [[_lagged_products(series, order) for series in version] for version in versions]
 
     def taps_at(x: Array) -> list[Samples]:
         partial = _partial(x, is_complex).reshape(count, order)
@@ -85,7 +87,7 @@ def ar_noise(versions: Versions, order: int, words: str = "") -> NoiseModel:
 
     def log_likelihood(x: Array) -> Array:
         taps = taps_at(x)
-        return np.array([_log_likelihood(series, taps, ratios) for series in versions])
+        return np.array([_log_likelihood(version, taps, ratios) for version in sums])
 
     def log_prior(x: Array) -> float:
         return _log_prior(x, is_complex)
@@ -132,15 +134,35 @@ def _level(series: Series, order: int) -> float:
     return math.sqrt(max(float(np.mean(np.abs(left) ** 2)), 1e-300))
 
 
+@dataclass(frozen=True, eq=False)
+class _Products:
+    """Σ_t x̄_{t−j} x_{t−k} over samples with p neighbours before them: RSS of any taps a is āᵀ R a."""
+
+    matrix: Samples
+    """R, (p + 1, p + 1)."""
+    reals: int
+    """Real numbers among those samples."""
+
+
+def _lagged_products(series: Series, order: int) -> _Products:
+    """The products of a series."""
+    pieces = [
+        np.lib.stride_tricks.sliding_window_view(series.values[piece], order + 1)[:, ::-1]
+        for piece in series.stretches
+        if piece.stop - piece.start > order
+    ]
+    rows = np.concatenate(pieces)
+    return _Products(rows.conj().T @ rows, len(rows) * (2 if series.is_complex else 1))
+
+
 def _log_likelihood(
-    channels: Sequence[Series], taps: Sequence[Samples], ratios: Sequence[float]
+    channels: Sequence[_Products], taps: Sequence[Samples], ratios: Sequence[float]
 ) -> float:
     """−(n/2) ln RSS of all channels, up to a constant."""
     rss, n = 0.0, 0
-    for series, a, ratio in zip(channels, taps, ratios, strict=True):
-        left = whitened(series.values, a, series.stretches)
-        rss += float((np.abs(left) ** 2).sum()) / ratio**2
-        n += len(left) * (2 if series.is_complex else 1)
+    for products, a, ratio in zip(channels, taps, ratios, strict=True):
+        rss += float((a.conj() @ products.matrix @ a).real) / ratio**2
+        n += products.reals
     return -0.5 * n * math.log(max(rss, 1e-300))
 
 

@@ -41,8 +41,10 @@ FALSE_LINES = 1e-3
 """Lines that noise alone makes, on average."""
 ROUNDS = 16
 """Turns at most between lines and filter."""
-MOST_LINES = 128
-"""Lines that are taken off at most."""
+MOST_LINES, FEWEST_LINES = 128, 24
+"""Lines that are taken off at most, of a short and of a very long series."""
+LONG, FEW_ROUNDS = 10_000, 4
+"""Samples from which on a series is long, and turns that are then made at most."""
 BEYOND_DOUBT = 50.0
 """Height of a line from which on no analysis will do without it."""
 LEAKED = 0.03
@@ -152,9 +154,11 @@ def background_of(series: Series, highest: int, above: float = 0.0) -> Backgroun
     """
     highest = min(highest, series.longest_filter)
     rest, lines = series, list[Line]()
-    for _ in range(ROUNDS):
+    rounds = ROUNDS if series.n <= LONG else FEW_ROUNDS
+    most = max(MOST_LINES * LONG // max(series.n, LONG), FEWEST_LINES)
+    for _ in range(rounds):
         taps = _robust_filter(rest, highest)
-        peaks = _peaks(rest.filtered(taps), above)[: MOST_LINES - len(lines)]
+        peaks = _peaks(rest.filtered(taps), above)[: most - len(lines)]
         if not peaks:
             break
         lines = _fitted(series, taps, lines, peaks)

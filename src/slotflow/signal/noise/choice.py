@@ -30,10 +30,15 @@ from slotflow.signal.noise.ar import (
 from slotflow.signal.noise.background import Background, background_of
 from slotflow.signal.noise.burg import order_evidence, partial_autocorrelations
 from slotflow.signal.noise.colour import Whiteness, looks_white, shape_test, whiteness_of
-from slotflow.signal.noise.filters import taps_of_coefficients
+from slotflow.signal.noise.filters import taps_of_coefficients, taps_of_partial
 from slotflow.signal.noise.local import LOCAL_ORDER, local_noise
 from slotflow.signal.noise.model import ChannelNoise, NoiseModel, NoiseNode
-from slotflow.signal.noise.power_law import fitted_power_law, power_law_noise, red_power
+from slotflow.signal.noise.power_law import (
+    fitted_power_law,
+    likely_shape,
+    power_law_noise,
+    red_power,
+)
 from slotflow.signal.noise.psd import psd_noise
 from slotflow.signal.noise.series import Series, series_of
 from slotflow.signal.noise.stated import StatedNoise, parse_noise
@@ -46,12 +51,16 @@ SMALLEST_P = 1e-3
 """P-value below which noise is not white."""
 ODDS = 4.0
 """Logarithm of the odds against white noise from which on it is given up."""
+OBVIOUS = 0.1
+"""What a sample must add to the logarithm of the odds against white noise for it to be given up at once."""
 LINE_PRICE = 1.5
 """What a line costs of the logarithm of the evidence, in units of ln n."""
 MUCH_OF_THE_SPECTRUM = 0.4
 """Share of the spectrum in the band from which on the noise is modelled as a whole."""
 SLOW_BINS = 20.0
 """Frequencies in units of 1/T up to which lines may be red noise."""
+LONGEST_RED = 10_000
+"""Samples up to which a power law is tried."""
 SHORT = 400
 """Samples up to which the noise is modelled as a whole in any case."""
 
@@ -239,9 +248,13 @@ class _Look:
 
 
 def _look(series: Series, band: Bounds, tones_left: bool) -> _Look:
-    """Both explanations of a channel; all but the first are tested outside the band alone."""
-    white = background_of(series, 0)
+    """Both explanations of a channel; all but the first are tested outside the band alone.
+
+    What is obviously coloured has no lines taken off under white noise, which would be many.
+    """
     coloured = background_of(series, LOCAL_ORDER)
+    obvious = not tones_left and _gained([coloured.rest], coloured.order) > OBVIOUS * series.n
+    white = Background(series, np.ones(1)) if obvious else background_of(series, 0)
     test = whiteness_of(white.rest, white.lines, band, outside=tones_left)
     odds = 0.0 if tones_left else _evidence(coloured) - _evidence(white)
     return _Look(white, coloured, test, odds)
@@ -271,38 +284,34 @@ def _as_a_whole(backgrounds: Sequence[Background], reason: str) -> NoiseModel | 
     if not all(series.can_be_filtered for series in channels):
         return _red_as_a_whole(backgrounds, reason)
     order = evident_order(channels)
-    if order > 0:
-        model = ar_noise(versions, order)
-        nodes = model.nodes[0].channels
-        tests = [_whitened_test(b, noise) for b, noise in zip(backgrounds, nodes, strict=True)]
-        if min(test.p_value for test in tests) >= SMALLEST_P:
-            odds = _gained(channels, order)
-            words = f"ar({order}): {reason}; order {order} has the most evidence (ln odds {odds:.0f} over white)"
-            return replace(model, words=words)
+    if order > 0 and all(_is_whitened(b, order) for b in backgrounds):
+        odds = _gained(channels, order)
+        words = f"ar({order}): {reason}; order {order} has the most evidence (ln odds {odds:.0f} over white)"
+        return ar_noise(versions, order, words)
     return _red_as_a_whole(backgrounds, reason)
 
 
 def _red_as_a_whole(backgrounds: Sequence[Background], reason: str) -> NoiseModel | None:
-    """A power law; None if the spectrum has another shape."""
+    """A power law; None if the spectrum has another shape, or the series is too long for it."""
     versions = _red_versions(backgrounds)
-    model = power_law_noise(versions)
-    knee, exponent = model.nodes[0].values
-    shape = f"knee {knee:.3g} Hz, exponent {exponent:.2f}"
+    if sum(series.n for series in versions[0]) > LONGEST_RED:
+        return None
+    knee, exponent = likely_shape(versions[0])
+    tested = "the spectrum's shape passes the tests"
     for b, series in zip(backgrounds, versions[0], strict=True):
-        if not series.can_be_filtered:  # leakage hides the shape of the spectrum
-            return replace(
-                model, words=f"power law: {reason}; its shape at such times is not tested ({shape})"
-            )
-        p = shape_test(series, lambda f: 1 + red_power(f, knee, exponent), b.lines)
-        if p < SMALLEST_P:
+        if not series.can_be_filtered:
+            tested = "its shape at such times is not tested"  # leakage hides it
+        elif shape_test(series, lambda f: 1 + red_power(f, knee, exponent), b.lines) < SMALLEST_P:
             return None
-    words = f"power law: {reason}; the spectrum's shape passes the tests ({shape})"
-    return replace(model, words=words)
+    words = f"power law: {reason}; {tested} (knee {knee:.3g} Hz, exponent {exponent:.2f})"
+    return power_law_noise(versions, words)
 
 
-def _whitened_test(background: Background, noise: ChannelNoise) -> Whiteness:
-    """Whether a filter makes what remains white."""
-    return whiteness_of(background.rest.filtered(noise.taps), background.lines)
+def _is_whitened(background: Background, order: int) -> bool:
+    """Whether autoregressive noise of some order is all that remains."""
+    taps = taps_of_partial(partial_autocorrelations(background.rest, order))
+    test = whiteness_of(background.rest.filtered(taps), background.lines)
+    return test.p_value >= SMALLEST_P
 
 
 def _gained(channels: Sequence[Series], order: int) -> float:

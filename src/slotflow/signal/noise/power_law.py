@@ -32,6 +32,8 @@ from slotflow.signal.noise.series import Series
 __all__ = [
     "EXPONENTS",
     "Shape",
+    "fitted_power_law",
+    "likely_shape",
     "mode_frequencies",
     "mode_variances",
     "power_law_noise",
@@ -102,8 +104,8 @@ def fitted_power_law(
     """The same and the logarithm of the evidence, on the scale on which white noise of n reals has −(n/2) ln Σx²."""
     first = versions[0]
     log_prior = _prior(first)
-    start = _start(first, log_prior) if known is None else np.array([math.log(known[0]), known[1]])
-    shape = math.exp(start[0]), float(start[1])
+    shape = likely_shape(first) if known is None else known
+    start = np.array([math.log(shape[0]), shape[1]])
     whiteners = [[_whitener(series, shape) for series in version] for version in versions]
     ratios = _ratios(whiteners[0], shape)
     if known is None:
@@ -124,6 +126,12 @@ def fitted_power_law(
         found.append(NoiseNode(channels, float(log_weight), at))
     model = NoiseModel("power_law", tuple(found), parameters=("knee", "exponent"), words=words)
     return model, evidence
+
+
+def likely_shape(channels: Sequence[Series]) -> Shape:
+    """Knee and exponent by a quick fit to the spectra of channels without lines."""
+    start = _start(channels, _prior(channels))
+    return math.exp(start[0]), float(start[1])
 
 
 def _prior(channels: Sequence[Series]) -> Callable[[Array], float]:

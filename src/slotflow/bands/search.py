@@ -282,7 +282,9 @@ def _nearest(f: Array, places: Array) -> Array:
     """Distance of each frequency, (C,), to the nearest of some places, (K,); inf if there is none."""
     if not len(places):
         return np.full(len(f), np.inf)
-    found: Array = np.abs(f[:, None] - places).min(1)
+    ranked = np.concatenate([[-np.inf], np.sort(places), [np.inf]])
+    right = np.searchsorted(ranked, f)
+    found: Array = np.minimum(f - ranked[right - 1], ranked[right] - f)
     return found
 
 

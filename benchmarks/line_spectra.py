@@ -15,9 +15,10 @@ the published ones.
 from __future__ import annotations
 
 import argparse
+import math
 import time
 from collections import Counter
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -46,16 +47,22 @@ PUBLISHED = {
     "CBLasso": dict(zip(DECIBELS, (0.99, 0.153, 0.069, 0.048, 0.041), strict=True)),
 }
 """Chamfer distances; DeepFreq's are read off the authors' figure."""
+MOST_TONES, TILT = 10, 1.5
 PRIOR = Prior(
     k_min=1,
-    k_max=10,
+    k_max=MOST_TONES,
+    k_probs=tuple(math.exp(TILT * k) for k in range(MOST_TONES)),
     amplitude=(0.02, 2.0),
     frequency=(-0.5, 0.5),
     min_separation=1 / 50,
     sigma=(0.0, 1.5),
 )
-"""The protocol's counts and separation; frequencies uniform, amplitudes of scaled signals within broad bounds."""
-MAX_SECONDS = 60.0
+"""The protocol's separation; frequencies uniform, amplitudes of scaled signals within broad bounds.
+
+p(K) is tilted so that orders are looked at which the protocol's law favours; counts are judged under a uniform p(K).
+"""
+UNIFORM = replace(PRIOR, k_probs=None)
+MAX_SECONDS = 10.0
 """Time budget of one signal."""
 DRAWS = 2000
 """Weighted draws of each order."""
@@ -104,15 +111,18 @@ class Signals:
 
 def record_of(post: Posterior, x: NDArray[np.complex128], truth: Array, seed: int) -> Record:
     """What is kept of an answer, and of the rivals' answers to the same signal."""
+    broad = post.k_probs[: MOST_TONES + 1] / np.maximum(PRIOR.k_probs_full, 1e-12)
+    broad /= broad.sum()
     sets = []
-    for k in np.flatnonzero(post.k_probs > 0.5 / SETS):
-        n = max(round(SETS * float(post.k_probs[k])), 1)
+    for k in np.flatnonzero(broad > 0.5 / SETS):
+        n = max(round(SETS * float(broad[k])), 1)
         sets.append(post.waveform.place_of(post.sample(n, int(k), seed)))
-    likeliest = np.median(post.waveform.place_of(post.sample(SETS, post.k_map, seed)), axis=0)
-    under_law, of_law = post.k_probs, sets
+    k_map = int(broad.argmax())
+    likeliest = np.median(post.waveform.place_of(post.sample(SETS, k_map, seed)), axis=0)
+    under_law, of_law = broad, sets
     if isinstance(post, RefinedPosterior) and post.sampled(post.k_map):
-        under_law, of_law = under_the_law(post, PRIOR, SETS, seed)
-    order = description_length_order(x, PRIOR.k_max)
+        under_law, of_law = under_the_law(post, UNIFORM, SETS, seed)
+    order = description_length_order(x, MOST_TONES)
     found = {
         "slotflow": set_of_least_distance(of_law),
         "slotflow, broad prior": set_of_least_distance(sets),
@@ -122,8 +132,8 @@ def record_of(post: Posterior, x: NDArray[np.complex128], truth: Array, seed: in
     }
     return {
         "k": len(truth),
-        "k_probs": under_law[: PRIOR.k_max + 1].tolist(),
-        "k_probs_broad": post.k_probs[: PRIOR.k_max + 1].tolist(),
+        "k_probs": under_law.tolist(),
+        "k_probs_broad": broad.tolist(),
         "k_mdl": order,
         "chamfer": {name: chamfer(np.asarray(f), truth) for name, f in found.items()},
         "status": post.verdict.status,

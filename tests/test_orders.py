@@ -243,3 +243,21 @@ def test_a_pursuit_goes_on_where_no_peak_stands_out(seed: int) -> None:
     for loud, count in ((theta, 10), (theta[:0], 0)):
         statistics = observe(loud, 0.01, seed, (Grid(100, 1.0),))
         assert Modes(statistics, prior).pursue(10) == count
+
+
+def test_many_tones_that_the_data_do_not_show(seed: int) -> None:
+    """Weak tones that may be anywhere: every order grows from the one below, however many there are."""
+    prior = Prior(
+        k_min=0,
+        k_max=9,
+        amplitude=(0.01, 0.6),
+        frequency=(0.0, 0.5),
+        min_separation=0.01,
+        sigma=(0.3, 3.0),
+    )
+    statistics = observe(np.zeros((0, 3)), 1.0, seed, (Grid(100, 1.0),))
+    orders = across_orders(statistics, prior, draws=400, rng=np.random.default_rng(seed))
+    assert set(orders.methods) == set(range(10))
+    assert np.isfinite(orders.log_evidence_error).all()
+    # No tone changes the evidence by much, so that neither do nine of them at a time.
+    assert np.abs(np.diff(orders.log_evidence)).max() < 3

@@ -229,7 +229,7 @@ class _Search:
         parts = self.proposer.parts(target, split=division is None)
         if division is not None:
             parts.append(division)
-        if not parts:
+        if not parts and growth is None:
             return
         if growth is not None:
             parts = [p for p in parts if not isinstance(p, Births) or p.free <= 2]

@@ -63,7 +63,7 @@ p(K) is tilted so that orders are looked at which the protocol's law favours; co
 """
 UNIFORM = replace(PRIOR, k_probs=None)
 MAX_SECONDS = 10.0
-"""Time budget of one signal."""
+"""Time budget of one signal, on a core of its own."""
 DRAWS = 2000
 """Weighted draws of each order."""
 SETS = 400
@@ -75,7 +75,8 @@ class Signals:
     """A process's worker, made in it."""
 
     seed: int
-    test_set: Path | None
+    test_set: Path | None = None
+    max_seconds: float = MAX_SECONDS
 
     def __call__(self) -> Worker:
         model, data = SlotFlow.from_pretrained(), self
@@ -89,7 +90,7 @@ class Signals:
                 prior=PRIOR,
                 noise="white",
                 draws=DRAWS,
-                max_seconds=MAX_SECONDS,
+                max_seconds=data.max_seconds,
                 seed=index,
             )
             seconds = time.process_time() - start
@@ -184,21 +185,22 @@ def summary(part: str, records: list[Record]) -> dict[str, Any]:
 
 
 def own_flags(parser: argparse.ArgumentParser) -> None:
-    """The flag that only this script has."""
+    """The flags that only this script has."""
+    parser.add_argument("--max-seconds", type=float, default=MAX_SECONDS, help="of one signal")
     parser.add_argument("--test-set", type=Path, help="the authors' folder of signals")
 
 
 def main() -> None:
     """Answers all signals and prints the distances."""
     options = parse(__doc__, list(DECIBELS), 1000, own_flags)
-    test_set = options.flags.test_set
+    test_set, seconds = options.flags.test_set, options.flags.max_seconds
     settings = {
         "prior": asdict(PRIOR),
-        "max_seconds": MAX_SECONDS,
+        "max_seconds": seconds,
         "draws": DRAWS,
         "signals": "drawn" if test_set is None else "the authors' test set",
     }
-    records = records_of(options, Signals(options.seed, test_set), settings)
+    records = records_of(options, Signals(options.seed, test_set, seconds), settings)
     write_json(options, settings, {part: summary(part, found) for part, found in records.items()})
 
 

@@ -35,7 +35,15 @@ from slotflow.signal.noise.filters import (
 )
 from slotflow.signal.noise.series import OVERSAMPLING, Series
 
-__all__ = ["LEAKED", "OUTSIDE", "Background", "Line", "background_of", "running_floor"]
+__all__ = [
+    "LEAKED",
+    "OUTSIDE",
+    "Background",
+    "Line",
+    "background_of",
+    "robust_filter",
+    "running_floor",
+]
 
 FALSE_LINES = 1e-3
 """Lines that noise alone makes, on average."""
@@ -157,7 +165,7 @@ def background_of(series: Series, highest: int, above: float = 0.0) -> Backgroun
     rounds = ROUNDS if series.n <= LONG else FEW_ROUNDS
     most = max(MOST_LINES * LONG // max(series.n, LONG), FEWEST_LINES)
     for _ in range(rounds):
-        taps = _robust_filter(rest, highest)
+        taps = robust_filter(rest, highest)
         peaks = _peaks(rest.filtered(taps), above)[: most - len(lines)]
         if not peaks:
             break
@@ -191,7 +199,7 @@ def running_floor(power: Array, is_complex: bool = False) -> tuple[Array, float]
     return np.maximum(floor, 1e-300), max(WORTH * width, 1.0)
 
 
-def _robust_filter(series: Series, highest: int) -> Samples:
+def robust_filter(series: Series, highest: int) -> Samples:
     """A filter that lines hardly shape: the steepest slope by one tap, the rest from a clipped spectrum."""
     if highest == 0:
         return np.ones(1)

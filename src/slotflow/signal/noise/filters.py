@@ -43,6 +43,8 @@ Samples = NDArray[Any]
 """Real or complex values."""
 LOSS = 0.01
 """What the choice of a filter's order may cost of the logarithm of the likelihood."""
+SMALLEST_POWER = 1e-11
+"""Smallest power over the largest that the equations for a filter can tell from 0."""
 PER_BIN = 8
 """Frequencies per 1/T at which a given power spectrum is looked at."""
 
@@ -149,6 +151,7 @@ def taps_of_power(
             "expected a power spectrum that is finite and above 0 at all frequencies up to Nyquist, received some "
             "values that are not; give S for the whole range, with a floor where it vanishes."
         )
+    s = np.maximum(s, SMALLEST_POWER * s.max())
     covariance = autocovariance(s, is_complex)
     if order is not None:
         taps, variance = taps_of_covariance(covariance, order)

@@ -23,13 +23,13 @@ from dataclasses import replace
 import numpy as np
 
 from slotflow.core.arrays import Array
-from slotflow.signal.noise.background import Background
+from slotflow.signal.noise.background import Background, robust_filter, running_floor
 from slotflow.signal.noise.burg import partial_autocorrelations
 from slotflow.signal.noise.colour import whiteness_of
 from slotflow.signal.noise.filters import Samples, gain, taps_of_partial, taps_of_power
 from slotflow.signal.noise.model import ChannelNoise, NoiseModel, NoiseNode
 from slotflow.signal.noise.quadrature import nodes_of
-from slotflow.signal.noise.series import OVERSAMPLING
+from slotflow.signal.noise.series import OVERSAMPLING, Series
 
 __all__ = ["LOCAL_ORDER", "local_noise"]
 
@@ -45,6 +45,8 @@ WHITE_P = 1e-3
 """P-value above which a channel needs no filter."""
 FEWEST_FOR_A_LEVEL = 8
 """Bins of the band from which on they give the level; the whole spectrum does otherwise."""
+SWALLOWED, SLOW_BINS = 5.0, 20.0
+"""Power of a filter's noise over the running median that is a peak, from so many bins on."""
 TILTED = 3.0
 """Standard deviations of a slope that call for nodes."""
 FEWEST_BINS = 24
@@ -98,11 +100,33 @@ def _smooth_filter(background: Background, band: Bounds, tones_left: bool) -> Sa
     series = background.rest
     if tones_left and whiteness_of(series, background.lines, band, outside=True).p_value > WHITE_P:
         return np.ones(1)
-    partial = partial_autocorrelations(series, min(LOCAL_ORDER, series.longest_filter))
+    highest = min(LOCAL_ORDER, series.longest_filter)
+    partial = partial_autocorrelations(series, highest)
     reals = 2 if series.is_complex else 1
     each = -0.5 * reals * series.n * np.log(np.maximum(1 - np.abs(partial) ** 2, 1e-12)) - reals
     order = int(np.argmax(np.concatenate([[0.0], np.cumsum(each)])))
-    return taps_of_partial(partial[:order])
+    taps = taps_of_partial(partial[:order])
+    return robust_filter(series, highest) if _follows_peaks(series, taps) else taps
+
+
+def _follows_peaks(series: Series, taps: Samples) -> bool:
+    """Whether a filter takes away peaks that the spectrum resolves: partials of a sound, a cycle, a drifting line.
+
+    They are what is looked for. The spectrum of the filter's noise is compared with the running median of the series',
+    both without their steepest slope; a peak that is as broad as the median's window is noise.
+    """
+    if len(taps) < 3:
+        return False
+    steep = taps_of_partial(partial_autocorrelations(series, 1))
+    flat = series.filtered(steep)
+    f, power = flat.spectrum()
+    floor, _ = running_floor(power, series.is_complex)
+    variance = float(np.mean(np.abs(series.filtered(taps).values) ** 2))
+    step = slice(None, None, max(len(f) // 4096, 1))
+    f, floor = f[step], floor[step]
+    g, h = gain(steep, series.step, f), gain(taps, series.step, f)
+    ratio = variance * np.abs(g / h) ** 2 / floor
+    return bool((ratio[np.abs(f) * series.duration > SLOW_BINS] > SWALLOWED).any())
 
 
 def _inside(background: Background, band: Bounds) -> tuple[Array, Array]:

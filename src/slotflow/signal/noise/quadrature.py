@@ -32,7 +32,7 @@ STEP = 1.5
 """Standard deviations between neighbours of the lattice."""
 DEPTH = 7.0
 """Nodes of a lattice have a posterior density above e^{−DEPTH} of the largest."""
-MOST_NODES = 64
+MOST_NODES = 32
 """Nodes of a lattice, the most plausible ones if there are more."""
 DRAWS = 16
 """Points of the low-discrepancy sequence."""

@@ -78,6 +78,7 @@ class Question:
             names = [field.name for field in dataclasses.fields(prior)]
             kept = [name for name in names if name not in (*self.derived, "k_probs")]
             said["prior"] = {name: getattr(prior, name) for name in kept}
+            said["prior"]["resolved"] = "min_separation" in self.derived
             if prior.k_probs is not None:
                 said["k_prior"] = dict(enumerate(prior.k_probs))
         if self.noise.is_local:  # what was taken out lies outside of what counts

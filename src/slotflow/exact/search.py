@@ -73,6 +73,8 @@ FEWEST, FEW_DRAWS_MARGIN = 200, 4.0
 """Draws of a first look at an order, and by how much more they must leave it out of reach."""
 ASKED_FOR = 10.0
 """Gain in log L by one tone more from which on the data ask for it."""
+KEPT_APART = 0.9
+"""Share of the prior's separation that a maximum must keep for draws around it to be allowed."""
 SMALL = 0.05
 """p(K | x) below which an order need not be known as well."""
 
@@ -111,6 +113,7 @@ def across_orders(
     if pursue and len(starts):
         known = modes.roomy and modes.explained(first)
         first = search.shed(first if known else search.promising(modes.pursue(prior.k_max)))
+    first = search.apart(first)
     k = min(max(first, prior.k_min), prior.k_max)
     for order in range(first + 1, k + 1):
         modes.up(order)
@@ -161,6 +164,17 @@ class _Search:
         self.proposer = Proposer(statistics, prior, self.modes, self.rng)
         self.close = self.proposer.close
         self.surface: Surface | None = None
+
+    def apart(self, k: int) -> int:
+        """The largest order ≤ k whose best maximum keeps the prior's separation: of others no draw is allowed."""
+        smallest = KEPT_APART * self.prior.min_separation
+        while k > max(self.prior.k_min, 1):
+            mode = self.modes.best(k)
+            if mode is None or mode.gap(1.0) >= smallest:
+                break
+            self.modes.down(k - 1)
+            k -= 1
+        return k
 
     @property
     def left(self) -> float:

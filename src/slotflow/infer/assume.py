@@ -28,6 +28,7 @@ from slotflow.infer.from_data import Scales, plain_scales, rough_scales, scales_
 from slotflow.infer.noise_choice import first_noise
 from slotflow.infer.offsets import level_data, plain_data, with_trends
 from slotflow.infer.request import DataRequest, prepared, with_channels
+from slotflow.infer.separation import separated
 from slotflow.infer.statement import Statement
 from slotflow.infer.trained import smallest_ratio, untrained
 from slotflow.network.cardinality import check_k_prior
@@ -95,6 +96,9 @@ def assume(
     if "amplitude" not in given or "sigma" not in given:
         _fill_bounds(model, found.scales, given, sources, network_alone)
     prior = Prior(**given)
+    lines = stated.resolved or found.likelihood is not None
+    if lines and sources["min_separation"] == WEAK and not network_alone:
+        prior = separated(prior, duration) or prior
     # Bounds that come from the data need not be known to the network: the exact step knows them.
     derived = sources["amplitude"] == DATA and not network_alone
     quiet = derived or stated.whole is not None or found.likelihood is not None

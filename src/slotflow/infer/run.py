@@ -29,6 +29,7 @@ from slotflow.infer.assume import Basis, assume
 from slotflow.infer.general import general_posterior
 from slotflow.infer.noise_choice import second_noise
 from slotflow.infer.request import DataRequest
+from slotflow.infer.separation import UNRESOLVED, separated, unseparated
 from slotflow.infer.statement import Statement
 from slotflow.network.cardinality import check_k_prior, under_k_prior
 from slotflow.network.model import SlotFlow
@@ -230,10 +231,23 @@ def _refined(model: SlotFlow, case: _Case, post: Posterior, call: _Call) -> Post
             max_seconds=call.seconds,
             noise=case.basis.noise,
         )
-    if not _another_noise(model, case, post, call):
-        return _uncrowded(model, case, post, call)
-    noise = second_noise(case.observation, prior.frequency, post.best_fit())
+    noise = None
+    if _another_noise(model, case, post, call):
+        noise = second_noise(case.observation, prior.frequency, post.best_fit())
     if noise is None:
+        left = call.seconds - (time.perf_counter() - began)
+        other = _other_separation(case, post)
+        if other is not None and left > LAST_SHARE * call.seconds:
+            with _threads(call.threads):
+                again = post.refine(
+                    prior=under_k_prior(other.prior, call.k_prior, model.config.prior),
+                    draws=call.draws,
+                    seed=call.seed,
+                    max_seconds=left,
+                    noise=case.basis.noise,
+                )
+            again.assumed = other
+            post = _better(again, post)
         return _uncrowded(model, case, post, call)
     request = dataclasses.replace(call.request, noise=noise)
     stated = case.stated.within(prior.frequency)
@@ -254,13 +268,54 @@ def _another_noise(model: SlotFlow, case: _Case, post: Posterior, call: _Call) -
 
 def _general(model: SlotFlow, case: _Case, call: _Call) -> Posterior:
     """The exact posterior of data that are not plain; in windows if the band is crowded."""
+    began = time.perf_counter()
     prior = under_k_prior(case.assumed.prior, call.k_prior, model.config.prior)
     with _threads(call.threads), _evaluating(model):
         post: Posterior = general_posterior(
             model, case.basis, prior, call.effort_after(case.seconds)
         )
     post.assumed = case.assumed
+    left = call.seconds - (time.perf_counter() - began) - case.seconds
+    other = _other_separation(case, post)
+    if other is not None and left > LAST_SHARE * call.seconds:
+        rest = dataclasses.replace(call, max_seconds=left)
+        prior = under_k_prior(other.prior, call.k_prior, model.config.prior)
+        with _threads(call.threads), _evaluating(model):
+            again: Posterior = general_posterior(model, case.basis, prior, rest.effort_after(0.0))
+        again.assumed = other
+        post = _better(again, post)
     return _uncrowded(model, case, post, call)
+
+
+def _other_separation(case: _Case, post: Posterior) -> Assumed | None:
+    """What else to assume of the distance of tones, where nobody has said it and the first answer is none.
+
+    A line that drifts, decays or is modulated is broader than a tone, and a few tones closer than a bin, of large
+    amplitudes that cancel, come near it. Such tones that do not explain the data are none: one at each place says as
+    much as the data do. On the other hand, where lines that the record resolves do not explain the data, tones that it
+    does not resolve may.
+    """
+    assumed, prior = case.assumed, case.assumed.prior
+    if assumed.sources.get("min_separation") != WEAK:
+        return None
+    if prior.min_separation > 0:
+        missed = post.verdict.status == "misfit" and post.k_map > 0
+        return dataclasses.replace(assumed, prior=unseparated(prior)) if missed else None
+    place = np.sort(post.waveform.place_of(post.best_fit()))
+    close = len(place) > 1 and np.diff(place).min() * assumed.duration < UNRESOLVED
+    apart = separated(prior, assumed.duration)
+    if post.verdict.status == "exact" or not close or apart is None:
+        return None
+    return dataclasses.replace(assumed, prior=apart)
+
+
+def _better(again: Posterior, post: Posterior) -> Posterior:
+    """The second answer if it is better founded than the first, or as well and without unresolved tones."""
+    rank = {"exact": 2, "approximate": 1, "misfit": 0}
+    gained = rank[again.verdict.status] - rank[post.verdict.status]
+    assert again.assumed is not None
+    simpler = again.assumed.prior.min_separation > 0
+    return again if gained > 0 or (gained == 0 and simpler) else post
 
 
 def _uncrowded(model: SlotFlow, case: _Case, post: Posterior, call: _Call) -> Posterior:

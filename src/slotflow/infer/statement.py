@@ -36,6 +36,8 @@ class Statement:
     """Largest number of components."""
     k_prior: KPrior | None = None
     """p(K), instead of bounds of K."""
+    resolved: bool = False
+    """Whether lines that the record resolves are looked for first, where no separation is stated."""
     whole: Prior | None = None
     """The prior, where all of it is stated."""
 

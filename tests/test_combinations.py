@@ -74,6 +74,15 @@ def test_a_posterior_names_its_combinations(seed: int) -> None:
     assert found.deviation_sd == pytest.approx(1e-4 * np.sqrt(5), rel=0.2)
 
 
+def test_places_that_are_not_known_take_no_part() -> None:
+    f, a = np.array([2.0, 4.0, 6.0]), np.array([3.0, 2.0, 1.0])
+    errors = np.array([1e-3, 1e-3, 1e-3])
+    sure = find_combinations(f, errors, a, band=BAND, resolution=RESOLUTION)
+    assert labels(sure) == {2: "2f1", 3: "3f1"} and all(one.chance > 0 for one in sure)
+    errors[0] = 10.0  # the fundamental may be anywhere
+    assert labels(find_combinations(f, errors, a, band=BAND, resolution=RESOLUTION)) == {}
+
+
 def test_nothing_to_combine() -> None:
     none = np.zeros(0)
     assert find_combinations(none, none, none, band=BAND, resolution=RESOLUTION) == ()

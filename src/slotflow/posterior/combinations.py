@@ -2,8 +2,9 @@ r"""Harmonics and combination frequencies: which places are whole multiples, sum
 
 A component at f is labelled n·f_i, or n·f_i ± m·f_j with n + m up to `HIGHEST_SUM`, if it lies within `TOLERANCE`
 standard deviations (its own and the parents', added in squares; a small share of the resolution at least) of that
-frequency. Parents are the strongest components that carry no label themselves. They are stronger than the child, but
-for pure multiples: a harmonic may be stronger than its fundamental.
+frequency. Components whose places are not known to a bin take no part. Parents are the strongest ones that carry no
+label themselves. They are stronger than the child, but for pure multiples: a harmonic may be stronger than its
+fundamental.
 
 **By chance.** Combinations are tried in the order of their complexity n + m. Those up to the complexity c of the match
 that lie within ±H of the child have the density ρ_c = #/2H, and a place that has nothing to do with them would match
@@ -95,8 +96,9 @@ def find_combinations(
     """
     found: dict[int, Combination] = {}
     parents: list[int] = []
-    for child in np.argsort(-amplitudes, kind="stable").tolist():
-        below = [i for i in range(len(places)) if i not in found and places[i] < places[child]]
+    known = np.flatnonzero(errors < resolution)  # others may be anywhere
+    for child in known[np.argsort(-amplitudes[known], kind="stable")].tolist():
+        below = [i for i in known.tolist() if i not in found and places[i] < places[child]]
         fundamentals = sorted(below, key=lambda i: -amplitudes[i])[:MOST_PARENTS]
         trials = _trials(parents[:MOST_PARENTS], fundamentals)
         match = _match(child, trials, places, errors, band, resolution)
@@ -145,6 +147,7 @@ def _match(
     low, high = max(band[0], places[child] - half), min(band[1], places[child] + half)
     at = numbers @ places
     near = (at >= low) & (at <= high) & (complexity <= complexity[best])
+    near[best] = True
     expected = float((2 * tolerance[near]).sum()) / max(high - low, resolution)
     return Combination(
         child,

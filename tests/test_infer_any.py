@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from slotflow import Channel, Observation, Prior, SlotFlow
+from slotflow.core.numeric import log_sum_exp
+from slotflow.exact.search import across_orders
+from slotflow.exact.target import Target
 from slotflow.infer.assume import assume
 from slotflow.infer.band import checked_band, whole_band
 from slotflow.infer.offsets import wanted_order
 from slotflow.infer.statement import Statement
+from slotflow.noise import ar
+from slotflow.signal.likelihood import likelihood_of
+from slotflow.signal.noise.choice import choose_noise
+from slotflow.signal.noise.model import ChannelNoise
 
 Tone = tuple[float, float, float]
 
@@ -203,3 +211,24 @@ def test_trends_are_marginalized_up_to_the_order_that_the_data_want(seed: int) -
         assert wanted_order(channel) == order
     slow = Channel(noise + 40 * t + 9 * np.cos(2 * np.pi * 2.2 * t), 1.0)  # a tone is no trend
     assert wanted_order(slow) == 1
+
+
+def test_values_of_the_noise_that_the_data_exclude_are_dropped(seed: int) -> None:
+    """RSS summed over samples is that of the curves; the evidence without the excluded values is the same."""
+    rng = np.random.default_rng(seed)
+    t = np.arange(300.0)
+    obs = Observation.from_arrays(values=model_of(t, (1.5, 0.3, 0.21)) + red(300, 0.7, rng), dt=1.0)
+    band = (0.15, 0.3)
+    noise = choose_noise(obs, ar(1), band)
+    wide = replace(noise.nodes[0], log_weight=-3.0, channels=(ChannelNoise(np.array([1.0, 0.5])),))
+    nodes = (*noise.nodes, *(wide for _ in range(12 - len(noise.nodes))))
+    prior = Prior(0, 2, frequency=band, amplitude=(0.1, 3.0), min_separation=0.0, sigma=(0.0, 3.0))
+    everything = likelihood_of(obs, replace(noise, nodes=nodes), band)
+    z = everything.to_z(np.array([[1.4, 0.2, 0.21]]))
+    curves = float(everything.energy) + everything.gains(*everything.waveform.unpack(z[None, None]))
+    assert everything.rss_by_samples(z) == pytest.approx(float(curves[0, 0]), rel=1e-9)
+    full = float(log_sum_exp(Target(everything, prior, 1).node_log_likelihoods(z[None])[:, 0]))
+    orders = across_orders(everything, prior, rng=rng, draws=500)
+    assert 1 + len(everything.nodes) < 12 and orders.k_map == 1
+    less = float(log_sum_exp(Target(everything, prior, 1).node_log_likelihoods(z[None])[:, 0]))
+    assert less == pytest.approx(full, abs=0.01)

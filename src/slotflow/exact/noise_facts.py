@@ -50,7 +50,9 @@ def noise_facts(
     noise = NoiseModel.white(len(observation.channels)) if noise is None else noise
     probabilities = node_probabilities(likelihood, prior, orders)
     nodes = tuple(
-        ShapeNode(node.values, float(p)) for node, p in zip(noise.nodes, probabilities, strict=True)
+        ShapeNode(one.node.values, float(p))
+        for one, p in zip((likelihood, *likelihood.nodes), probabilities, strict=True)
+        if isinstance(one, GeneralTones)
     )
     factor = _in_band(likelihood, prior.frequency)
     channels = tuple(

@@ -75,6 +75,10 @@ ASKED_FOR = 10.0
 """Gain in log L by one tone more from which on the data ask for it."""
 KEPT_APART = 0.9
 """Share of the prior's separation that a maximum must keep for draws around it to be allowed."""
+FEW_NODES = 8
+"""Values of the noise's shape that are never dropped."""
+EXCLUDED_NODE = 1e-4
+"""Likelihood of a value of the noise's shape, over the largest, below which it is dropped."""
 SMALL = 0.05
 """p(K | x) below which an order need not be known as well."""
 
@@ -115,6 +119,7 @@ def across_orders(
         first = search.shed(first if known else search.promising(modes.pursue(prior.k_max)))
     first = search.apart(first)
     k = min(max(first, prior.k_min), prior.k_max)
+    search.drop_nodes(k)
     for order in range(first + 1, k + 1):
         modes.up(order)
     for order in range(first - 1, k - 1, -1):
@@ -378,6 +383,25 @@ class _Search:
         """The order up to `most` whose best maximum has the smallest BIC."""
         found = {k: mode for k in range(most + 1) if (mode := self.modes.best(k)) is not None}
         return max(found, key=lambda k: self._stand_in(k, found[k]))
+
+    def drop_nodes(self, k: int) -> None:
+        """Drops values of the noise's shape that the data exclude, judged by the maxima of orders around k.
+
+        Each of the others costs as much as the first in every draw.
+        """
+        nodes = (self.statistics, *self.statistics.nodes)
+        if len(nodes) <= FEW_NODES:
+            return
+        kept = np.arange(len(nodes)) == 0
+        for order in {0, k} if k < 3 else {k - 1, k}:
+            mode = self.modes.best(order)
+            if mode is not None:
+                target = Target(self.statistics, self.prior, order)
+                logs = np.array([node.log_likelihood(mode.z) for node in target.nodes])
+                kept |= logs > logs.max() + math.log(EXCLUDED_NODE)
+        self.statistics.nodes = tuple(node for node, keep in zip(nodes, kept, strict=True) if keep)[
+            1:
+        ]
 
     def shed(self, k: int) -> int:
         """The order below k that is reached by leaving tones out as long as BIC falls."""

@@ -18,7 +18,7 @@ import torch
 
 from slotflow.core.arrays import Array
 from slotflow.core.numeric import log_sum_exp
-from slotflow.signal.likelihood import Likelihood
+from slotflow.signal.likelihood import GeneralTones, Likelihood
 from slotflow.signal.noise import WhiteNoise
 from slotflow.signal.prior import Prior
 from slotflow.signal.systems import inverse
@@ -43,6 +43,16 @@ class _Node:
             - statistics.log_scale
             - (0.0 if self.noise.known else math.log(prior.sigma[1] - prior.sigma[0]))
         )
+
+    def log_likelihood(self, z: Array) -> float:
+        """Log-likelihood of one set of components z, (K, Z), under this value, its weight included."""
+        likelihood = self.statistics
+        if isinstance(likelihood, GeneralTones) and not likelihood.local:
+            rss = likelihood.rss_by_samples(z)  # without tables that only many draws are worth
+        else:
+            xi, c = likelihood.waveform.unpack(z[None, None])
+            rss = float(likelihood.energy) + (float(likelihood.gains(xi, c)[0, 0]) if len(z) else 0)
+        return float(self.noise.log_marginal(np.array([rss]))[0]) + self.constant
 
 
 class Target:

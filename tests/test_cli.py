@@ -237,7 +237,7 @@ def test_infer_tables(tmp_path: Path, model: Path, tables: tuple[Path, Path]) ->
 def test_infer_many_signals(tmp_path: Path, model: Path, signals: Path) -> None:
     out = tmp_path / "result"
     record = json.loads(
-        run("infer", signals, "--model", model, "--json", "--out", out, "--no-refine")
+        run("infer", signals, "--model", model, "--json", "--quiet", "--out", out, "--no-refine")
     )
     assert [s["signal"] for s in record["signals"]] == [0, 1, 2]
     tables = ["catalogue.csv", "ledger.sqlite", "signals.csv"]

@@ -17,7 +17,7 @@ import pytest
 from posterior_helpers import gaussian_posterior
 from typer.testing import CliRunner
 
-from slotflow.cli import app
+from slotflow.cli import app, results
 from slotflow.cli.display import EXPLAINED_FILES
 from slotflow.cli.folders import check_folder
 from slotflow.cli.many import CHUNK, Job, content_of
@@ -316,7 +316,8 @@ def test_a_result_that_cannot_be_written_does_not_stop_the_rest(
     many: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
     """Neither a fault of one posterior nor a full disk; the same command does it once that is over."""
-    done, count = getattr(Posterior, step), 0
+    owner, name = (results, "summarize") if step == "summary" else (Posterior, step)
+    done, count = getattr(owner, name), 0
 
     def third_fails(self: Posterior, *args: Any, **options: Any) -> Any:
         nonlocal count
@@ -325,7 +326,7 @@ def test_a_result_that_cannot_be_written_does_not_stop_the_rest(
             raise ZeroDivisionError("float division") if step == "summary" else OSError("disk full")
         return done(self, *args, **options)
 
-    monkeypatch.setattr(Posterior, step, third_fails)
+    monkeypatch.setattr(owner, name, third_fails)
     out = tmp_path / "out"
     run(many, *FLAGS, "--out", out, code=1)
     (failed,) = rows(out / "failed.csv")

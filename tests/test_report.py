@@ -218,7 +218,7 @@ def test_verdicts_and_tests_in_words(no_pictures: None) -> None:
     assert "--k-max" not in " ".join(remedies(full))
     full.k_probs = np.array([0.0, 0.0, 0.0, 1.0])  # as many as the prior allows
     assert "--k-max" in remedies(full)[1] and "--trend" not in " ".join(remedies(full))
-    full.observation = Observation(Stream(full.observation.long.values + 50, 0.1))
+    full.observation = Observation(Stream(full.observation.long.values + 50, 0.1, trend=-1))
     assert "--trend 1" in remedies(full)[2] and len(remedies(full)) <= 4
 
 

@@ -331,6 +331,21 @@ def test_local_noise_lists_lines_that_leak() -> None:
     assert inside.nodes[0].channels[0].lines == ()
 
 
+def test_the_filter_of_local_noise_does_not_follow_resolved_peaks() -> None:
+    """A tone that wanders over some forty bins is no line, and must not become a resonance of the noise."""
+    rng = np.random.default_rng(17)
+    t = STEP * np.arange(3000)
+    wander = np.cumsum(rng.standard_normal(3000)) * 0.06
+    x = rng.standard_normal(3000) + 6 * np.cos(2 * np.pi * 2.0 * t + wander)
+    model = choose_noise(Observation(Channel(x, STEP)), "local", (1.5, 2.5))
+    noise = model.nodes[0].channels[0]
+    at, beside = np.abs(gain(noise.taps, STEP, np.array([2.0, 3.5]))) ** -2.0
+    assert at < 25 * beside
+    partial = partial_autocorrelations(as_series(x), 48)
+    at, beside = np.abs(gain(taps_of_partial(partial), STEP, np.array([2.0, 3.5]))) ** -2.0
+    assert at > 100 * beside  # a plain fit follows it
+
+
 def test_the_level_of_local_noise_is_that_of_the_band() -> None:
     rng = np.random.default_rng(16)
     x = autoregressive(6000, [1, -0.9], rng)

@@ -13,6 +13,7 @@ from statistics_helpers import assert_within
 
 from slotflow import Observation, Posterior, Prior, Stream
 from slotflow.posterior.limits import LIKELY, amplitude_limit, matched_filter
+from slotflow.signal.likelihood.observed import likelihood_of
 
 Array = NDArray[np.float64]
 
@@ -143,3 +144,18 @@ def test_commands_tell_the_limits(capsys: pytest.CaptureFixture[str]) -> None:
     print_posterior(record)
     shown = capsys.readouterr().out
     assert "exists" in shown and "0.70" in shown and "lone tone" not in shown
+
+
+def test_an_offset_that_is_marginalized_leaves_limits_alone(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    x = rng.standard_normal(98)
+    f = np.linspace(0.05, 0.45, 200)
+    level, high = (Observation.from_arrays(values=x + offset, dt=1.0) for offset in (0.0, 580.0))
+    filters = [
+        matched_filter(one, f, 1.0, likelihood_of(one, None, (0.02, 0.5))) for one in (level, high)
+    ]
+    np.testing.assert_allclose(filters[1][0], filters[0][0], atol=1e-7)
+    raw = matched_filter(high, f, 1.0)[0]
+    assert (
+        raw.max() > 10 * filters[0][0].max()
+    )  # the control: without the nuisance the offset leaks

@@ -220,6 +220,7 @@ class Result(Facts):
             float(self.k_probs[0]),
             frequency,
             credibility,
+            self.statistics(),
         )
 
     # ------------------------------------------------------------------ helpers

@@ -15,6 +15,8 @@ R/s and a prior of A that is uniform on [0, A_max], b = A_max/s,
 and the limit u(r) is where its integral from 0 reaches the credibility. One table of u(r), by the trapezoidal rule,
 serves all frequencies.
 
+In coloured noise, N is what a tone of that frequency keeps of its energy after whitening, and s depends on f.
+
 What is assumed: A_max is the prior's upper bound (none if the prior is not known); its lower bound is not used, since
 the limit shall say what the data exclude and not what the prior does; under a log-uniform prior the limit is still that
 of a uniform one, because a log-uniform law that reaches to 0 has no limit. σ is plugged in: the level that the prior
@@ -47,6 +49,8 @@ LIKELY = 0.1
 CREDIBILITY = 0.95
 PER_BIN, MOST = 4, 8192
 """Frequencies per bin 1/T at which limits are given, and how many at most."""
+SMALLEST_WEIGHT = 1e-6
+"""Of a tone, over the largest one."""
 KNOTS, POINTS, REACH = 400, 1001, 9.0
 """Size of the table of u(r), points of each integral, and how far it reaches to either side in units of s."""
 
@@ -85,6 +89,7 @@ def upper_limit(
     k0_prob: float,
     frequency: ArrayLike | None = None,
     credibility: float = CREDIBILITY,
+    likelihood: Likelihood | None = None,
 ) -> UpperLimit | None:
     """The limits of a posterior; None unless p(K = 0 | x) > 0.1 and the data are not all zero.
 
@@ -95,6 +100,7 @@ def upper_limit(
         k0_prob: p(K = 0 | x).
         frequency: In Hz, (m,); by default four per bin over the prior's band, or over all frequencies.
         credibility: Above 0, below 1.
+        likelihood: Of the data, with the noise and the nuisances that the posterior assumes; white noise if None.
     """
     if not 0 < credibility < 1:
         raise ValueError(f"expected a credibility between 0 and 1, received {credibility}.")
@@ -117,30 +123,39 @@ def upper_limit(
         sigma = float(np.sqrt(np.mean(stream.values**2)))
     if sigma == 0:  # zeros alone: there is no noise to hide a tone in
         return None
-    height, scale = matched_filter(observation, f, sigma)
+    height, scale = matched_filter(observation, f, sigma, likelihood)
     highest = math.inf if prior is None else prior.amplitude[1]
-    limits = amplitude_limit(height, scale, highest, credibility)
+    if (scale == scale[0]).all():
+        limits = amplitude_limit(height, float(scale[0]), highest, credibility)
+    else:  # one table serves all frequencies; the bound is met where the data say nothing
+        free = scale * amplitude_limit(height / scale, 1.0, math.inf, credibility)
+        limits = np.minimum(free, highest)
     return UpperLimit(f, limits, credibility, k0_prob)
 
 
-def matched_filter(observation: Observation, frequency: Array, sigma: float) -> tuple[Array, float]:
-    """R = |ĉ| at each frequency, (m,), and s, the noise of its parts.
+def matched_filter(
+    observation: Observation,
+    frequency: Array,
+    sigma: float,
+    likelihood: Likelihood | None = None,
+) -> tuple[Array, Array]:
+    """R = |ĉ| at each frequency, (m,), and s, the noise of its parts, (m,).
 
     Args:
         observation: The data.
         frequency: In Hz, (m,).
         sigma: Noise level.
+        likelihood: Of the data; white noise without nuisances if None.
     """
-    statistics: Likelihood
-    if observation.is_plain:
-        statistics = Statistics.from_observation(observation)
-    else:
-        statistics = likelihood_of(
-            observation, None, (float(frequency.min()), float(frequency.max()))
-        )
-    filtered = statistics.matched(frequency[None, :, None])[0, :, 0]
-    weight = statistics.weight
-    return np.abs(2 / weight * filtered), sigma * math.sqrt(2 / weight)
+    if likelihood is None and observation.is_plain:
+        likelihood = Statistics.from_observation(observation)
+    elif likelihood is None:
+        band = float(frequency.min()), float(frequency.max())
+        likelihood = likelihood_of(observation, None, band)
+    filtered = np.asarray(likelihood.matched(frequency[None, :, None])[0, :, 0])
+    weight = np.asarray(likelihood.weight_at(frequency))
+    weight = np.maximum(weight, SMALLEST_WEIGHT * weight.max())  # nuisances may take all of a tone
+    return np.abs(2 / weight * filtered), sigma * np.sqrt(2 / weight)
 
 
 def amplitude_limit(

@@ -28,6 +28,8 @@ UNCERTAIN_FLOOR = 1.5
 """How much higher a peak must be because the floor is an estimate."""
 MARGIN = 3.0
 """Bins beside a band that belong to a peak at its edge."""
+FAR_LEAKAGE = 1e-9
+"""Share of the highest peak below which the floor is its leakage."""
 SPREAD = 0.25
 """Standard deviation of the logarithm of a median of `BLOCK` bins of white noise; Hann bins correlate."""
 OBVIOUS = 6.0
@@ -73,6 +75,7 @@ def look_at(channel: Channel) -> Look:
     centres, levels = blocks.mean(1), np.maximum(median_power(power[blocks]), 1e-30)
     floor = np.exp(np.interp(counted, centres, np.log(levels)))
     here = power[counted]
+    levels = np.maximum(levels, FAR_LEAKAGE * float(here.max()))  # data without noise have no floor
     threshold = UNCERTAIN_FLOOR * floor * math.log(len(power) / FALSE_ALARM)
     peaks = counted[(here > threshold) & (here > LEAKAGE * here.max())]
     return Look(channel.duration, peaks, centres, levels)

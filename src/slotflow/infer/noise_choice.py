@@ -28,6 +28,8 @@ SMALL_PART = 0.4
 """Share of the spectrum below which a band in coloured noise is looked at for itself."""
 COLOURED = "local: the spectrum outside the band is not flat"
 """Why noise is local where a quick look is enough."""
+ELSEWHERE = "local: there are lines outside the band"
+"""Why noise is local that would be white without the lines outside the band."""
 WHITE = "nothing speaks against white noise"
 """Why noise is white that was not tested before the analysis; the verdict says if something does."""
 
@@ -49,7 +51,10 @@ def first_noise(observation: Observation, request: DataRequest, band: Bounds) ->
     if narrow and look.is_coloured_outside(band):
         return replace(choose_noise(observation, "local", band), words=COLOURED)
     if look.is_coloured_outside(band) or len(look.peaks_outside(band)):
-        return choose_noise(observation, "auto", band)
+        noise = choose_noise(observation, "auto", band)
+        if noise.is_white and len(look.peaks_outside(band)):  # they are no business of the band
+            noise = replace(choose_noise(observation, "local", band), words=ELSEWHERE)
+        return noise
     return NoiseModel.white(len(observation.channels), WHITE)
 
 

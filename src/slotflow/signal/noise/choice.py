@@ -53,6 +53,8 @@ ODDS = 4.0
 """Logarithm of the odds against white noise from which on it is given up."""
 OBVIOUS = 0.1
 """What a sample must add to the logarithm of the odds against white noise for it to be given up at once."""
+MANY_SAMPLES = 5000
+"""Samples from which on that is done: in shorter ones crowded tones may look like colour."""
 LINE_PRICE = 1.5
 """What a line costs of the logarithm of the evidence, in units of ln n."""
 MUCH_OF_THE_SPECTRUM = 0.4
@@ -250,10 +252,11 @@ class _Look:
 def _look(series: Series, band: Bounds, tones_left: bool) -> _Look:
     """Both explanations of a channel; all but the first are tested outside the band alone.
 
-    What is obviously coloured has no lines taken off under white noise, which would be many.
+    A long series that is obviously coloured has no lines taken off under white noise, which would be many.
     """
     coloured = background_of(series, LOCAL_ORDER)
-    obvious = not tones_left and _gained([coloured.rest], coloured.order) > OBVIOUS * series.n
+    long = series.n > MANY_SAMPLES and not tones_left
+    obvious = long and _gained([coloured.rest], coloured.order) > OBVIOUS * series.n
     white = Background(series, np.ones(1)) if obvious else background_of(series, 0)
     test = whiteness_of(white.rest, white.lines, band, outside=tones_left)
     odds = 0.0 if tones_left else _evidence(coloured) - _evidence(white)

@@ -48,8 +48,8 @@ class Signals:
             try:
                 model = choose_noise(case.observation, case.stated, band)
                 likelihood = likelihood_of(case.observation, model, band)
-            except ValueError as error:
-                return {"i": index, "refused": str(error)}
+            except ValueError as refusal:
+                return {"i": index, "refused": str(refusal)}
             start = time.process_time()
             ours = across_orders(
                 likelihood, case.prior, draws=DRAWS, rng=rng, max_seconds=MAX_SECONDS

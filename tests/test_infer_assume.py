@@ -164,7 +164,7 @@ def test_a_wide_band_is_cut_into_windows(zoom: SlotFlow, seed: int) -> None:
     assert post.assumed is not None and post.assumed.in_windows and "windows" in post.method
     assert post.k_map == 2 and post.verdict.status == "exact"
     assert "in each window" in str(post.assumed)
-    own = ("amplitude", "sigma", "min_separation")  # what each window takes from its own data
+    own = ("amplitude", "sigma")  # what each window takes from its own data
     alias = zoom.infer_band(obs, post.assumed.prior, derived=own, max_seconds=600)
     np.testing.assert_allclose(alias.k_probs, post.k_probs, atol=1e-9)
 

@@ -4,9 +4,9 @@
     python benchmarks/line_spectra.py --test-set DeepFreq/test_dataset --jobs 15
 
 Fifty complex samples, 1 to 10 tones at least 1/50 apart, at 0, 10, 20, 30 and 50 dB; the protocol stands in
-`studies/proof/line_spectra.py`. The prior and the budget below were fixed before the run, the same at every SNR. Its
-draws are carried over to the law that the signals are drawn from (`studies/proof/protocol_law.py`), which a network
-that is trained on such signals knows too; the answer under the broad prior itself stands beside.
+`studies/proof/line_spectra.py`. The prior and the budget below were chosen on signals of seed 100 and are the same at
+every SNR. The draws are carried over to the law that the signals are drawn from (`studies/proof/protocol_law.py`),
+which a network that is trained on such signals knows too; the answer under the broad prior itself stands beside.
 ``--test-set`` takes the authors' own signals from a folder of their repository instead of drawing new ones. ESPRIT
 and MUSIC with an order by minimum description length answer the same signals; the numbers of DeepFreq and CBLasso are
 the published ones.

@@ -285,7 +285,7 @@ class _Search:
             result = result if division is None else division.carried(result)
         if not self._enough(result, best):
             if growth is not None:
-                parts = self.proposer.parts(target)
+                parts = self.proposer.parts(target) or parts
                 proposal = self.proposer.weigh(target, parts)
             table = next((p.table for p in parts if isinstance(p, Births)), None)
             hurry = max(self.left, SLICE * self.max_seconds)

@@ -24,6 +24,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+import torch
 
 from slotflow.bands.search import search_spectrum
 from slotflow.data.channel import Channel
@@ -31,6 +32,8 @@ from slotflow.data.noise_level import median_power
 from slotflow.data.observation import Observation
 from slotflow.data.preprocess import describe, spectrum_of
 from slotflow.data.trend import scaled, without_line
+from slotflow.signal.fit import fit
+from slotflow.signal.likelihood import Likelihood
 from slotflow.signal.likelihood.general import GeneralTones
 
 __all__ = ["Scales", "plain_scales", "rough_scales", "scales_of"]
@@ -109,15 +112,25 @@ def scales_of(likelihood: GeneralTones, band: Bounds) -> Scales:
     f = np.linspace(low, high, points)
     energy = np.maximum(likelihood.weight_at(f), 1e-300)
     filtered = np.abs(likelihood.matched(f[None, :, None])[0, :, 0])
-    tones = search_spectrum(likelihood, band, max_seconds=LOOK).theta
-    left = likelihood.less(likelihood.to_z(tones)) if len(tones) else likelihood
-    rest = np.abs(left.matched(f[None, :, None])[0, :, 0])
+    rest = np.abs(_without_tones(likelihood, band).matched(f[None, :, None])[0, :, 0])
     seen = energy > 1e-3 * energy.max()  # nuisances may take all of a tone
     level = math.sqrt(float(median_power(rest[seen] ** 2 / energy[seen])))
     rms = math.sqrt(float(likelihood.energy[0]) / likelihood.n)
     peak = float((2 * filtered[seen] / energy[seen]).max())
     level = min(level, rms)
     return Scales(level, rms, peak, level * math.sqrt(2 / float(energy.max())))
+
+
+def _without_tones(likelihood: GeneralTones, band: Bounds) -> Likelihood:
+    """The likelihood of what the tones that stand out of a band leave."""
+    tones = search_spectrum(likelihood, band, max_seconds=LOOK).theta
+    if not len(tones):
+        return likelihood
+    best = fit(likelihood, torch.from_numpy(tones[None].copy()))  # the search fits roughly
+    if bool(best.converged):
+        tones = best.theta[0].numpy()
+    left: Likelihood = likelihood.less(likelihood.to_z(tones))
+    return left
 
 
 def rough_scales(observation: Observation) -> Scales:

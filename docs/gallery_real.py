@@ -31,8 +31,6 @@ DAY, YEAR = 86400.0, 31557600.0
 MOST_ROWS = 12
 SMALL = -4
 """Power of ten below which a number is written with it."""
-NEAR = 0.003
-"""Relative distance within which a tone may have a name."""
 WIDTH, COLOURS = 1100, 128
 """Of the pictures."""
 SECONDS = 1200
@@ -48,6 +46,7 @@ class Series:
         file: Name of the file in the folder.
         flags: Of the command, besides the file.
         unit: Seconds of one unit of the frequencies, and its name.
+        near: Relative distance within which the strongest tone has a name.
         known: Names, frequencies in that unit, and amplitudes as others state them ("" if they do not).
     """
 
@@ -55,6 +54,7 @@ class Series:
     file: str
     flags: tuple[str, ...] = ()
     unit: tuple[float, str] = (1.0, "Hz")
+    near: float = 0.01
     known: dict[str, tuple[float, str]] = field(default_factory=dict)
 
 
@@ -63,6 +63,7 @@ SERIES = (
         "tide",
         "HNL2010.asc",
         unit=(DAY, "1/d"),
+        near=5e-4,
         known={
             "M2": (1.9322736, "175.7 ± 1.3"),
             "K1": (1.0027379, "155.7 ± 0.7"),
@@ -78,6 +79,7 @@ SERIES = (
         "star",
         "kic10273384_90d.txt",
         unit=(DAY, "1/d"),
+        near=5e-4,
         known={
             "f1": (8.223425291, "0.01953"),
             "f2": (7.787142326, "0.01060"),
@@ -102,6 +104,7 @@ SERIES = (
         "strain",
         "H-H1_LOSC_4_V2-1126259446-32.hdf5",
         flags=("--band", "34.5:38.5"),
+        near=1e-3,
         known={
             "calibration": (35.9, ""),
             "calibration, second": (36.7, ""),
@@ -165,11 +168,10 @@ def rows(series: Series, record: dict[str, Any]) -> list[tuple[str, ...]]:
     scale = series.unit[0]
     tones = sorted(record["components"], key=lambda c: -c["amplitude_median"])
     places = [scale * tone["frequency_median"] for tone in tones]
-    names = {}  # the nearest tone has the name
+    names: dict[int, str] = {}  # the strongest tone nearby has the name
     for known, (g, _) in series.known.items():
-        nearest = min(range(len(tones)), key=lambda i: abs(places[i] - g), default=None)
-        if nearest is not None and abs(places[nearest] - g) < NEAR * g:
-            names[nearest] = known
+        nearby = (i for i, place in enumerate(places) if abs(place - g) < series.near * g)
+        names.setdefault(next(nearby, -1), known)
     lines = []
     for i, tone in enumerate(tones[:MOST_ROWS]):
         g, amplitude = series.known.get(names.get(i, ""), (None, ""))

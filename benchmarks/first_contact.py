@@ -119,9 +119,13 @@ def row(file: Path, truth: dict[str, Any], limit: float, flags: list[str]) -> di
 
 
 def signed(record: dict[str, Any], names: list[str], truth: dict[str, Any]) -> bool:
-    """Whether a specialist would sign: all known tones there, and a misfit only where the list calls it deserved."""
-    complete = len(names) == len(truth.get("tones", {}))
-    quiet = truth.get("tones") or record["k_map"] == 0 or not truth.get("empty", False)
+    """Whether a specialist would sign: all known tones are there, and a misfit only where the list calls it deserved.
+
+    A series of which the list knows neither a tone nor that there is none cannot be signed.
+    """
+    known = truth.get("tones", {})
+    complete = len(names) == len(known) if known else truth.get("empty", False)
+    quiet = bool(known) or record["k_map"] == 0
     fits = record["verdict"]["status"] != "misfit" or truth.get("misfit_deserved", False)
     return bool(complete and quiet and fits)
 

@@ -141,7 +141,9 @@ def test_first_contact_finds_names_in_either_clock(scripts: None) -> None:
     assert contact.signed(in_days, ["M2", "K1"], truth)
     assert not contact.signed(in_hertz, ["M2"], truth)
     assert not contact.signed(record([1.0], "misfit"), [], {})
-    assert contact.signed(record([1.0], "misfit"), [], {"misfit_deserved": "drifts"})
+    drifts = truth | {"misfit_deserved": "drifts"}
+    assert contact.signed(record([1.0, 2.0], "misfit"), ["M2", "K1"], drifts)
+    assert contact.signed(record([]), [], {"empty": True})
     assert not contact.signed(record([1.0]), [], {"empty": True})
 
 

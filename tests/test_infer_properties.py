@@ -128,7 +128,7 @@ def test_the_properties_are_not_empty(model: SlotFlow) -> None:
     """The control: ordinary data give a result, and a result with NaN is noticed."""
     rng = np.random.default_rng(0)
     assert attempt(model, rng.standard_normal(400), 0.1, True, refine=True)
-    assert not attempt(model, rng.standard_normal(12), 0.1, True, refine=True)
+    assert not attempt(model, rng.standard_normal(3), 0.1, True, refine=True)
     obs = Observation.from_arrays(rng.standard_normal(400), 0.1)
     post = model.infer(obs, prior=prior_for(obs, True), refine=False)
     post.k_probs = np.full_like(post.k_probs, np.nan)

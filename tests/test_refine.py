@@ -142,9 +142,9 @@ def test_pure_noise(model: SlotFlow) -> None:
     assert post.verdict.status == "exact"
 
 
-def test_a_tone_outside_the_band_is_a_misfit(model: SlotFlow) -> None:
+def test_a_tone_outside_the_band_is_a_misfit_of_white_noise(model: SlotFlow) -> None:
     obs = signal([[1.0, 1.0, 2.7], [1.0, 0.3, 3.6]], 0.5, 7)
-    assert model.infer(obs, prior=Prior(k_min=0)).verdict.status == "misfit"
+    assert model.infer(obs, prior=Prior(k_min=0), noise="white").verdict.status == "misfit"
 
 
 def test_errors_say_what_to_do(pair: tuple[Posterior, RefinedPosterior]) -> None:

@@ -35,7 +35,7 @@ from slotflow.network.cardinality import check_k_prior
 from slotflow.network.model import SlotFlow
 from slotflow.posterior.assumed import DATA, MODEL, PARTS, STATED, WEAK, Assumed
 from slotflow.signal.likelihood.general import GeneralTones
-from slotflow.signal.likelihood.observed import likelihood_of
+from slotflow.signal.likelihood.observed import FEWEST_CYCLES, likelihood_of
 from slotflow.signal.noise.model import NoiseModel
 from slotflow.signal.prior import Prior
 
@@ -181,7 +181,8 @@ def _under_own_prior(model: SlotFlow, observation: Observation, stated: Statemen
             "SlotFlow.from_pretrained()."
         )
     duration, white = observation.long.duration, NoiseModel.white(len(observation.channels))
-    if any(channel.trend >= 0 for channel in observation.channels):  # nobody takes offsets out
+    lowest = (model.config.prior if stated.whole is None else stated.whole).frequency[0]
+    if lowest * duration < FEWEST_CYCLES:  # tones would see an offset, and nobody takes it out
         kept = [dataclasses.replace(channel, trend=-1) for channel in observation.channels]
         observation = with_channels(observation, kept)
     if stated.whole is not None:

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
+
 from slotflow.core.arrays import Array
 from slotflow.data.observation import Observation
 from slotflow.infer.look import look_at
@@ -30,6 +32,7 @@ COLOURED = "local: the spectrum outside the band is not flat"
 """Why noise is local where a quick look is enough."""
 ELSEWHERE = "local: there are lines outside the band"
 """Why noise is local that would be white without the lines outside the band."""
+DEGENERATE = "white: the data do not allow a fit of any other"
 WHITE = "nothing speaks against white noise"
 """Why noise is white that was not tested before the analysis; the verdict says if something does."""
 
@@ -44,6 +47,14 @@ def first_noise(observation: Observation, request: DataRequest, band: Bounds) ->
     """
     if isinstance(request.noise, NoiseModel):
         return request.noise
+    try:
+        return _first_noise(observation, request, band)
+    except np.linalg.LinAlgError:  # nothing can be fitted to data that hardly vary
+        return NoiseModel.white(len(observation.channels), DEGENERATE)
+
+
+def _first_noise(observation: Observation, request: DataRequest, band: Bounds) -> NoiseModel:
+    """The same, where the data allow a noise to be fitted."""
     if request.noise != "auto" or not observation.is_plain or observation.long.n < FEWEST_SAMPLES:
         return choose_noise(observation, request.noise, band)
     look = look_at(observation.long)

@@ -134,7 +134,7 @@ def with_combinations(frame: pd.DataFrame, post: Result) -> pd.DataFrame:
         post: The posterior.
     """
     place = post.waveform.place
-    if len(frame) < 2:
+    if len(frame) < 2 or "amplitude_median" not in frame:
         return frame
     places = frame[f"{place}_median"].to_numpy()
     found = find_combinations(

@@ -12,7 +12,7 @@ from slotflow.signal.likelihood.general import GeneralTones
 from slotflow.signal.likelihood.statistics import Statistics
 from slotflow.signal.noise.model import ChannelNoise, NoiseModel, NoiseNode
 
-__all__ = ["likelihood_of"]
+__all__ = ["FEWEST_CYCLES", "likelihood_of"]
 
 FEWEST_CYCLES = 20.0
 """Cycles of the band's lowest frequency in a record from which on tones do not see an offset."""

@@ -225,7 +225,7 @@ def _spectrum_tests(
 def _kolmogorov(power: Array) -> float:
     """P-value of the largest distance between cumulative powers, (m,), and a straight line."""
     m = len(power)
-    share = power.cumsum()[:-1] / power.sum()
+    share = power.cumsum()[:-1] / max(float(power.sum()), 1e-300)
     distance = float(np.abs(share - np.arange(1, m) / m).max())
     root = math.sqrt(m - 1)
     return float(special.kolmogorov(distance * (root + 0.12 + 0.11 / root)))

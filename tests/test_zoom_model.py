@@ -101,8 +101,8 @@ def test_pure_noise(model: ZoomSlotFlow, seed: int) -> None:
     assert post.sample(5, k=1).shape == (5, 1, 3)
 
 
-@pytest.mark.parametrize("values", [np.zeros(LONG.n), np.full(LONG.n, 3.0), 1e-3 * np.arange(3000)])
-def test_data_without_noise_or_with_a_trend(model: ZoomSlotFlow, values: NDArray[Any]) -> None:
+@pytest.mark.parametrize("values", [np.zeros(LONG.n), np.full(LONG.n, 3.0)])
+def test_data_without_noise_or_with_an_offset(model: ZoomSlotFlow, values: NDArray[Any]) -> None:
     """Nothing breaks, and a mean that tones and noise do not have is named."""
     warned = (
         pytest.warns(UserWarning, match="subtract the offset") if values.any() else nullcontext()
@@ -113,6 +113,15 @@ def test_data_without_noise_or_with_a_trend(model: ZoomSlotFlow, values: NDArray
         )
     assert np.isfinite(post.k_probs).all() and math.isfinite(post.noise_std)
     assert np.isfinite(post.sample(5, k=2)).all()
+
+
+def test_a_line_alone_is_refused(model: ZoomSlotFlow) -> None:
+    with pytest.raises(ValueError, match="nothing but rounding is left"):
+        model.infer(
+            Observation.from_arrays(1e-3 * np.arange(3000), LONG.dt),
+            prior=model.config.prior,
+            refine=False,
+        )
 
 
 def test_clean_tones(model: ZoomSlotFlow, seed: int) -> None:

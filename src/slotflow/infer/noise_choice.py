@@ -32,6 +32,8 @@ COLOURED = "local: the spectrum outside the band is not flat"
 """Why noise is local where a quick look is enough."""
 ELSEWHERE = "local: there are lines outside the band"
 """Why noise is local that would be white without the lines outside the band."""
+LARGEST_SIZE = 1e100
+"""Size of samples whose squares, and the squares' products, still are numbers."""
 DEGENERATE = "white: the data do not allow a fit of any other"
 WHITE = "nothing speaks against white noise"
 """Why noise is white that was not tested before the analysis; the verdict says if something does."""
@@ -47,6 +49,9 @@ def first_noise(observation: Observation, request: DataRequest, band: Bounds) ->
     """
     if isinstance(request.noise, NoiseModel):
         return request.noise
+    size = max(float(np.abs(channel.values).max()) for channel in observation.channels)
+    if request.noise == "auto" and not 1 / LARGEST_SIZE < size < LARGEST_SIZE:
+        return NoiseModel.white(len(observation.channels), DEGENERATE)
     try:
         return _first_noise(observation, request, band)
     except np.linalg.LinAlgError:  # nothing can be fitted to data that hardly vary

@@ -108,7 +108,6 @@ SERIES = (
         known={
             "calibration": (35.9, ""),
             "calibration, second": (36.7, ""),
-            "calibration, third": (37.3, ""),
         },
     ),
     Series("lake", "R_LakeHuron.csv", unit=(YEAR, "1/yr")),

@@ -11,6 +11,7 @@ at other places are aliases.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from slotflow.data.channel import Channel
 from slotflow.data.sampling import Instants, Sampling
 from slotflow.posterior.posterior import Posterior
 from slotflow.signal.likelihood.curves import sums_on_a_grid
+from slotflow.signal.likelihood.observed import FEWEST_CYCLES
 from slotflow.signal.likelihood.samples import nuisance_columns, whitened
 from slotflow.signal.model import component_sum
 from slotflow.signal.noise.model import ChannelNoise
@@ -42,11 +44,14 @@ MOST_NUMBERS = 2**25
 def cleaned(post: Posterior) -> list[Values]:
     """The samples of each channel without the offsets and trends that the likelihood integrates out, (n,) each.
 
-    They are fitted by least squares to what the best fit leaves. Plain series in white noise are shown as they are.
+    They are fitted by least squares to what the best fit leaves. Plain series in white noise are shown as they are, unless
+    the band begins so low that their offset was integrated out.
     """
     observation = post.observation
     coloured = post.noise is not None and post.noise.name != "white"
-    if observation.is_plain and not coloured:
+    low = math.inf if post.prior is None else post.prior.frequency[0]
+    seen = low * observation.long.duration < FEWEST_CYCLES  # the offset, by tones of few cycles
+    if observation.is_plain and not (coloured or seen):
         return [channel.values for channel in observation.channels]
     theta = post.best_fit()
     found = []

@@ -44,8 +44,8 @@ MOST_NUMBERS = 2**25
 def cleaned(post: Posterior) -> list[Values]:
     """The samples of each channel without the offsets and trends that the likelihood integrates out, (n,) each.
 
-    They are fitted by least squares to what the best fit leaves. Plain series in white noise are shown as they are, unless
-    the band begins so low that their offset was integrated out.
+    They are fitted by least squares to what the best fit leaves. Plain series in white noise are shown as they are,
+    unless the band begins so low that their offset was integrated out.
     """
     observation = post.observation
     coloured = post.noise is not None and post.noise.name != "white"

@@ -162,12 +162,12 @@ def test_of_many_signals_too_is_told_what_was_assumed(
     tmp_path: Path, arrays: dict[str, Any]
 ) -> None:
     """Sampling, band and prior of each file, and that there are warnings, which the table holds."""
-    shifted = arrays | {"long": arrays["long"].copy()}
-    shifted["long"][3] += 5
+    drifting = arrays | {"long": arrays["long"].copy()}
+    drifting["long"][3] += np.linspace(-5, 5, drifting["long"].shape[1])
     for i in range(EXPLAINED_FILES + 4):
         np.savez(
             tmp_path / f"{i:02d}.npz",
-            **{**shifted, "long": shifted["long"][:4], "short": shifted["short"][:4]},
+            **{**drifting, "long": drifting["long"][:4], "short": drifting["short"][:4]},
         )
     out = tmp_path / "out"
     text = run(tmp_path, *FLAGS, "--out", out, "--save", "none")
@@ -178,7 +178,7 @@ def test_of_many_signals_too_is_told_what_was_assumed(
     assert f"and so on, for {EXPLAINED_FILES + 4} files in all" in text
     assert f"{EXPLAINED_FILES + 4} signal(s) with warnings" in text
     warned = [
-        row["signal"] for row in rows(out / "signals.csv") if "an offset of" in row["warnings"]
+        row["signal"] for row in rows(out / "signals.csv") if "a linear trend of" in row["warnings"]
     ]
     assert warned == (EXPLAINED_FILES + 4) * ["3"]
 

@@ -40,7 +40,13 @@ from slotflow.core.numeric import log_sum_exp
 from slotflow.exact.importance import Importance, importance_sample
 from slotflow.exact.modes import Mode, Modes
 from slotflow.exact.orders import NEGLIGIBLE, Orders
-from slotflow.exact.proposals.assembly import WEAK, Proposer, laplace_evidence, without_weakest
+from slotflow.exact.proposals.assembly import (
+    LINEAR,
+    WEAK,
+    Proposer,
+    laplace_evidence,
+    without_weakest,
+)
 from slotflow.exact.proposals.births import Births
 from slotflow.exact.proposals.division import Division
 from slotflow.exact.proposals.gaussian import Proposal
@@ -406,14 +412,25 @@ class _Search:
     def shed(self, k: int) -> int:
         """The order below k that is reached by leaving tones out as long as BIC falls."""
         while k > max(self.prior.k_min, 1):
+            more = self.modes.best(k)
+            if more is not None and self._needs_all(k, more):
+                break
             self.modes.down(k - 1)
-            more, fewer = self.modes.best(k), self.modes.best(k - 1)
+            fewer = self.modes.best(k - 1)
             if more is not None and (
                 fewer is None or self._stand_in(k - 1, fewer) < self._stand_in(k, more)
             ):
                 break
             k -= 1
         return k
+
+    def _needs_all(self, k: int, mode: Mode) -> bool:
+        """Whether BIC rises without any tone of a maximum of order k, for all that a fit of k − 1 could find."""
+        if mode.bounded or mode.gap(self.modes.bin) < RESOLVED:
+            return False
+        variance = Target(self.statistics, self.prior, k).noise.variance(mode.rss)
+        without = replace(mode, rss=mode.rss + LINEAR * float(mode.strength.min() * variance))
+        return self._stand_in(k - 1, without) < self._stand_in(k, mode)
 
     def _out_of_reach(self, k: int, result: Importance, best: float) -> bool:
         """Whether order k cannot matter, for all that a poor sample of it says: no maximum is much above k − 1's."""

@@ -130,9 +130,9 @@ def _understood(
         observation = level_data(observation, request.trend)
         return Basis(none, observation, white, None, rough_scales(observation))
     noise = _noise(observation, request, band, network_alone)
+    bounded = "amplitude" in given and "sigma" in given
     if observation.is_plain and noise.is_white:
         constant = any(np.ptp(channel.values) == 0 for channel in observation.channels)
-        bounded = "amplitude" in given and "sigma" in given
         # The verdict on constant data says what they are, where a prior for them is stated.
         plain: Observation | None = observation
         if not (bounded and constant):
@@ -142,6 +142,8 @@ def _understood(
             return Basis(none, plain, noise, None, scales)
     observation = observation if request.trend is not None else with_trends(observation)
     likelihood = _general_likelihood(observation, noise, band)
+    if bounded and float(likelihood.energy[0]) > 0:
+        return Basis(none, observation, noise, likelihood, None)
     scales = _varying(observation, scales_of(likelihood, band))
     return Basis(none, observation, noise, likelihood, scales)
 

@@ -21,12 +21,13 @@ after the tones that stand out were taken away (`slotflow.bands.search`): their 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
 
 from slotflow.bands.search import search_spectrum
+from slotflow.core.arrays import Array
 from slotflow.data.channel import Channel
 from slotflow.data.noise_level import median_power
 from slotflow.data.observation import Observation
@@ -36,7 +37,7 @@ from slotflow.signal.fit import fit
 from slotflow.signal.likelihood import Likelihood
 from slotflow.signal.likelihood.general import GeneralTones
 
-__all__ = ["Scales", "plain_scales", "rough_scales", "scales_of"]
+__all__ = ["Scales", "plain_scales", "prominent_places", "rough_level", "rough_scales", "scales_of"]
 
 Bounds = tuple[float, float]
 
@@ -68,6 +69,8 @@ class Scales:
     """Amplitude of the highest peak in the band."""
     amplitude_noise: float
     """Standard deviation of an amplitude, where it is known best."""
+    places: Array = field(default_factory=lambda: np.zeros(0))
+    """Frequencies in Hz of tones that stand out, (K,), where the band was searched for them."""
 
     @property
     def sigma(self) -> Bounds:
@@ -107,30 +110,63 @@ def scales_of(likelihood: GeneralTones, band: Bounds) -> Scales:
         likelihood: Of the data under the noise that is assumed.
         band: Frequencies in Hz that may hold tones.
     """
+    places, rest = _without_tones(likelihood, band)
+    f, energy = _energies(likelihood, band)
+    filtered = np.abs(likelihood.matched(f[None, :, None])[0, :, 0])
+    rms = math.sqrt(float(likelihood.energy[0]) / likelihood.n)
+    level = min(_level(rest, f, energy), rms)
+    peak = float((2 * filtered / energy).max())
+    return Scales(level, rms, peak, level * math.sqrt(2 / float(energy.max())), places)
+
+
+def rough_level(likelihood: GeneralTones, band: Bounds) -> float:
+    """The noise level that the median of a band's spectrum tells, tones and all.
+
+    Args:
+        likelihood: Of the data under the noise that is assumed.
+        band: Frequencies in Hz that may hold tones.
+    """
+    rms = math.sqrt(float(likelihood.energy[0]) / likelihood.n)
+    return min(_level(likelihood, *_energies(likelihood, band)), rms)
+
+
+def prominent_places(likelihood: GeneralTones, band: Bounds) -> Array:
+    """Frequencies in Hz of the tones that stand out of a band, (K,).
+
+    Args:
+        likelihood: Of the data under the noise that is assumed.
+        band: Frequencies in Hz that may hold tones.
+    """
+    tones = search_spectrum(likelihood, band, max_seconds=LOOK).theta
+    return np.sort(likelihood.waveform.place_of(tones))
+
+
+def _energies(likelihood: GeneralTones, band: Bounds) -> tuple[Array, Array]:
+    """Points of a band's spectrum at which tones are seen, and W(f) there, (F,) each."""
     low, high = band
     points = min(2 + math.ceil(PER_BIN * (high - low) / likelihood.bin), MOST_POINTS)
     f = np.linspace(low, high, points)
     energy = np.maximum(likelihood.weight_at(f), 1e-300)
-    filtered = np.abs(likelihood.matched(f[None, :, None])[0, :, 0])
-    rest = np.abs(_without_tones(likelihood, band).matched(f[None, :, None])[0, :, 0])
     seen = energy > 1e-3 * energy.max()  # nuisances may take all of a tone
-    level = math.sqrt(float(median_power(rest[seen] ** 2 / energy[seen])))
-    rms = math.sqrt(float(likelihood.energy[0]) / likelihood.n)
-    peak = float((2 * filtered[seen] / energy[seen]).max())
-    level = min(level, rms)
-    return Scales(level, rms, peak, level * math.sqrt(2 / float(energy.max())))
+    return f[seen], energy[seen]
 
 
-def _without_tones(likelihood: GeneralTones, band: Bounds) -> Likelihood:
-    """The likelihood of what the tones that stand out of a band leave."""
+def _level(likelihood: Likelihood, f: Array, energy: Array) -> float:
+    """The noise level by the median of |D|²/W at frequencies f, with the energies W, (F,) each."""
+    power = np.abs(likelihood.matched(f[None, :, None])[0, :, 0]) ** 2 / energy
+    return math.sqrt(float(median_power(power)))
+
+
+def _without_tones(likelihood: GeneralTones, band: Bounds) -> tuple[Array, Likelihood]:
+    """Frequencies of the tones that stand out of a band, (K,), and the likelihood of what they leave."""
     tones = search_spectrum(likelihood, band, max_seconds=LOOK).theta
     if not len(tones):
-        return likelihood
+        return np.zeros(0), likelihood
     best = fit(likelihood, torch.from_numpy(tones[None].copy()))  # the search fits roughly
     if bool(best.converged):
         tones = best.theta[0].numpy()
     left: Likelihood = likelihood.less(likelihood.to_z(tones))
-    return left
+    return np.sort(likelihood.waveform.place_of(tones)), left
 
 
 def rough_scales(observation: Observation) -> Scales:

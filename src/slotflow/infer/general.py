@@ -14,7 +14,7 @@ from slotflow.core.arrays import Array
 from slotflow.exact.refine import Effort, RefinedPosterior, exact_posterior
 from slotflow.exact.start import CLASSICAL, Start, likely_counts
 from slotflow.infer.assume import Basis
-from slotflow.infer.from_data import plain_scales, scales_of
+from slotflow.infer.from_data import plain_scales, prominent_places, rough_level
 from slotflow.infer.trained import smallest_ratio
 from slotflow.network.model import SlotFlow
 from slotflow.network.surrogate import Surrogate, surrogate
@@ -38,11 +38,10 @@ def general_posterior(
     """
     likelihood = basis.likelihood
     assert likelihood is not None
-    scales = scales_of(likelihood, prior.frequency) if basis.scales is None else basis.scales
+    scales = basis.scales
+    level = rough_level(likelihood, prior.frequency) if scales is None else scales.level
     places, proposed_by = _proposals(model, basis, likelihood, prior, effort.seed)
-    start = Start.from_places(
-        basis.observation, likelihood, prior, scales.level, places, proposed_by
-    )
+    start = Start.from_places(basis.observation, likelihood, prior, level, places, proposed_by)
     return exact_posterior(start, likelihood, prior, effort, basis.noise)
 
 
@@ -55,7 +54,7 @@ def _proposals(
     series = surrogate(part.times, likelihood.residuals(none)[0], first.step, prior.frequency)
     answer = None if series is None else _network_answer(model, series, prior)
     if series is None or answer is None:
-        return [], CLASSICAL
+        return _prominent(basis, likelihood, prior), CLASSICAL
     found = []
     for k in likely_counts(answer.k_probs, prior):
         places = np.sort(series.places(answer.waveform.place_of(answer.centres(k, seed))))
@@ -63,6 +62,14 @@ def _proposals(
         if inside.any():
             found.append(places[inside])
     return found, f"{model.config.name} and {CLASSICAL}"
+
+
+def _prominent(basis: Basis, likelihood: GeneralTones, prior: Prior) -> list[Array]:
+    """The set of places that stand out of the spectrum, where there may be so many."""
+    scales, (low, high) = basis.scales, prior.frequency
+    places = prominent_places(likelihood, (low, high)) if scales is None else scales.places
+    inside = places[(places > low) & (places < high)]
+    return [inside] if 0 < len(inside) <= prior.k_max else []
 
 
 def _network_answer(model: SlotFlow, series: Surrogate, prior: Prior) -> Posterior | None:

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from slotflow.network.flow import ConditionalFlow
 from slotflow.network.paper.onehot import slot_contexts
-from slotflow.network.paper.target import CircleTarget
+from slotflow.network.paper.target import WaveformTarget
 from slotflow.signal.prior import Prior
 
 __all__ = ["PaperSlotDensities"]
@@ -40,7 +40,7 @@ class PaperSlotDensities:
     """
 
     def __init__(
-        self, flow: ConditionalFlow, target: CircleTarget, context: Tensor, prior: Prior
+        self, flow: ConditionalFlow, target: WaveformTarget, context: Tensor, prior: Prior
     ) -> None:
         self.flow, self.target, self.context, self.prior = flow, target, context, prior
         self.k_max = prior.k_max
@@ -88,7 +88,7 @@ class PaperSlotDensities:
             y = self.target.at_radius(block[None, :, :, None], radii[:, None, None])
             log_q4 = flow.log_prob(y.to(projected.dtype)).double()
             log_q = torch.logsumexp(log_q4 + weights.log()[:, None, None], dim=0)
-            log_q = log_q + math.log(self.target.frequency_weight) - inside.log()
+            log_q = log_q + self.target.log_slopes(block)[..., None] - inside.log()
             rows.append(torch.where(self._inside(block)[..., None], log_q, -math.inf))
         result: NDArray[np.float64] = torch.cat(rows).transpose(1, 2).cpu().numpy()
         return result

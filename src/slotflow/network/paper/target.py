@@ -2,6 +2,9 @@ r"""The flow's target: a tone (A, φ, f) to weighted, centred coordinates and ba
 
 .. math:: y = [A,\; w_\phi \cos\phi,\; w_\phi \sin\phi,\; w_f (f - f_0)], \qquad f_0 = \tfrac12 (f_{lo} + f_{hi}) .
 
+Other waveforms with one phase have an axis for each further parameter, linear or logarithmic (`Axis`), and dim
+coordinates in all (`WaveformTarget`).
+
 The weights scale the flow's target, so they act on the matching cost and on the loss alike, and `decode` undoes them:
 φ = atan2(y_3, y_2) does not see w_φ, and f = f_0 + y_4 / w_f.
 
@@ -22,19 +25,20 @@ log-likelihood of (A, φ, f), which is bounded, plus a constant; what is decoded
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from slotflow.core.fields import check
 from slotflow.core.seeds import RandomStream, stream_seed
 from slotflow.network.config import FlowConfig
 from slotflow.signal.prior import Prior
-from slotflow.signal.waveforms import TONE, Tone
+from slotflow.signal.waveforms import TONE, Waveform
 
-__all__ = ["CircleTarget"]
+__all__ = ["Axis", "CircleTarget", "WaveformTarget"]
 
 PANEL_EDGES = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 64.0, 512.0)
 """Panel edges on either side of the central radius, in units of its spread."""
@@ -43,41 +47,72 @@ PANEL_NODES = 6
 
 
 @dataclass(frozen=True)
-class CircleTarget:
-    """The paper's four coordinates of a component."""
+class Axis:
+    """The map from one parameter v to one coordinate, y = weight · (v − centre), or the same of ln v."""
 
-    phase_weight: float
-    """w_φ."""
-    frequency_weight: float
-    """w_f."""
-    centre: float
-    """f_0 in Hz."""
-    jitter: float = 0.0
-    """s, the spread of ln(radius) in training."""
+    weight: float = 1.0
+    """Factor on the centred value."""
+    centre: float = 0.0
+    """Value, or its logarithm, that becomes 0."""
+    log: bool = False
+    """Whether the logarithm is taken first."""
 
-    waveform: ClassVar[Tone] = TONE
-    """What a component is."""
-    dim: ClassVar[int] = TONE.size + 1
-    """Number of coordinates: one for each parameter, and a second one for the phase."""
+    def encode(self, value: Tensor) -> Tensor:
+        """Values to coordinates, same shape."""
+        return self.weight * ((value.log() if self.log else value) - self.centre)
 
-    @classmethod
-    def from_config(cls, config: FlowConfig, prior: Prior) -> CircleTarget:
-        """Takes the weights from the config and the centre from the prior's band."""
-        centre = sum(prior.frequency) / 2
-        return cls(config.phase_weight, config.frequency_weight, centre, config.radius_jitter)
+    def decode(self, y: Tensor) -> Tensor:
+        """Coordinates to values, same shape."""
+        value = self.centre + y / self.weight
+        return value.exp() if self.log else value
+
+    def log_slope(self, value: Tensor) -> Tensor:
+        """Logarithm of |dy/dv| at values, same shape."""
+        slope = torch.full_like(value, math.log(self.weight))
+        return slope - value.log() if self.log else slope
+
+
+class WaveformTarget:
+    """Coordinates of a component of any waveform with one phase: an axis for each parameter, a circle for the phase.
+
+    Args:
+        waveform: What a component is.
+        axes: The map of each parameter but the phase, by its name.
+        phase_weight: w_φ, the radius of the circle.
+        jitter: s, the spread of ln(radius) in training.
+    """
+
+    def __init__(
+        self,
+        waveform: Waveform,
+        axes: Mapping[str, Axis],
+        phase_weight: float,
+        jitter: float = 0.0,
+    ) -> None:
+        phases = [p.name for p in waveform.parameters if p.circular]
+        others = {p.name for p in waveform.parameters if not p.circular}
+        check(len(phases) == 1, f"a waveform with one phase, not a {waveform.name}", phases)
+        check(set(axes) == others, f"axes for {sorted(others)}", sorted(axes))
+        self.waveform, self.axes = waveform, dict(axes)
+        self.phase_weight, self.jitter = phase_weight, jitter
+        self.circle = waveform.column(phases[0])
+        """Index of the first of the circle's two coordinates."""
+
+    @property
+    def dim(self) -> int:
+        """Number of coordinates: one for each parameter, and a second one for the phase."""
+        return self.waveform.size + 1
 
     def encode(self, theta: Tensor) -> Tensor:
         """θ, (..., P), to coordinates, (..., dim), same type."""
-        phase = self.waveform.of(theta, "phase")
-        return torch.stack(
-            [
-                self.waveform.of(theta, "amplitude"),
-                self.phase_weight * phase.cos(),
-                self.phase_weight * phase.sin(),
-                self.frequency_weight * (self.waveform.of(theta, "frequency") - self.centre),
-            ],
-            dim=-1,
-        )
+        columns = []
+        for parameter in self.waveform.parameters:
+            value = self.waveform.of(theta, parameter.name)
+            if parameter.circular:
+                columns += [self.phase_weight * value.cos(), self.phase_weight * value.sin()]
+            else:
+                columns.append(self.axes[parameter.name].encode(value))
+        return torch.stack(columns, dim=-1)
 
     def encode_for_training(self, theta: Tensor, seed: int) -> Tensor:
         """Coordinates of θ, (n, P), with the radius jittered, (n, dim); the same seed gives the same radii."""
@@ -91,12 +126,24 @@ class CircleTarget:
 
     def decode(self, y: Tensor) -> Tensor:
         """Coordinates, (..., dim), to θ with phases in [0, 2π), (..., P), float64."""
-        amplitude, c, s, f = y.double().unbind(-1)
-        phase = torch.remainder(torch.atan2(s, c), 2 * math.pi)
-        phase = torch.where(phase >= 2 * math.pi, 0.0, phase)
-        frequency = self.centre + f / self.frequency_weight
-        column = {"amplitude": amplitude, "phase": phase, "frequency": frequency}
-        return torch.stack([column[name] for name in self.waveform.names], dim=-1)
+        coordinates = iter(y.double().unbind(-1))
+        columns = []
+        for parameter in self.waveform.parameters:
+            if parameter.circular:
+                cosine, sine = next(coordinates), next(coordinates)
+                phase = torch.remainder(torch.atan2(sine, cosine), 2 * math.pi)
+                columns.append(torch.where(phase >= 2 * math.pi, 0.0, phase))
+            else:
+                columns.append(self.axes[parameter.name].decode(next(coordinates)))
+        return torch.stack(columns, dim=-1)
+
+    def log_slopes(self, theta: Tensor) -> Tensor:
+        """Log volume of coordinates, the circle aside, per volume of parameters, (..., P) to (...), float64."""
+        slopes = [
+            axis.log_slope(self.waveform.of(theta, name).double())
+            for name, axis in self.axes.items()
+        ]
+        return torch.stack(slopes).sum(0)
 
     def radial_rule(self, draws: Tensor) -> tuple[Tensor, Tensor]:
         """Nodes and weights of ∫ … r dr for each slot.
@@ -107,8 +154,7 @@ class CircleTarget:
         Returns:
             Radii and weights (with the factor r), both (R, S), float64.
         """
-        _, x, y, _ = draws.double().unbind(-1)
-        radius = torch.stack([x, y], -1).norm(dim=-1)  # (n, S)
+        radius = draws.double()[..., self.circle : self.circle + 2].norm(dim=-1)  # (n, S)
         low, mid, high = torch.quantile(
             radius,
             torch.tensor([0.16, 0.5, 0.84], dtype=torch.float64, device=radius.device),
@@ -131,7 +177,31 @@ class CircleTarget:
 
     def at_radius(self, theta: Tensor, radius: Tensor) -> Tensor:
         """Coordinates of θ, (..., P), with the circle's radius replaced, (..., dim)."""
-        amplitude, x, y, frequency = self.encode(theta).unbind(-1)
-        scale = radius / self.phase_weight
-        x, y = x * scale, y * scale
-        return torch.stack([amplitude.expand_as(x), x, y, frequency.expand_as(x)], dim=-1)
+        place = torch.arange(self.dim, device=theta.device) - self.circle
+        on_circle = (place == 0) | (place == 1)
+        scale = (radius / self.phase_weight)[..., None]
+        return self.encode(theta) * torch.where(on_circle, scale, 1.0)
+
+
+class CircleTarget(WaveformTarget):
+    """The paper's four coordinates of a tone.
+
+    Args:
+        phase_weight: w_φ.
+        frequency_weight: w_f.
+        centre: f_0 in Hz.
+        jitter: s, the spread of ln(radius) in training.
+    """
+
+    def __init__(
+        self, phase_weight: float, frequency_weight: float, centre: float, jitter: float = 0.0
+    ) -> None:
+        axes = {"amplitude": Axis(), TONE.place: Axis(frequency_weight, centre)}
+        super().__init__(TONE, axes, phase_weight, jitter)
+        self.frequency_weight, self.centre = frequency_weight, centre
+
+    @classmethod
+    def from_config(cls, config: FlowConfig, prior: Prior) -> CircleTarget:
+        """Takes the weights from the config and the centre from the prior's band."""
+        centre = sum(prior.frequency) / 2
+        return cls(config.phase_weight, config.frequency_weight, centre, config.radius_jitter)

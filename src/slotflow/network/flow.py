@@ -65,7 +65,7 @@ class ConditionalFlow(nn.Module):
         output_gain: float = OUTPUT_GAIN,
     ) -> None:
         super().__init__()
-        self.dim = dim
+        self.dim, self.context = dim, context
         orders = balanced_permutations(dim, dim // 2, config.layers)
         self.layers = nn.ModuleList(
             CouplingLayer(

@@ -4,16 +4,24 @@ r"""Hungarian assignment between slots and components, without gradient.
 
 A batch is flat: signal b owns the rows first_b .. first_b + K_b − 1 of the slots and, likewise, of the components. The
 cost of all pairs within signals is one vector of ΣK_b² numbers, in the order that `all_pairs` gives.
+
+**Several classes** (section 3.7). A slot of class c and a component of class c' ≠ c have the cost C_ij = ∞. An
+assignment that is optimal uses as few infinite pairs as it can, and these are no pairs at all: what they join stays
+unmatched. What remains is a matrix of blocks on the diagonal, one for each class, whose minimum is the sum of the
+minima of the blocks. So `match_classes` solves one assignment for each signal and class, and the costs of pairs of
+different classes, which have no common parameters to compare, are never needed.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import numpy as np
 import torch
 from scipy.optimize import linear_sum_assignment
 from torch import Tensor
 
-__all__ = ["all_pairs", "match", "match_square"]
+__all__ = ["all_pairs", "match", "match_classes", "match_square"]
 
 IMPOSSIBLE_COST = 1e12
 """Cost that stands for an impossible or undefined pair."""
@@ -61,14 +69,41 @@ def match(cost: Tensor, slots: Tensor, components: Tensor) -> tuple[Tensor, Tens
     for n, m in zip(slots.tolist(), components.tolist(), strict=True):
         if n == 1 and m == 1:
             i, j = np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.int64)
-        else:
+        elif n and m:
             i, j = linear_sum_assignment(values[at : at + n * m].reshape(n, m))
-        rows.append(i + first_slot)
-        columns.append(j + first_component)
+        if n and m:
+            rows.append(i + first_slot)
+            columns.append(j + first_component)
         at, first_slot, first_component = at + n * m, first_slot + n, first_component + m
     if not rows:
         return torch.zeros(0, dtype=torch.int64), torch.zeros(0, dtype=torch.int64)
     return torch.from_numpy(np.concatenate(rows)), torch.from_numpy(np.concatenate(columns))
+
+
+def match_classes(
+    costs: Sequence[Tensor], slots: Tensor, components: Tensor
+) -> list[tuple[Tensor, Tensor]]:
+    """Cheapest assignment within each signal among slots and components of several classes.
+
+    Args:
+        costs: Cost of the pairs of each class, in the order of `all_pairs` for that class; any device.
+        slots: Slots of each signal and class, (B, C), int64, on the CPU.
+        components: Components of each signal and class, (B, C), int64, on the CPU.
+
+    Returns:
+        For each class, slot rows and component rows of the matched pairs, both (Σ_b min(slots, components),), counted
+        among the rows of that class. Pairs of different classes, whose cost is infinite, never appear.
+    """
+    rows, columns = match(torch.cat(list(costs)), slots.T.flatten(), components.T.flatten())
+    found, at = [], 0
+    first_slot, first_component = 0, 0
+    for n, m in zip(slots.T, components.T, strict=True):  # class after class, as `match` saw them
+        size = int(torch.minimum(n, m).sum())
+        own = slice(at, at + size)
+        found.append((rows[own] - first_slot, columns[own] - first_component))
+        at += size
+        first_slot, first_component = first_slot + int(n.sum()), first_component + int(m.sum())
+    return found
 
 
 @torch.no_grad()

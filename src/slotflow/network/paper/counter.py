@@ -30,8 +30,17 @@ class CardinalityHead(nn.Module):
         self.embed = mlp(3 * d, config.context, config.context)
         self.classify = nn.Linear(config.context, prior.k_max - prior.k_min + 1)
 
+    def embedding(self, tokens: Tensor) -> Tensor:
+        """What the classifier knows of a signal, e, (B, H)."""
+        h = self.attention(tokens, tokens, tokens, need_weights=False)[0]
+        embedding: Tensor = self.embed(self.pool(h))
+        return embedding
+
     def forward(self, tokens: Tensor) -> Tensor:
         """Logits of K under the training prior."""
-        h = self.attention(tokens, tokens, tokens, need_weights=False)[0]
-        logits = self.classify(self.embed(self.pool(h))).float()
+        return self.logits(self.embedding(tokens))
+
+    def logits(self, embedding: Tensor) -> Tensor:
+        """Logits of K, (B, k_max + 1), from what `embedding` gave, (B, H)."""
+        logits = self.classify(embedding).float()
         return nn.functional.pad(logits, (self.k_min, 0), value=-torch.inf)

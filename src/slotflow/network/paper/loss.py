@@ -7,9 +7,8 @@ r"""The training objective (paper, section 3.5): named terms, weighted in one pl
     \mathcal{L}_{flow} = -\frac1K \sum_k \log q(y_{\pi^*(k)} \mid c_k), \qquad
     \mathcal{L}_{noise} = (\hat\sigma - \sigma)^2 ,
 
-each averaged over the batch. π* is the Hungarian assignment under the cost −log q of all pairs of one signal,
-computed in one call without gradient; only the matched pairs are evaluated with it. The cost of a batch is O(ΣK²)
-network rows without and O(ΣK) with gradient, and K_max does not enter.
+each averaged over the batch. π* is the Hungarian assignment under the cost −log q of all pairs of one signal
+(`slotflow.network.matched`).
 
 Teacher forcing gives each signal its true number of slots. With a curriculum a growing share of the signals gets the
 predicted number instead, and the min(K̂, K) matched pairs count.
@@ -22,10 +21,10 @@ from torch import Tensor, nn
 
 from slotflow.core.devices import upload
 from slotflow.network.config import LossConfig
-from slotflow.network.matching import all_pairs, match
+from slotflow.network.matched import matched_loss
 from slotflow.network.objective import weighted_sum
 from slotflow.network.paper.model import PaperSlotFlow
-from slotflow.network.paper.onehot import slot_contexts, slot_index
+from slotflow.network.paper.onehot import slot_index
 from slotflow.signal.simulation import Simulation
 
 __all__ = ["PaperLoss"]
@@ -86,31 +85,14 @@ class PaperLoss(nn.Module):
             slots: Slots of each signal, (B,), on the CPU.
             counts: Components of each signal, (B,), on the CPU.
         """
-        device, model = g.device, self.model
-        row_signal, row_slot = slot_index(slots)
-        component_signal, component = slot_index(counts)
+        model = self.model
+        component_signal, component = (upload(i, g.device) for i in slot_index(counts))
         components = batch.theta  # (B, k_max, P)
         if model.target.jitter:  # radii belong to components, whatever their order in the batch
             place = torch.where(batch.mask, model.target.waveform.place_of(components), torch.inf)
             order = place.argsort(dim=1, stable=True)
             components = components.gather(1, order[..., None].expand_as(components))
-        theta = components[upload(component_signal, device), upload(component, device)]  # (ΣK, P)
+        theta = components[component_signal, component]  # (ΣK, P)
         y = model.target.encode_for_training(theta, batch.seed).to(model.dtype)  # (ΣK, 4)
-
-        with torch.autocast(device.type, torch.bfloat16, enabled=self.low_precision):
-            rows_of = upload(row_signal, device), upload(row_slot, device)
-            contexts = slot_contexts(g, *rows_of, model.k_max)
-            projected = model.flow.project(contexts)  # (Σ slots, L, H)
-            with torch.no_grad():
-                i, j = (upload(index, device) for index in all_pairs(slots, counts))
-                cost = -model.flow.log_prob(projected[i], y[j])  # (Σ slots·K,)
-            rows, columns = match(cost, slots, counts)
-            if rows.shape[0] < projected.shape[0]:  # otherwise every slot is matched, in order
-                projected = projected[upload(rows, device)]
-            nll = -model.flow.log_prob(projected, y[upload(columns, device)])  # (Σ min,)
-
-        signal = row_signal[rows]
-        pairs = torch.bincount(signal, minlength=counts.shape[0])  # (B,)
-        share = (1.0 / pairs[signal].double()).to(nll.dtype)
-        loss: Tensor = (nll * upload(share, device)).sum() / counts.shape[0]
-        return loss
+        with torch.autocast(g.device.type, torch.bfloat16, enabled=self.low_precision):
+            return matched_loss([model.flow], g, [y], slots[:, None], counts[:, None])

@@ -23,7 +23,7 @@ from slotflow.network.paper.target import CircleTarget
 from slotflow.posterior.posterior import Posterior
 from slotflow.signal.prior import Prior
 
-__all__ = ["PaperSlotFlow"]
+__all__ = ["PaperSlotFlow", "check_streams"]
 
 
 class PaperSlotFlow(SlotFlow):
@@ -111,15 +111,19 @@ class PaperSlotFlow(SlotFlow):
 
     def _check(self, obs: Observation, prior: Prior) -> None:
         """Refuses an observation that is not sampled as in this model's training."""
-        _check_stream(obs.long, self.config.long, "long", self.config.name)
-        if obs.short is None:
-            grid = self.config.short
-            raise ValueError(
-                f"the model {self.config.name!r} needs a short stream of {grid.n} samples at "
-                f"{grid.dt:.9g} s, received none; give short= and dt_short= "
-                "(on the command line --short and --dt-short)."
-            )
-        _check_stream(obs.short, self.config.short, "short", self.config.name)
+        check_streams(obs, self.config)
+
+
+def check_streams(obs: Observation, config: ModelConfig) -> None:
+    """Refuses an observation whose streams are not sampled as in the training of a model."""
+    _check_stream(obs.long, config.long, "long", config.name)
+    if obs.short is None:
+        grid = config.short
+        raise ValueError(
+            f"the model {config.name!r} needs a short stream of {grid.n} samples at {grid.dt:.9g} s, received none; "
+            "give short= and dt_short= (on the command line --short and --dt-short)."
+        )
+    _check_stream(obs.short, config.short, "short", config.name)
 
 
 def _check_stream(stream: Channel, grid: Grid, name: str, model: str) -> None:

@@ -1,0 +1,74 @@
+r"""The flow term of the loss (paper, sections 3.5 and 3.7): matched pairs of slots and components, class by class.
+
+.. math:: \mathcal{L}_{flow} = -\frac1K \sum_k \log q_{c_k}(y_{\pi^*(k)} \mid s_k) ,
+
+averaged over the signals of a batch. π* is the cheapest assignment under the cost −log q of all pairs of one signal,
+infinite for a slot and a component of different classes. The costs are computed in one call for each class without
+gradient; only the matched pairs are evaluated with it. A batch costs O(ΣK²) network rows without and O(ΣK) with
+gradient, and neither K_max nor the number of classes enters. The paper's network of one class is the case C = 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from slotflow.core.devices import upload
+from slotflow.network.flow import ConditionalFlow
+from slotflow.network.matching import all_pairs, match_classes
+from slotflow.network.paper.onehot import slot_contexts, slot_index
+
+__all__ = ["matched_loss"]
+
+
+def matched_loss(
+    flows: Sequence[ConditionalFlow],
+    g: Tensor,
+    targets: Sequence[Tensor],
+    slots: Tensor,
+    counts: Tensor,
+) -> Tensor:
+    """Hungarian-matched negative log-likelihood, a scalar.
+
+    A class that no signal of the batch has still takes part, with no rows: its flow then has a gradient of zero rather
+    than none, which training on several processes needs.
+
+    Args:
+        flows: The flow of each class; the context of slot k of a class is [g, e_k].
+        g: Global contexts, (B, H).
+        targets: Coordinates of each class's components, signal after signal, (ΣK_c, d_c).
+        slots: Slots of each signal and class, (B, C), int64, on the CPU.
+        counts: Components of each signal and class, (B, C), int64, on the CPU.
+    """
+    device = g.device
+    rows_of = [slot_index(number) for number in slots.T]
+    projected, costs = [], []
+    for flow, y, (signal, slot), n, m in zip(
+        flows, targets, rows_of, slots.T, counts.T, strict=True
+    ):
+        k_max = flow.context - g.shape[-1]
+        contexts = slot_contexts(g, upload(signal, device), upload(slot, device), k_max)
+        projected.append(flow.project(contexts))  # (Σ slots, L, H)
+        with torch.no_grad():
+            i, j = (upload(index, device) for index in all_pairs(n, m))
+            costs.append(-flow.log_prob(projected[-1][i], y[j]))  # (Σ slots·K,)
+
+    pairs = match_classes(costs, slots, counts)
+    matched = torch.stack(
+        [
+            torch.bincount(signal[rows], minlength=len(slots))
+            for (signal, _), (rows, _) in zip(rows_of, pairs, strict=True)
+        ]
+    ).sum(0)  # matched pairs of each signal, (B,)
+    total = g.new_zeros(())
+    for flow, y, terms, (signal, _), (rows, columns) in zip(
+        flows, targets, projected, rows_of, pairs, strict=True
+    ):
+        if len(rows) < len(terms):  # otherwise every slot is matched, in order
+            terms = terms[upload(rows, device)]
+        nll = -flow.log_prob(terms, y[upload(columns, device)])  # (Σ min,)
+        share = (1.0 / matched[signal[rows]].double()).to(nll.dtype)
+        total = total + (nll * upload(share, device)).sum()
+    return total / len(slots)

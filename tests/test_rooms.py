@@ -21,7 +21,7 @@ ROOMS = (
     "studies", "cli",
 )  # fmt: skip
 """In the order in which data walk through them."""
-DOORS = ("__init__", "__main__", "io", "noise", "plots", "preprocess")
+DOORS = ("__init__", "__main__", "io", "noise", "plots", "preprocess", "waveforms")
 """Modules of the package itself: ways in for users, over all rooms."""
 
 Graph = Mapping[str, set[str]]

@@ -61,7 +61,7 @@ def posterior_record(
         "frequency_unit": display_unit(post, frequency_unit).name,
         "phase_at": summary.attrs["phase_at"],
         "method": post.method,
-        "waveform": post.waveform.name,
+        "waveform": post.waveform.text,
         "k_map": post.k_map,
         "k_probs": post.k_probs.tolist(),
         "log_evidence": (

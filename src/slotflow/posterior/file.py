@@ -80,7 +80,7 @@ def _attributes(post: Result, seed: int) -> dict[str, Any]:
         "format_version": PLAIN_VERSION if plain else VERSION,
         "slotflow_version": __version__,
         "method": post.method,
-        "waveform": post.waveform.name,
+        "waveform": post.waveform.text,
         "seed": seed,
         "verdict": verdict.status,
         "verdict_reason": verdict.reason,

@@ -5,19 +5,34 @@ shape ξ and complex amplitudes c, the functions of time b(t; ξ) and the scale 
 package knows how many parameters a component has or in which column one stands: it asks the waveform.
 
 - `tone`: a sinusoid that lasts, (A, φ, f).
+- `chirp`: one whose frequency drifts, (A, φ, f, ḟ).
+- `damped`: one that decays, (A, φ, f, γ).
+- `harmonic`: a fundamental with its multiples, (A, φ, f, A_2, φ_2, …).
+- `classes`: components of several of these kinds.
+
+`single` holds what waveforms of one amplitude share, `ranges` the prior of a shape parameter, `text` the form in files.
 """
 
 from slotflow.signal.waveforms.base import Parameter, Waveform
+from slotflow.signal.waveforms.chirp import Chirp
+from slotflow.signal.waveforms.classes import Classes
+from slotflow.signal.waveforms.damped import Damped
+from slotflow.signal.waveforms.harmonic import Harmonic
 from slotflow.signal.waveforms.tone import TONE, Tone
 
-__all__ = ["TONE", "WAVEFORMS", "Parameter", "Tone", "Waveform", "waveform_named"]
+__all__ = [
+    "TONE",
+    "Chirp",
+    "Classes",
+    "Damped",
+    "Harmonic",
+    "Parameter",
+    "Tone",
+    "Waveform",
+    "waveform_named",
+]
 
-WAVEFORMS: dict[str, Waveform] = {waveform.name: waveform for waveform in (TONE,)}
-"""Every waveform by the name that files give it."""
 
-
-def waveform_named(name: str) -> Waveform:
-    """The waveform that files call by a name."""
-    if name not in WAVEFORMS:
-        raise ValueError(f"expected a waveform, one of {sorted(WAVEFORMS)}, received {name!r}.")
-    return WAVEFORMS[name]
+def waveform_named(text: str) -> Waveform:
+    """The waveform that files call by a name, its settings in brackets: `tone`, `chirp(drift=-0.0001:0.0001)`."""
+    return TONE if text == TONE.name else Waveform.of_text(text)

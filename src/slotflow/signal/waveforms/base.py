@@ -12,18 +12,32 @@ A component is linear in its complex amplitudes given its shape ξ,
   phase at mid-record is hardly correlated with the frequency, the phase at t = 0 is.
 
 All methods take NumPy arrays and torch tensors alike.
+
+**Log-linear.** The functions of time of every waveform here are exponentials of sums that are linear in ξ,
+
+.. math:: b_m(u; ξ) = \exp \sum_d ξ_d\, g_{dm}(u) , \qquad
+          ∂_d b_m = g_{dm} b_m, \qquad ∂_d ∂_e b_m = g_{dm} g_{em} b_m ,
+
+so that a waveform states its exponents g alone, and derivatives of any order follow.
+
+**Settings.** A waveform knows the prior of its own shape parameters (`Range`); amplitudes, phases and places are the
+prior's. `text` is a waveform with its settings in one line, as files and the command line have it.
 """
 
 from __future__ import annotations
 
+import inspect
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from slotflow.core.arrays import AnyArray, argsort, namespace, take_along
+from slotflow.signal.waveforms.ranges import Range
+from slotflow.signal.waveforms.text import parsed
 
-__all__ = ["DATA_UNIT", "Parameter", "Waveform"]
+__all__ = ["DATA_UNIT", "Parameter", "Waveform", "zero_matrices"]
 
 DATA_UNIT = "data"
 """Unit of a parameter that is measured in whatever the samples are."""
@@ -48,14 +62,96 @@ class Waveform(ABC):
 
     name: ClassVar[str]
     """In files and on the command line."""
-    parameters: ClassVar[tuple[Parameter, ...]]
+    parameters: tuple[Parameter, ...]
     """The columns of θ."""
-    shape: ClassVar[tuple[str, ...]]
+    shape: tuple[str, ...]
     """Names of the parameters that are the columns of ξ."""
-    amplitudes: ClassVar[int] = 1
+    amplitudes: int = 1
     """M, the number of complex amplitudes."""
     place: ClassVar[str] = "frequency"
     """Name of the parameter that orders components and tells them apart."""
+    ranges: Mapping[str, Range] = {}
+    """Prior of each shape parameter but the place, by its name."""
+
+    # ------------------------------------------------------------------ settings
+
+    kinds: ClassVar[dict[str, type[Waveform]]] = {}
+    """Every waveform by its name."""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "name" in vars(cls):
+            Waveform.kinds[cls.name] = cls
+
+    @staticmethod
+    def of_text(text: str) -> Waveform:
+        """The waveform that `text` wrote, or that a user wrote in the same form."""
+        name, settings = parsed(text)
+        if name not in Waveform.kinds:
+            raise ValueError(
+                f"expected a waveform, one of {', '.join(sorted(Waveform.kinds))}, received {name!r}."
+            )
+        try:
+            return Waveform.kinds[name](**settings)
+        except TypeError as error:
+            wanted = inspect.signature(Waveform.kinds[name].__init__).parameters
+            names = ", ".join(list(wanted)[1:]) or "none"
+            raise ValueError(
+                f"{name}: expected settings ({names}) as in 'chirp(drift=-1e-4:1e-4)', received {text!r}."
+            ) from error
+
+    @property
+    def settings(self) -> Mapping[str, str]:
+        """Settings by the names of the constructor's arguments, as text."""
+        return {name: law.text for name, law in self.ranges.items()}
+
+    @property
+    def text(self) -> str:
+        """The waveform in one line: `tone`, `chirp(drift=-0.0001:0.0001)`."""
+        inner = ", ".join(f"{name}={value}" for name, value in self.settings.items())
+        return f"{self.name}({inner})" if inner else self.name
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Waveform) and other.text == self.text
+
+    def __hash__(self) -> int:
+        return hash(self.text)
+
+    def __repr__(self) -> str:
+        return self.text
+
+    def on(self, start: float, reference: float) -> Self:
+        """The same waveform, settled on a record.
+
+        Args:
+            start: When the record begins, in seconds.
+            reference: τ, in seconds.
+        """
+        return self
+
+    def occupied(self, band: tuple[float, float], duration: float) -> list[tuple[float, float]]:
+        """Frequencies in Hz, as intervals, in which components with places in a band have nearly all their power.
+
+        Args:
+            band: Bounds of the place.
+            duration: Length of the record in seconds.
+        """
+        return [band]
+
+    def drawn(self, column: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Shape parameters but the place, drawn from their prior.
+
+        Args:
+            column: Uniform numbers in [0, 1), any shape, by the name of the parameter.
+        """
+        return {name: law.draw(column[name]) for name, law in self.ranges.items()}
+
+    def log_prior(self, theta: AnyArray) -> AnyArray:
+        """Log prior of all shape parameters but the place, summed over components, (..., K, P) to (...)."""
+        total: AnyArray = 0.0 * self.place_of(theta).sum(-1)
+        for name, law in self.ranges.items():
+            total = total + law.log_prob(self.of(theta, name)).sum(-1)
+        return total
 
     # ------------------------------------------------------------------ layout
 
@@ -171,7 +267,10 @@ class Waveform(ABC):
 
     # ------------------------------------------------------------------ functions of time
 
-    @abstractmethod
+    def exponents(self, t: Any) -> Any:
+        """The functions g of time in the exponents of b, complex, (D, M, N), at times (N,) since the reference."""
+        raise NotImplementedError(f"the waveform {self.name!r} does not state its exponents.")
+
     def basis(self, t: Any, xi: Any) -> Any:
         """The functions b of time, complex.
 
@@ -182,7 +281,18 @@ class Waveform(ABC):
         Returns:
             (..., K, M, N).
         """
+        xp, g = namespace(xi), self.exponents(t)
+        total = sum(xi[..., d, None, None] * g[d] for d in range(len(g)))
+        return xp.exp(total)
 
     @abstractmethod
     def scales(self, duration: float) -> tuple[float, ...]:
         """By how much each ξ must change to make a difference over a record of some length: its bin, (D,)."""
+
+
+def zero_matrices(like: AnyArray, rows: int, columns: int) -> AnyArray:
+    """Zeros, (..., rows, columns), in the library, of the type and on the device of an array, (...)."""
+    xp = namespace(like)
+    row = xp.stack([xp.zeros_like(like)] * columns, -1)
+    zeros: AnyArray = xp.stack([row] * rows, -2)
+    return zeros

@@ -68,6 +68,10 @@ class Tone(Waveform):
         derivatives: AnyArray = xp.stack(rows, -1).reshape(*angle.shape, 3, 3)
         return derivatives
 
+    def exponents(self, t: Any) -> Any:
+        """2πit, (1, 1, N)."""
+        return (2j * math.pi * t)[None, None]
+
     def basis(self, t: Any, xi: Any) -> Any:
         """e^{2πift}, (..., K, 1, N)."""
         xp = namespace(xi)

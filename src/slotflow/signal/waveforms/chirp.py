@@ -1,0 +1,62 @@
+r"""A chirp: a sinusoid whose frequency drifts at a constant rate, f(t) = f + ḟ (t − τ).
+
+f is the frequency at the reference time τ, the middle of the record, where f and ḟ are uncorrelated:
+
+.. math:: m(t) = A \cos Φ(t), \qquad Φ(t) = φ + 2π\,[f t + \tfrac12 ḟ\,((t - τ)^2 - τ^2)] ,
+
+so that Φ(0) = φ and Φ(τ) = φ + 2πfτ − πḟτ². In u = t − τ, b = e^{2πi(fu + ḟu²/2)}. Over a record of the length T a
+drift of 4/T² makes the frequency move by four bins; that is its bin here, since a quadratic phase of ±π/2 at the ends
+of the record is about the least that can be seen at a modest signal-to-noise ratio.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from slotflow.signal.waveforms.base import Parameter
+from slotflow.signal.waveforms.ranges import Range
+from slotflow.signal.waveforms.single import (
+    AMPLITUDE,
+    FREQUENCY,
+    PHASE,
+    SingleAmplitude,
+    time_factor,
+)
+
+__all__ = ["Chirp"]
+
+
+class Chirp(SingleAmplitude):
+    """A sinusoid that drifts: amplitude, phase at t = 0, frequency at mid-record and its rate of change.
+
+    Args:
+        drift: Bounds of ḟ in Hz/s, or text as the command line has it.
+        law: "uniform" or "loguniform".
+    """
+
+    name = "chirp"
+    parameters = (AMPLITUDE, PHASE, FREQUENCY, Parameter("drift", "ḟ", "Hz/s"))
+    shape = ("frequency", "drift")
+
+    def __init__(self, drift: Sequence[float] | str, law: str = "uniform") -> None:
+        self.ranges = {"drift": Range.checked("drift", drift, law)}
+
+    def turn_weights(self, reference: float) -> tuple[float, ...]:
+        """τ and −τ²/2."""
+        return (reference, -0.5 * reference**2)
+
+    def exponents(self, t: Any) -> Any:
+        """2πiu and πiu², (2, 1, N)."""
+        return time_factor([2j * math.pi * t, 1j * math.pi * t**2])
+
+    def scales(self, duration: float) -> tuple[float, ...]:
+        """1/T in Hz and 4/T² in Hz/s."""
+        return (1 / duration, 4 / duration**2)
+
+    def occupied(self, band: tuple[float, float], duration: float) -> list[tuple[float, float]]:
+        """The band, and what drifts leave of it within half a record."""
+        drift = self.ranges["drift"]
+        reach = 0.5 * duration * max(abs(drift.low), abs(drift.high))
+        return [(band[0] - reach, band[1] + reach)]

@@ -1,0 +1,155 @@
+r"""Components of several kinds: each is of one class, and which one is unknown.
+
+All classes share amplitude, phase and frequency. The columns of θ are these, the shape parameters of all classes in the
+order in which they come, and the class as a number: for tones, chirps and damped tones (A, φ, f, ḟ, γ, class). What a
+class lacks is 0, where it has no effect: a tone is a chirp of ḟ = 0 and a damped tone of γ = 0, and
+
+.. math:: b = e^{2πi(fu + ḟu^2/2) - γ(u + τ - t_0)}
+
+serves all. A priori the class of each component is drawn on its own, all with the same probability 1/C, and its shape
+then from the prior of its class.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Self
+
+from slotflow.core.arrays import AnyArray, namespace
+from slotflow.signal.waveforms.base import Parameter, Waveform
+from slotflow.signal.waveforms.single import AMPLITUDE, FREQUENCY, PHASE, SingleAmplitude
+from slotflow.signal.waveforms.tone import Tone
+
+__all__ = ["CLASS", "Classes"]
+
+CLASS = Parameter("class", "class", "")
+"""Number of the class in the order in which they were given, from 0."""
+
+
+class Classes(SingleAmplitude):
+    """Components of several classes.
+
+    Args:
+        **members: Waveforms of one amplitude by the names of their classes, or their texts.
+    """
+
+    name = "classes"
+
+    def __init__(self, **members: Waveform | str) -> None:
+        found = {
+            name: Waveform.of_text(member) if isinstance(member, str) else member
+            for name, member in members.items()
+        }
+        if not found:
+            raise ValueError(
+                "expected at least one class, received none, as in classes={'tone': Tone()}."
+            )
+        for name, member in found.items():
+            if not isinstance(member, SingleAmplitude | Tone) or isinstance(member, Classes):
+                raise ValueError(
+                    f"classes: expected waveforms of one amplitude (Tone, Chirp, Damped), received {member!r} for "
+                    f"{name!r}; give it alone: Prior(waveform=...)."
+                )
+        self.members: Mapping[str, Waveform] = MappingProxyType(found)
+        own = {p.name: p for m in found.values() for p in m.parameters if p.name in m.ranges}
+        self.parameters = (AMPLITUDE, PHASE, FREQUENCY, *own.values(), CLASS)
+        self.shape = ("frequency", *own, CLASS.name)
+
+    # ------------------------------------------------------------------ settings
+
+    @property
+    def settings(self) -> Mapping[str, str]:
+        """The texts of the members."""
+        return {name: member.text for name, member in self.members.items()}
+
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        """Names of the classes, in the order of their numbers."""
+        return tuple(self.members)
+
+    def class_of(self, theta: AnyArray) -> AnyArray:
+        """Number of the class of each component, as floats, (..., K, P) to (..., K)."""
+        return self.of(theta, CLASS.name)
+
+    def members_theta(self, index: int, theta: AnyArray) -> AnyArray:
+        """θ of components of one class in the columns of its own waveform, (..., K, P_c)."""
+        member = self.members[self.class_names[index]]
+        return theta[..., [self.column(name) for name in member.names]]
+
+    def own_theta(self, index: int, theta: AnyArray) -> AnyArray:
+        """θ in the columns of all classes, (..., K, P), of components of one class in its own, (..., K, P_c)."""
+        member, xp = self.members[self.class_names[index]], namespace(theta)
+        columns = [xp.zeros_like(theta[..., 0])] * self.size
+        for name in member.names:
+            columns[self.column(name)] = member.of(theta, name)
+        columns[self.column(CLASS.name)] = xp.zeros_like(theta[..., 0]) + index
+        joined: AnyArray = xp.stack(columns, -1)
+        return joined
+
+    # ------------------------------------------------------------------ prior
+
+    def drawn(self, column: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Class and shape of each component, from uniform numbers by the name of the parameter."""
+        xp, u = namespace(column[CLASS.name]), column[CLASS.name]
+        kind = xp.floor(u * len(self.members))
+        found = {name: xp.zeros_like(u) for name in self.shape[1:-1]}
+        for i, member in enumerate(self.members.values()):
+            for name, values in member.drawn(column).items():
+                found[name] = xp.where(kind == i, values, found[name])
+        return {**found, CLASS.name: kind}
+
+    def log_prior(self, theta: AnyArray) -> AnyArray:
+        """Log prior of classes and shapes, (..., K, P) to (...); −inf where a class has what it cannot have."""
+        xp, kind = namespace(theta), self.class_of(theta)
+        total = xp.full_like(kind, -math.inf)
+        for i, member in enumerate(self.members.values()):
+            density = xp.zeros_like(kind) - math.log(len(self.members))
+            for name in self.shape[1:-1]:
+                value, law = self.of(theta, name), member.ranges.get(name)
+                absent = xp.where(value == 0, 0.0, -math.inf)
+                density = density + (absent if law is None else law.log_prob(value))
+            total = xp.where(kind == i, density, total)
+        summed: AnyArray = total.sum(-1)
+        return summed
+
+    # ------------------------------------------------------------------ functions of time
+
+    def on(self, start: float, reference: float) -> Self:
+        """The same with each class settled on a record."""
+        settled = copy.copy(self)
+        settled.members = MappingProxyType(
+            {name: member.on(start, reference) for name, member in self.members.items()}
+        )
+        return settled
+
+    def turn_weights(self, reference: float) -> tuple[float, ...]:
+        """Those of the classes that have the parameter, and 0 for the class."""
+        found = dict.fromkeys(self.shape, 0.0)
+        for member in self.members.values():
+            if isinstance(member, SingleAmplitude):
+                found |= dict(zip(member.shape, member.turn_weights(reference), strict=True))
+        found["frequency"] = reference
+        return tuple(found.values())
+
+    def exponents(self, t: Any) -> Any:
+        """Exponents of all shape parameters, (D, 1, N); 0 for the class."""
+        found: dict[str, Any] = {}
+        for member in self.members.values():
+            found |= dict(zip(member.shape, member.exponents(t), strict=True))
+        rows = [found[name] for name in self.shape[:-1]]
+        return namespace(t).stack([*rows, 0 * rows[0]])
+
+    def scales(self, duration: float) -> tuple[float, ...]:
+        """Scales of the classes' parameters, and 1 for the class."""
+        found: dict[str, float] = {}
+        for member in self.members.values():
+            found |= dict(zip(member.shape, member.scales(duration), strict=True))
+        return (*(found[name] for name in self.shape[:-1]), 1.0)
+
+    def occupied(self, band: tuple[float, float], duration: float) -> list[tuple[float, float]]:
+        """What any class may occupy."""
+        every = [pair for m in self.members.values() for pair in m.occupied(band, duration)]
+        return [(min(low for low, _ in every), max(high for _, high in every))]

@@ -1,0 +1,84 @@
+r"""A damped tone: a sinusoid that decays from the beginning of the record, m(t) = A e^{−γ(t − t_0)} cos(2πft + φ).
+
+A is the amplitude at the first sample t_0, φ the phase at t = 0 (as a tone's), γ > 0 the rate of decay in 1/s; 1/γ is
+the decay time and γ/π the full width of the line at half its power, in Hz. In u = t − τ,
+
+.. math:: b = e^{2πifu - γ(u + τ - t_0)} , \qquad c = A e^{i(φ + 2πfτ)} ,
+
+with τ − t_0 the `lead`, which `on` takes from the record. Its bin in γ is that of an angular frequency, 2/T.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Sequence
+from typing import Any, Self
+
+from slotflow.signal.waveforms.base import Parameter
+from slotflow.signal.waveforms.ranges import Range
+from slotflow.signal.waveforms.single import (
+    AMPLITUDE,
+    FREQUENCY,
+    PHASE,
+    SingleAmplitude,
+    time_factor,
+)
+
+__all__ = ["Damped"]
+
+LINE_WIDTHS = 1.0
+"""How far a line reaches beyond its frequency, in units of γ: 6 half-widths, where 10 % of its power lie outside."""
+
+
+class Damped(SingleAmplitude):
+    """A sinusoid that decays: amplitude at the first sample, phase at t = 0, frequency and rate of decay.
+
+    Args:
+        rate: Bounds of γ in 1/s, or text as the command line has it; or None where `time` is given.
+        law: "uniform" or "loguniform".
+        time: Bounds of the decay time 1/γ in seconds, with a law that is log-uniform, the same for γ and 1/γ.
+    """
+
+    name = "damped"
+    parameters = (AMPLITUDE, PHASE, FREQUENCY, Parameter("rate", "γ", "1/s"))
+    shape = ("frequency", "rate")
+    lead: float = 0.0
+    """τ − t_0, in seconds."""
+
+    def __init__(
+        self,
+        rate: Sequence[float] | str | None = None,
+        law: str = "uniform",
+        time: Sequence[float] | str | None = None,
+    ) -> None:
+        if (rate is None) == (time is None):
+            raise ValueError(
+                "Damped expects the rate of decay in 1/s or the decay time in seconds, received "
+                f"{'neither' if rate is None else 'both'}; give one, as in Damped(rate=(0.01, 0.2))."
+            )
+        if time is not None:
+            span = Range.checked("time", time, "loguniform", least=0.0)
+            self.ranges = {"rate": Range(1 / span.high, 1 / span.low, "loguniform")}
+            return
+        assert rate is not None
+        self.ranges = {"rate": Range.checked("rate", rate, law, least=0.0)}
+
+    def on(self, start: float, reference: float) -> Self:
+        """The same with its decay beginning at the first sample."""
+        settled = copy.copy(self)
+        settled.lead = reference - start
+        return settled
+
+    def exponents(self, t: Any) -> Any:
+        """2πiu and −(u + τ − t_0), (2, 1, N)."""
+        return time_factor([2j * math.pi * t, -(t + self.lead) + 0j])
+
+    def scales(self, duration: float) -> tuple[float, ...]:
+        """1/T in Hz and 2/T in 1/s."""
+        return (1 / duration, 2 / duration)
+
+    def occupied(self, band: tuple[float, float], duration: float) -> list[tuple[float, float]]:
+        """The band and the wings of the broadest line."""
+        reach = LINE_WIDTHS * self.ranges["rate"].high
+        return [(band[0] - reach, band[1] + reach)]

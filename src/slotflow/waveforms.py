@@ -1,0 +1,5 @@
+"""Waveforms for users: `from slotflow.waveforms import Tone, Chirp, Damped, Harmonic`."""
+
+from slotflow.signal.waveforms import Chirp, Classes, Damped, Harmonic, Tone, Waveform
+
+__all__ = ["Chirp", "Classes", "Damped", "Harmonic", "Tone", "Waveform"]

@@ -23,6 +23,7 @@ from slotflow.baselines.eryn_compat import load_eryn
 from slotflow.baselines.moves import Anew, FisherSteps, Jump, Mask, StatePrior
 from slotflow.baselines.tabulated import Tabulated
 from slotflow.core.arrays import Array
+from slotflow.core.fields import plain
 from slotflow.signal.prior import Prior
 
 __all__ = ["ChainOptions", "Ensemble"]
@@ -95,7 +96,11 @@ class Ensemble:
     ) -> None:
         self.table, self.log_prior = table, StatePrior(prior)
         self.options, self.file = options, file
-        self.made = {"energy": table.energy, "prior": asdict(prior)}
+        stated = plain(asdict(prior))
+        del stated[
+            "waveform"
+        ]  # tones alone are sampled here, and files before there was another say nothing
+        self.made = {"energy": table.energy, "prior": stated}
         self.made["births"] = type(births).__name__
         for name in ("walkers", "temperatures", "repeats", "hottest"):
             self.made[name] = getattr(options, name)

@@ -1,6 +1,7 @@
 """Settings as frozen dataclasses: checked when they are made, read from nested dictionaries and turned into them.
 
-Errors name the field that does not fit.
+Errors name the field that does not fit. A setting that is an object with a text of its own (`text`, `of_text`) is that
+text in a file.
 """
 
 from __future__ import annotations
@@ -64,6 +65,8 @@ def _convert(hint: Any, value: Any, where: str) -> Any:
         if len(kinds) != len(value):
             raise ValueError(f"{where}: expected {len(kinds)} values, received {value!r}.")
         return tuple(_convert(a, v, where) for a, v in zip(kinds, value, strict=True))
+    if isinstance(value, str) and hasattr(hint, "of_text"):
+        return hint.of_text(value)
     if hint is float and isinstance(value, (int, float)) and not isinstance(value, bool):
         return float(value)
     if isinstance(value, hint) and not (hint is int and isinstance(value, bool)):
@@ -72,9 +75,9 @@ def _convert(hint: Any, value: Any, where: str) -> Any:
 
 
 def plain(value: Any) -> Any:
-    """Tuples to lists, recursively."""
+    """Tuples to lists and objects that have a text to that text, recursively."""
     if isinstance(value, dict):
         return {k: plain(v) for k, v in value.items()}
     if isinstance(value, (list, tuple)):
         return [plain(v) for v in value]
-    return value
+    return value.text if hasattr(value, "of_text") else value

@@ -37,6 +37,7 @@ from slotflow.network.options import KPrior
 from slotflow.posterior.assumed import DATA, WEAK, Assumed
 from slotflow.posterior.posterior import Posterior
 from slotflow.signal.prior import Prior
+from slotflow.signal.waveforms import TONE
 
 __all__ = ["posteriors"]
 
@@ -181,6 +182,11 @@ def _case(model: SlotFlow, observation: Observation, stated: Statement, call: _C
     began = time.perf_counter()
     basis = assume(model, observation, stated, not call.exact, call.request)
     prior, start = basis.assumed.prior, None
+    if prior.waveform != TONE:
+        raise ValueError(
+            f"expected a prior of tones, received one of {prior.waveform.text!r}: other waveforms are simulated, but "
+            "not inferred yet."
+        )
     in_windows = call.method not in SAMPLERS and needs_windows(model, basis.observation, prior)
     if in_windows:
         basis = basis._replace(assumed=dataclasses.replace(basis.assumed, in_windows=True))

@@ -8,6 +8,7 @@ from typing import Any
 
 from slotflow.network.options import KPrior
 from slotflow.signal.prior import Prior
+from slotflow.signal.waveforms import Waveform
 
 __all__ = ["Statement"]
 
@@ -36,6 +37,8 @@ class Statement:
     """Largest number of components."""
     k_prior: KPrior | None = None
     """p(K), instead of bounds of K."""
+    waveform: Waveform | None = None
+    """What a component is, with the prior of its shape; several classes as one waveform (`Classes`)."""
     resolved: bool = False
     """Whether lines that the record resolves are looked for first, where no separation is stated."""
     whole: Prior | None = None
@@ -91,5 +94,6 @@ class Statement:
             "sigma",
             "k_min",
             "k_max",
+            "waveform",
         )
         return {name: getattr(self, name) for name in names if getattr(self, name) is not None}

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from slotflow.core.fields import plain
 from slotflow.core.units import HERTZ, FrequencyUnit
 from slotflow.data.preprocess import Band
 from slotflow.signal.prior import Prior
@@ -86,7 +87,7 @@ class Assumed:
             "sigma_from": self.sources.get("sigma", ""),
             "k_from": self.sources.get("k", ""),
             "proposed": found,
-            "prior": dataclasses.asdict(self.prior),
+            "prior": plain(dataclasses.asdict(self.prior)),
             "in_windows": self.in_windows,
             "warnings": list(self.warnings),
         }

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from slotflow.core.fields import plain
 from slotflow.core.files import PathLike, atomic_path
 from slotflow.core.version import __version__
 from slotflow.posterior.channels import channel_variables
@@ -74,10 +75,10 @@ def dataset(post: Result, n: int, seed: int) -> xr.Dataset:
 
 def _attributes(post: Result, seed: int) -> dict[str, Any]:
     """The facts of a posterior as attributes of its file."""
-    verdict, plain = post.verdict, not post.has_data or post.observation.is_plain
+    verdict, is_plain = post.verdict, not post.has_data or post.observation.is_plain
     attributes = {
         "format": FORMAT,
-        "format_version": PLAIN_VERSION if plain else VERSION,
+        "format_version": PLAIN_VERSION if is_plain else VERSION,
         "slotflow_version": __version__,
         "method": post.method,
         "waveform": post.waveform.text,
@@ -87,7 +88,7 @@ def _attributes(post: Result, seed: int) -> dict[str, Any]:
         "verdict_checks": json.dumps([asdict(check) for check in verdict.checks]),
         "verdict_standing": json.dumps(verdict.standing and astuple(verdict.standing)),
         "verdict_unexamined": json.dumps(verdict.unexamined),
-        "prior": "" if post.prior is None else json.dumps(asdict(post.prior)),
+        "prior": "" if post.prior is None else json.dumps(plain(asdict(post.prior))),
         "assumed": "" if post.assumed is None else json.dumps(post.assumed.record()),
         "noise": "" if post.noise is None else json.dumps(post.noise.record()),
         "proposed_by": post.proposed_by,

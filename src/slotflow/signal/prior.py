@@ -2,7 +2,8 @@ r"""The prior p(K) p(Θ | K) p(σ): one object to draw from and to evaluate.
 
 Training, exact inference and the classical samplers must agree on the prior, so all of them take it from here.
 
-A component is θ = (A, φ, f). Amplitudes and phases are independent. Frequencies are uniform over the allowed set
+A tone is θ = (A, φ, f); other waveforms have more columns, whose prior they know themselves (`signal/waveforms/`).
+Amplitudes and phases are independent. Frequencies are uniform over the allowed set
 
 .. math:: \{ f \in [f_{lo}, f_{hi}]^K : |f_i - f_j| \ge s \ \text{for all}\ i \ne j \} .
 
@@ -22,8 +23,8 @@ which the density is 1 at s and zero elsewhere, so that p(x | Θ, K) = N(x; mode
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import InitVar, dataclass
 
 import numpy as np
 import torch
@@ -32,7 +33,7 @@ from torch import Tensor
 
 from slotflow.signal.prior_batch import PriorBatch
 from slotflow.signal.prior_draws import check_common, draw_k, draw_theta, normalized, uniform
-from slotflow.signal.waveforms import TONE
+from slotflow.signal.waveforms import TONE, Classes, Waveform, waveform_named
 
 __all__ = ["Prior", "batch_of"]
 
@@ -55,6 +56,8 @@ class Prior:
             that of the long stream: `Stream.sigma` says how the streams' levels compare. The networks take the noise
             from the data; what the prior says of it counts in the exact step and in the baselines.
         amplitude_law: "uniform" or "loguniform".
+        waveform: What a component is, with the prior of its shape: Chirp(drift=(-1e-4, 1e-4)); or its text.
+        classes: Waveforms by the names of their classes, instead of one waveform: each component is of one class.
     """
 
     k_min: int = 1
@@ -65,8 +68,13 @@ class Prior:
     min_separation: float = 0.01
     sigma: tuple[float, float] = (0.0, 1.5)
     amplitude_law: str = "uniform"
+    waveform: Waveform = TONE
+    classes: InitVar[Mapping[str, Waveform] | None] = None
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, classes: Mapping[str, Waveform] | None) -> None:
+        object.__setattr__(self, "waveform", _waveform(self.waveform, classes))
+        members = self.waveform.members if isinstance(self.waveform, Classes) else None
+        object.__setattr__(self, "classes", members)
         check_common(self.k_min, self.k_max, self.amplitude_law)
         for name in ("amplitude", "frequency", "sigma"):
             object.__setattr__(self, name, _bounds(name, getattr(self, name)))
@@ -137,6 +145,7 @@ class Prior:
             self.min_separation,
             self.amplitude_law,
             generator,
+            self.waveform,
         )
 
     def log_prob_theta(self, theta: ArrayLike | Tensor) -> Tensor:
@@ -148,14 +157,14 @@ class Prior:
         Returns:
             Log density, shape (...), float64; −inf outside the support.
         """
-        theta = torch.as_tensor(theta).double()
-        if theta.ndim < 2 or theta.shape[-1] != TONE.size:
+        theta, waveform = torch.as_tensor(theta).double(), self.waveform
+        if theta.ndim < 2 or theta.shape[-1] != waveform.size:
             raise ValueError(
-                f"theta must have the shape (..., K, {TONE.size}), received {tuple(theta.shape)}."
+                f"theta must have the shape (..., K, {waveform.size}), received {tuple(theta.shape)}."
             )
         k = theta.shape[-2]
-        amplitude = TONE.of(theta, "amplitude")
-        frequency = TONE.of(theta, "frequency").sort(dim=-1).values
+        amplitude = theta[..., list(waveform.amplitude_columns)].flatten(-2)  # (..., K·M)
+        frequency = waveform.of(theta, "frequency").sort(dim=-1).values
         if k > 0 and self._room(k) <= 0:
             return theta.new_full(theta.shape[:-2], -math.inf)
         (a_lo, a_hi), (f_lo, f_hi) = self.amplitude, self.frequency
@@ -163,15 +172,17 @@ class Prior:
         inside &= ((frequency >= f_lo) & (frequency <= f_hi)).all(-1)
         inside &= (frequency.diff(dim=-1) >= self.min_separation).all(-1)
 
-        log_prob = theta.new_full(inside.shape, -k * math.log(2 * math.pi))
+        phases = amplitude.shape[-1]  # each amplitude has a phase
+        log_prob = theta.new_full(inside.shape, -phases * math.log(2 * math.pi))
         if k > 0:
             log_prob -= k * math.log(self._room(k))
         if self.amplitude_law == "loguniform":
-            log_prob -= k * math.log(math.log(a_hi / a_lo)) + amplitude.clamp_min(a_lo).log().sum(
-                -1
-            )
+            log_prob -= phases * math.log(math.log(a_hi / a_lo))
+            log_prob -= amplitude.clamp_min(a_lo).log().sum(-1)
         else:
-            log_prob -= k * math.log(a_hi - a_lo)
+            log_prob -= phases * math.log(a_hi - a_lo)
+        if waveform is not TONE:
+            log_prob += waveform.log_prior(theta)
         return torch.where(inside, log_prob, -math.inf)
 
     # ------------------------------------------------------------------ p(σ)
@@ -202,6 +213,11 @@ class Prior:
         """This prior for each of n signals, on a device, without waiting for it."""
         if n < 0:
             raise ValueError(f"Prior.batch expects n >= 0 signals, received {n}.")
+        if self.waveform != TONE:
+            raise ValueError(
+                f"Prior.batch expects a prior of tones, received {self.waveform.text!r}; batches of priors serve "
+                "networks that know tones alone."
+            )
 
         def rows(*values: float) -> Tensor:
             columns = [torch.full((n,), v, dtype=torch.float64, device=device) for v in values]
@@ -248,6 +264,24 @@ def batch_of(priors: Sequence[Prior], device: str | torch.device = "cpu") -> Pri
         sigma=column("sigma"),
         amplitude_law=common.amplitude_law,
     )
+
+
+def _waveform(stated: Waveform | str, classes: Mapping[str, Waveform] | None) -> Waveform:
+    """What a component is, from one waveform, its text, or several classes of them."""
+    waveform = waveform_named(stated) if isinstance(stated, str) else stated
+    if not isinstance(waveform, Waveform):
+        raise ValueError(
+            f"Prior expects waveform as Tone(), Chirp(...), Damped(...) or Harmonic(...), received {waveform!r}."
+        )
+    if classes is None:
+        return TONE if waveform == TONE else waveform
+    several = Classes(**classes)
+    if waveform not in (TONE, several):
+        raise ValueError(
+            f"Prior expects one waveform or several classes, received waveform={waveform!r} and "
+            f"classes={dict(classes)!r}; give one of the two."
+        )
+    return several
 
 
 def _bounds(name: str, value: Sequence[float]) -> tuple[float, float]:

@@ -9,7 +9,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from slotflow.signal.waveforms import TONE
+from slotflow.signal.waveforms import TONE, Waveform
 
 __all__ = [
     "AMPLITUDE_LAWS",
@@ -57,8 +57,9 @@ def draw_theta(
     separation: Bound,
     law: str,
     generator: torch.Generator,
+    waveform: Waveform = TONE,
 ) -> Tensor:
-    """Draws Θ of tones.
+    """Draws Θ.
 
     Args:
         k: Number of components of each draw, (n,), int64.
@@ -68,14 +69,15 @@ def draw_theta(
         separation: Smallest allowed distance between two frequencies, in Hz.
         law: "uniform" or "loguniform", of the amplitudes.
         generator: Source of randomness on the device of k.
+        waveform: What a component is.
 
     Returns:
         θ in the order of frequency, (n, k_max, P), float64; zeros where a draw has fewer components.
     """
     n, device = k.shape[0], k.device
-    shape = (TONE.size, n, k_max)
+    shape = (waveform.size, n, k_max)
     u = torch.rand(shape, generator=generator, device=device, dtype=torch.float64)
-    column = dict(zip(TONE.names, u, strict=True))  # (n, k_max) each
+    column = dict(zip(waveform.names, u, strict=True))  # (n, k_max) each
     index = torch.arange(k_max, device=device)
     mask = index < k[:, None]  # (n, k_max)
 
@@ -83,17 +85,23 @@ def draw_theta(
     room = frequency[1] - frequency[0] - (k[:, None].double() - 1) * separation  # (n, 1)
     gaps = torch.where(mask, column["frequency"], 2.0).sort(dim=1).values  # absent ones go last
     column["frequency"] = frequency[0] + gaps * room + index.double() * separation
-    column["phase"] = 2 * math.pi * column["phase"]
-
-    lo, hi = amplitude
-    if law == "loguniform":
-        ratio = hi / lo
-        log_ratio = ratio.log() if isinstance(ratio, Tensor) else math.log(ratio)
-        column["amplitude"] = lo * torch.exp(column["amplitude"] * log_ratio)
-    else:
-        column["amplitude"] = uniform(lo, hi, column["amplitude"])
-    theta = torch.stack([column[name] for name in TONE.names], dim=-1)
+    column |= waveform.drawn(column)
+    for name in (p.name for p in waveform.parameters if p.circular):
+        column[name] = 2 * math.pi * column[name]
+    for name in (waveform.names[i] for i in waveform.amplitude_columns):
+        column[name] = _amplitudes(amplitude, law, column[name])
+    theta = torch.stack([column[name] for name in waveform.names], dim=-1)
     return torch.where(mask[..., None], theta, 0.0)
+
+
+def _amplitudes(bounds: tuple[Bound, Bound], law: str, u: Tensor) -> Tensor:
+    """Takes u in [0, 1) to amplitudes of a law between bounds, same shape."""
+    lo, hi = bounds
+    if law == "uniform":
+        return uniform(lo, hi, u)
+    ratio = hi / lo
+    log_ratio = ratio.log() if isinstance(ratio, Tensor) else math.log(ratio)
+    return lo * torch.exp(u * log_ratio)
 
 
 def uniform(lo: Bound, hi: Bound, u: Tensor) -> Tensor:

@@ -20,7 +20,7 @@ from slotflow.signal.noise.draws import draw_noise
 from slotflow.signal.noise.series import Series
 from slotflow.signal.noise.stated import parse_noise
 from slotflow.signal.prior import Prior
-from slotflow.signal.waveforms import TONE
+from slotflow.signal.waveforms import Waveform
 
 __all__ = ["SimulatedObservation", "simulate_like"]
 
@@ -67,7 +67,8 @@ def simulate_like(
     sigma = prior.sample_sigma(n, generator).numpy()
     rng = np.random.default_rng(stream_seed(seed, RandomStream.SIGNALS))
     series = [_empty(channel) for channel in template.channels]
-    first = template.long.sigma
+    first, tau = template.long.sigma, template.long.mid_time
+    waveform = prior.waveform.on(float(template.long.times[0]), tau)
     found = []
     for i in range(n):
         components = theta[i, : int(counts[i])]
@@ -75,7 +76,9 @@ def simulate_like(
         channels = []
         for channel, drawn in zip(template.channels, noises, strict=True):
             ratio = channel.sigma / first if channel.sigma and first else 1.0
-            total = _components(channel, components) + float(sigma[i]) * ratio * drawn
+            total = (
+                _components(channel, components, waveform, tau) + float(sigma[i]) * ratio * drawn
+            )
             channels.append(replace(channel, values=total, notes=(), filled=()))
         observation = Observation(channels)
         found.append(SimulatedObservation(observation, components, float(sigma[i]), values))
@@ -93,12 +96,11 @@ def _empty(channel: Channel) -> Series:
     return Series(values, channel.times, channel.step, channel.errors)
 
 
-def _components(channel: Channel, theta: Array) -> Any:
+def _components(channel: Channel, theta: Array, waveform: Waveform, reference: float) -> Any:
     """The sum of components in a channel, (n,)."""
     if not len(theta):
         return np.zeros(channel.n)
-    xi, c = TONE.split(theta, channel.mid_time)
-    total = channel.gain * (c[..., None] * TONE.basis(channel.times - channel.mid_time, xi)).sum(
-        (0, 1)
-    )
+    xi, c = waveform.split(theta, reference)
+    total = (c[..., None] * waveform.basis(channel.times - reference, xi)).sum((0, 1))
+    total = channel.gain * total
     return total if channel.is_complex else total.real

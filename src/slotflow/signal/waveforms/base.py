@@ -170,6 +170,11 @@ class Waveform(ABC):
         """D + 2M, the number of columns of z."""
         return len(self.shape) + 2 * self.amplitudes
 
+    @cached_property
+    def amplitude_columns(self) -> tuple[int, ...]:
+        """Columns of θ that hold amplitudes, (M,)."""
+        return tuple(i for i, p in enumerate(self.parameters) if p.unit == DATA_UNIT)
+
     def column(self, name: str) -> int:
         """The column of θ that holds a parameter."""
         if name not in self.names:

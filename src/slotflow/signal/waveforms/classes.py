@@ -15,7 +15,6 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Any, Self
 
 from slotflow.core.arrays import AnyArray, namespace
@@ -53,7 +52,7 @@ class Classes(SingleAmplitude):
                     f"classes: expected waveforms of one amplitude (Tone, Chirp, Damped), received {member!r} for "
                     f"{name!r}; give it alone: Prior(waveform=...)."
                 )
-        self.members: Mapping[str, Waveform] = MappingProxyType(found)
+        self.members: Mapping[str, Waveform] = found
         own = {p.name: p for m in found.values() for p in m.parameters if p.name in m.ranges}
         self.parameters = (AMPLITUDE, PHASE, FREQUENCY, *own.values(), CLASS)
         self.shape = ("frequency", *own, CLASS.name)
@@ -120,9 +119,9 @@ class Classes(SingleAmplitude):
     def on(self, start: float, reference: float) -> Self:
         """The same with each class settled on a record."""
         settled = copy.copy(self)
-        settled.members = MappingProxyType(
-            {name: member.on(start, reference) for name, member in self.members.items()}
-        )
+        settled.members = {
+            name: member.on(start, reference) for name, member in self.members.items()
+        }
         return settled
 
     def turn_weights(self, reference: float) -> tuple[float, ...]:

@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 from slotflow import Channel, Observation
 from slotflow.signal.likelihood import Statistics
-from slotflow.signal.likelihood.curves import MomentsOver
+from slotflow.signal.likelihood.curves import MomentsOver, Spread
 from slotflow.signal.likelihood.general import GeneralTones
+from slotflow.signal.likelihood.projection import inside_band, spanning
 from slotflow.signal.noise.model import ChannelNoise, Modes, NoiseNode
 from slotflow.signal.waveforms import TONE
 
@@ -229,8 +230,44 @@ def test_curves_are_exact_between_their_points():
     rng = np.random.default_rng(5)
     u, a = rng.uniform(-40.0, 40.0, 500), rng.standard_normal(500) + 0j
     f = rng.uniform(-1.0, 3.0, 200)
-    moments = MomentsOver(u, (-1.0, 3.0))(a, 3)
+    moments = MomentsOver(Spread(u), (-1.0, 3.0))(a, 3)
     for p in range(3):
         direct = (a * u**p * np.exp(2j * math.pi * np.outer(f, u))).sum(-1)
-        assert np.abs(moments.every(f)[:, p] - direct).max() < 1e-10 * np.abs(a * u**p).sum()
+        assert np.abs(moments.every(f)[:, p] - direct).max() < 1e-11 * np.abs(a * u**p).sum()
     np.testing.assert_array_equal(moments.zeroth(f), moments.every(f)[:, 0])
+
+
+def test_curves_of_real_values_are_mirrored():
+    rng = np.random.default_rng(6)
+    u, a = rng.uniform(-40.0, 40.0, 500), rng.uniform(0.5, 1.5, 500)
+    f = rng.uniform(-2.0, 2.0, 200)
+    mirrored = MomentsOver(Spread(u), (0.0, 2.0), mirrored=True)(a, 3).every(f)
+    both = MomentsOver(Spread(u), (-2.0, 2.0))(a, 3).every(f)
+    size = np.abs(a[:, None] * u[:, None] ** np.arange(3)).sum(0)
+    assert (np.abs(mirrored - both) < 1e-11 * size).all()
+
+
+@pytest.mark.parametrize("uneven", [False, True])
+def test_the_band_is_spanned_alike_by_one_system_and_by_its_halves(uneven):
+    """Cosines and sines of even samples are told apart by a turn of phases; those of others stay together."""
+    rng = np.random.default_rng(7)
+    n, dt = 400, 0.2
+    t = dt * np.arange(n) + (rng.uniform(0.0, 0.1, n) if uneven else 0.0)
+    x = rng.standard_normal(n)
+    noise = NoiseNode((ChannelNoise() if uneven else ChannelNoise(np.array([1.0, -0.6, 0.2])),))
+    made = GeneralTones(Observation([Channel(x, times=t)]), noise, BAND, local=True)
+    f = spanning(made.band, made.limits, made.bin)
+    (gram,), (data,) = made.amplitude_systems(f[None, :, None])
+    values, vectors = np.linalg.eigh(gram)
+    kept = values > 1e-6 * values[-1]
+    energy = float(((vectors[:, kept].T @ data) ** 2 / values[kept]).sum())
+    turned, _ = made.even_amplitude_system(f)
+    coupled = np.abs(turned[: len(f), len(f) :]).max() / np.abs(turned).max()
+    assert coupled > 1e-3 if uneven else coupled < 1e-12
+    assert made.n == kept.sum() < len(values)
+    np.testing.assert_allclose(float(made.energy), energy, rtol=1e-8)
+    # Wrong halves would show: without what couples them the energy of uneven samples is another.
+    apart = turned.copy()
+    apart[: len(f), len(f) :] = apart[len(f) :, : len(f)] = 0.0
+    other, _ = inside_band(apart, made.even_amplitude_system(f)[1])
+    assert (abs(other / energy - 1) > 1e-3) == uneven

@@ -41,7 +41,6 @@ from slotflow.exact.importance import Importance, importance_sample
 from slotflow.exact.modes import Mode, Modes
 from slotflow.exact.orders import NEGLIGIBLE, Orders
 from slotflow.exact.proposals.assembly import (
-    LINEAR,
     WEAK,
     Proposer,
     laplace_evidence,
@@ -85,6 +84,8 @@ FEW_NODES = 8
 """Values of the noise's shape that are never dropped."""
 EXCLUDED_NODE = 1e-4
 """Likelihood of a value of the noise's shape, over the largest, below which it is dropped."""
+UNSURE = 3.0
+"""Error of the linearized model, in units of half the BIC, that is allowed for."""
 SMALL = 0.05
 """p(K | x) below which an order need not be known as well."""
 
@@ -425,12 +426,12 @@ class _Search:
         return k
 
     def _needs_all(self, k: int, mode: Mode) -> bool:
-        """Whether BIC rises without any tone of a maximum of order k, for all that a fit of k − 1 could find."""
+        """Whether BIC rises without any tone of a maximum of order k, as far as the linearized model tells."""
         if mode.bounded or mode.gap(self.modes.bin) < RESOLVED:
             return False
         variance = Target(self.statistics, self.prior, k).noise.variance(mode.rss)
-        without = replace(mode, rss=mode.rss + LINEAR * float(mode.strength.min() * variance))
-        return self._stand_in(k - 1, without) < self._stand_in(k, mode)
+        without = replace(mode, rss=mode.rss + float(mode.strength.min() * variance))
+        return self._stand_in(k - 1, without) < self._stand_in(k, mode) - UNSURE
 
     def _out_of_reach(self, k: int, result: Importance, best: float) -> bool:
         """Whether order k cannot matter, for all that a poor sample of it says: no maximum is much above k − 1's."""

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from slotflow.core.arrays import Array
+from slotflow.core.numeric import phasor
 from slotflow.data.observation import Observation
 from slotflow.data.sampling import Instants, Sampling
 from slotflow.signal.likelihood.projection import inside_band, orthogonal_columns, spanning
@@ -129,8 +130,7 @@ class GeneralTones(SummedTones):
         self.log_scale_ *= 2 if self.complex else 1  # real and imaginary parts
         if self.local:
             f = spanning(self.band, self.limits, self.bin)
-            gram, data = self.amplitude_systems(f[None, :, None])
-            energy, self.degrees = inside_band(gram[0], data[0])
+            energy, self.degrees = inside_band(*self.even_amplitude_system(f))
             gain = np.abs(self.parts[0].gain(f) / self.observation.long.gain)
             self.log_scale_ -= self.degrees * float(np.log(gain).mean())
         self.energy: Any = torch.tensor([energy], dtype=torch.float64)
@@ -200,7 +200,7 @@ class GeneralTones(SummedTones):
         found = []
         for part in self.parts:
             u = part.times - self.reference
-            tones = (c * part.gain(xi)).T @ np.exp(TURN * np.remainder(xi * u, 1.0))  # (1, N)
+            tones = (c * part.gain(xi)).T @ phasor(xi * u)  # (1, N)
             found.append(part.values - (tones[0] if self.complex else tones[0].real))
         return found
 
@@ -209,9 +209,7 @@ class GeneralTones(SummedTones):
         (xi, c), bends = self.waveform.unpack(z), np.zeros((*z.shape, z.shape[-1]))
         f, by_f, by_ff = xi[:, 0], np.zeros(len(z), np.complex128), np.zeros(len(z), np.complex128)
         for s in self._grouped(self._left(z)):
-            wave = np.exp(TURN * np.remainder(f[:, None] * s.u, 1.0)) * (
-                s.weights * s.values.conj()
-            )
+            wave = phasor(f[:, None] * s.u) * (s.weights * s.values.conj())
             m_0, m_1, m_2 = (wave @ s.u**p for p in range(3))
             g, slope, bend = (s.gain(f, order) for order in range(3))
             by_f += slope * m_0 + TURN * g * m_1

@@ -15,6 +15,7 @@ curves are known.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
@@ -24,7 +25,7 @@ from torch import Tensor
 
 from slotflow.core.arrays import Array, Complex
 from slotflow.signal.likelihood.base import Likelihood
-from slotflow.signal.likelihood.curves import Moments, MomentsOver
+from slotflow.signal.likelihood.curves import Moments, MomentsOver, Spread
 from slotflow.signal.likelihood.products import Equations, Products
 from slotflow.signal.likelihood.samples import Samples
 
@@ -49,19 +50,24 @@ class SummedTones(Likelihood):
     """Lowest and highest frequency in Hz that tones may have."""
 
     @cached_property
+    def _spreads(self) -> list[Spread]:
+        """How each group's values spread over even grids."""
+        return [Spread(s.u) for s in self.samples]
+
+    @cached_property
     def _windows(self) -> list[tuple[Moments, Moments | None]]:
         """W_0, W_1 and W_2 of each group, at differences and at sums of frequencies."""
         (low, high), found = self.limits, []
-        for s in self.samples:
-            near = MomentsOver(s.u, (low - high, high - low))(s.weights, 3)
-            far = None if self.complex else MomentsOver(s.u, (2 * low, 2 * high))(s.weights, 3)
+        for spread, s in zip(self._spreads, self.samples, strict=True):
+            near = MomentsOver(spread, (0.0, high - low), mirrored=True)(s.weights, 3)
+            far = None if self.complex else MomentsOver(spread, (2 * low, 2 * high))(s.weights, 3)
             found.append((near, far))
         return found
 
     @cached_property
     def _over_band(self) -> list[MomentsOver]:
         """The way from each group's values to their moments in the band."""
-        return [MomentsOver(s.u, self.limits) for s in self.samples]
+        return [MomentsOver(spread, self.limits) for spread in self._spreads]
 
     @cached_property
     def _data(self) -> list[Moments]:
@@ -81,8 +87,7 @@ class SummedTones(Likelihood):
         total: Any = 0.0
         for over, s in zip(self._over_band, self.samples, strict=True):
             moments = over(s.weights * s.columns, 2)
-            grid = over.first + over.step * np.arange(over.points - 1, dtype=np.float64)
-            gain = s.gain(grid)
+            gain = s.gain(over.grid[:-1])
             seen = seen + np.abs(moments.zeroth.powers[0] * gain[:, None]) ** 2
             total = total + float(s.weights.sum()) * np.abs(gain)[:, None] ** 2
             found.append(moments)
@@ -187,15 +192,56 @@ class SummedTones(Likelihood):
 
     def amplitude_systems(self, xi: Array) -> tuple[Array, Array]:
         """Normal equations of the amplitudes alone at m sets of frequencies, (m, K, 1); see `EvenTones`."""
-        (m, k), f = xi.shape[:2], xi[..., 0]
+        f = xi[..., 0]
+        windows = [
+            (
+                near.zeroth(f[:, None] - f[..., None]),
+                None if far is None else far.zeroth(f[:, None] + f[..., None]),
+            )
+            for near, far in self._windows
+        ]
+        return self._amplitude_systems(f, windows)
+
+    def even_amplitude_system(self, f: Array) -> tuple[Array, Array]:
+        """The same for one set of evenly spaced frequencies, (K,), whose differences and sums are few; without m.
+
+        Phases are those in the middle of the first group's samples, after its filter: where these are even and alike,
+        cosines and sines are then orthogonal.
+        """
+        k, step, first = len(f), float(f[1] - f[0]), self.samples[0]
+        turn = np.exp(-TURN * np.remainder(0.5 * (first.u[0] + first.u[-1]) * f, 1.0))
+        gain = first.gain(f)
+        turn *= (np.abs(gain) / gain) if np.abs(gain).min() > 0 else 1.0
+        row = np.arange(k)
+        minus, plus = row - row[:, None] + k - 1, row + row[:, None]  # places in what follows
+        differences = step * np.arange(1 - k, k, dtype=np.float64)
+        sums = 2 * float(f[0]) + step * np.arange(2 * k - 1, dtype=np.float64)
+        windows = [
+            (
+                near.zeroth(differences)[minus][None],
+                None if far is None else far.zeroth(sums)[plus][None],
+            )
+            for near, far in self._windows
+        ]
+        gram, data = self._amplitude_systems(f[None], windows, turn)
+        return gram[0], data[0]
+
+    def _amplitude_systems(
+        self, f: Array, windows: Sequence[tuple[Complex, Complex | None]], turn: Any = 1.0
+    ) -> tuple[Array, Array]:
+        """The same at frequencies (m, K), given W_0 at their differences and sums, (m, K, K) each, of each group.
+
+        `turn` is a factor of each tone, (K,).
+        """
+        m, k = f.shape
         minus, plus = np.zeros((2, m, k, k), dtype=np.complex128)
         data = np.zeros((m, k), dtype=np.complex128)
         seen: Any = 0.0
-        for i, s in enumerate(self.samples):
-            g, (near, far) = s.gain(f), self._windows[i]
-            minus += g.conj()[..., None] * g[:, None] * near.zeroth(f[:, None] - f[..., None])
+        for i, (s, (near, far)) in enumerate(zip(self.samples, windows, strict=True)):
+            g = s.gain(f) * turn
+            minus += g.conj()[..., None] * g[:, None] * near
             if far is not None:
-                plus += g[..., None] * g[:, None] * far.zeroth(f[:, None] + f[..., None])
+                plus += g[..., None] * g[:, None] * far
             data += (g * self._data[i].zeroth(f)).conj()
             if self._nuisances is not None:
                 seen = seen + g[..., None] * self._nuisances[i].zeroth(f)  # (m, K, q)

@@ -18,7 +18,7 @@ from slotflow.noise import ar, choose_noise, power_law
 from slotflow.signal.likelihood.dense import Dense
 from slotflow.signal.likelihood.observed import likelihood_of
 from slotflow.signal.noise.filters import taps_of_partial
-from slotflow.signal.noise.power_law import mode_variances
+from slotflow.signal.noise.power_law import FILTER_LOSS, mode_frequencies, mode_variances
 
 BAND = (0.15, 0.35)
 SIGMA = 1.3
@@ -101,19 +101,68 @@ def test_known_coefficients_are_the_dense_likelihood() -> None:
     assert found == pytest.approx(expected, abs=1e-4)
 
 
+def red_covariance(times: Array, frequencies: Array, variances: Array) -> Array:
+    """Covariance over σ² of white noise and modes, (n, n)."""
+    angle = 2 * np.pi * np.multiply.outer(times, frequencies)
+    waves = np.concatenate([np.cos(angle), np.sin(angle)], 1)
+    matrix: Array = np.eye(len(times)) + (waves * np.tile(variances, 2)) @ waves.T
+    return matrix
+
+
 def test_a_power_law_is_the_dense_likelihood() -> None:
-    observation = observed(60, np.array([1.0, -0.6]), 8)
+    plain = observed(60, np.array([1.0, -0.6]), 8)
+    observation = Observation(Channel(plain.long.values, 1.0, trend=-1, errors=np.ones(60)))
     model = choose_noise(observation, power_law(0.05, 2.0), BAND)
     modes = model.nodes[0].channels[0].modes
     assert modes is not None
-    t = observation.long.times
-    angle = 2 * np.pi * np.multiply.outer(t, modes.frequencies)
     variances = mode_variances(modes.frequencies, (0.05, 2.0), 1.0)
     assert np.allclose(variances, modes.variances)
-    matrix = np.eye(60) + (np.cos(angle) * variances) @ np.cos(angle).T
-    matrix += (np.sin(angle) * variances) @ np.sin(angle).T
+    matrix = red_covariance(observation.long.times, modes.frequencies, variances)
     found = summed(observation, power_law(0.05, 2.0), TONE)
     assert found == pytest.approx(dense(observation.long.values, matrix, TONE), abs=1e-5)
+
+
+def test_an_even_series_with_many_red_bins_is_filtered() -> None:
+    """The filter is that of the samples after its first ones given these, to within what it may lose."""
+    n, shape = 144, (0.2, 2.0)
+    frequencies = mode_frequencies(n, 143)
+    matrix = red_covariance(np.arange(n), frequencies, mode_variances(frequencies, shape, 1.0))
+    noise = SIGMA * np.linalg.cholesky(matrix) @ np.random.default_rng(4).standard_normal(n)
+    values = noise + TONE[0, 0] * np.cos(2 * np.pi * TONE[0, 2] * np.arange(n) + TONE[0, 1])
+    observation = Observation(Channel(values, 1.0, trend=-1))
+    noise_model = choose_noise(observation, power_law(*shape), BAND)
+    channel = noise_model.nodes[0].channels[0]
+    p = len(channel.taps) - 1
+    assert channel.modes is None and 0 < p <= n // 12
+    found = summed(observation, power_law(*shape), TONE)
+    expected = dense(values, matrix, TONE) - dense(values[:p], matrix[:p, :p], TONE)
+    assert found == pytest.approx(expected, abs=FILTER_LOSS)
+    wrong = dense(values, np.eye(n), TONE) - dense(values[:p], np.eye(p), TONE)
+    assert abs(found - wrong) > 10
+
+
+def test_residuals_beside_red_modes_are_white() -> None:
+    """R C Rᵀ is the identity but for the offset, for the residual R x of noise of the covariance C."""
+    n, shape = 40, (0.05, 2.0)
+    rng = np.random.default_rng(3)
+    times = np.sort(rng.uniform(0, n, n))
+
+    def residual(values: Array) -> Array:
+        channel = Channel(values, times=times)
+        model = choose_noise(Observation(channel), power_law(*shape), BAND)
+        likelihood = likelihood_of(Observation(channel), model, BAND)
+        found: Array = likelihood.residuals(np.zeros((0, likelihood.waveform.coordinates)))[0]
+        return found
+
+    base = rng.standard_normal(n)  # a series of one sample alone is not taken for data
+    operator = np.stack([residual(base + one) - residual(base) for one in np.eye(n)], 1)
+    channel = Channel(base, times=times)
+    modes = choose_noise(Observation(channel), power_law(*shape), BAND).nodes[0].channels[0].modes
+    assert modes is not None
+    matrix = red_covariance(times - times.mean(), modes.frequencies, modes.variances)
+    values = np.linalg.eigvalsh(operator @ matrix @ operator.T)
+    assert values[0] == pytest.approx(0.0, abs=1e-9)  # the offset
+    assert values[1:] == pytest.approx(np.ones(n - 1), abs=1e-6)
 
 
 def test_no_component_is_summed_over_all_nodes() -> None:

@@ -23,7 +23,12 @@ from slotflow.core.arrays import Array
 from slotflow.core.numeric import phasor
 from slotflow.data.observation import Observation
 from slotflow.data.sampling import Instants, Sampling
-from slotflow.signal.likelihood.projection import inside_band, orthogonal_columns, spanning
+from slotflow.signal.likelihood.projection import (
+    inside_band,
+    orthogonal_columns,
+    spanning,
+    square_root,
+)
 from slotflow.signal.likelihood.samples import Samples, nuisance_columns, whitened
 from slotflow.signal.likelihood.summed import TURN, SummedTones
 from slotflow.signal.noise.model import NoiseNode
@@ -189,10 +194,19 @@ class GeneralTones(SummedTones):
     def residuals(self, z: Any) -> list[Any]:
         """Each channel's whitened data minus tones z, (K, 3), in units of σ, (N_s,) each."""
         values = self._left(z)
-        joined, weights = np.concatenate(values), np.concatenate([p.weights for p in self.parts])
-        joined = joined - (self.columns * weights @ joined) @ self.columns
+        weights = np.concatenate([p.weights for p in self.parts])
+        joined = np.concatenate(values) * np.sqrt(weights)
+        rows, share = self._whitening
+        joined = joined - (share * (rows @ joined)) @ rows
         ends = np.cumsum([len(value) for value in values])[:-1]
-        return list(np.split(joined * np.sqrt(weights), ends))
+        return list(np.split(joined, ends))
+
+    @cached_property
+    def _whitening(self) -> tuple[Array, Array]:
+        """What the residual is freed of: directions, (q, N), and the share of each, (q,)."""
+        weights = np.concatenate([part.weights for part in self.parts])
+        rows = self.columns * np.sqrt(weights)
+        return (rows, np.ones(len(rows))) if self.flat == len(rows) else square_root(rows)
 
     def _left(self, z: Any) -> list[NDArray[Any]]:
         """Each channel's filtered data minus tones z, (K, 3), nuisances and all, (N_s,) each."""

@@ -8,7 +8,7 @@ import numpy as np
 
 from slotflow.core.arrays import Array
 
-__all__ = ["inside_band", "orthogonal_columns", "spanning"]
+__all__ = ["inside_band", "orthogonal_columns", "spanning", "square_root"]
 
 DEPENDENT = 1e-10
 """Share of a column's energy that the columns before it must leave for it to count."""
@@ -70,6 +70,24 @@ def orthogonal_columns(
         found += list(np.linalg.solve(factor, scale[:, None] * rest))
     stacked = np.stack(found) if found else np.zeros((0, total))
     return stacked, flat, log_det
+
+
+def square_root(columns: Array) -> tuple[Array, Array]:
+    r"""What makes noise white that holds nuisances with Gaussian priors: C^{−½} for C^{−1} = 1 − VᵀV.
+
+    With V Vᵀ = E S Eᵀ, C^{−½} = 1 − Σ_q h(s_q) r_q r_qᵀ, where r are the rows of Eᵀ V and h(s) = (1 − √(1 − s))/s: a
+    nuisance with a flat prior, s = 1, is projected out, and of a mode that is as strong as the noise a part stays.
+
+    Args:
+        columns: V times the square roots of the weights, (q, N).
+
+    Returns:
+        r, (q, N), and h(s), (q,).
+    """
+    values, vectors = np.linalg.eigh(columns @ columns.T)
+    s = np.clip(values, 0.0, 1.0)
+    share: Array = 1 / (1 + np.sqrt(1 - s))  # h, without the difference of nearly equal numbers
+    return vectors.T @ columns, share
 
 
 def inside_band(gram: Array, data: Array) -> tuple[float, int]:

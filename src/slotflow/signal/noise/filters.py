@@ -30,6 +30,7 @@ from slotflow.core.numeric import phasor
 __all__ = [
     "Samples",
     "autocovariance",
+    "filter_loss",
     "gain",
     "partial_of_taps",
     "taps_of_coefficients",
@@ -127,8 +128,7 @@ def taps_of_power(
 ) -> tuple[Samples, float]:
     """The shortest filter that makes noise of a given power spectrum as good as white, and the level that it leaves.
 
-    A filter of order p leaves the variance v_p, the best possible one v = exp⟨ln S⟩ (Kolmogorov). What is lost in the
-    logarithm of the likelihood of n samples is ½ n ln(v_p/v); the order is the first for which it is below `LOSS`.
+    The order is the first for which `filter_loss` is below `LOSS`.
 
     Args:
         power: S at frequencies in Hz, any shape to the same shape. Below 1/4T it is rounded off.
@@ -141,6 +141,44 @@ def taps_of_power(
     Returns:
         Taps (p + 1,), and the standard deviation of the whitened noise.
     """
+    s = _on_bins(power, dt, n, is_complex, longest)
+    covariance = autocovariance(s, is_complex)
+    if order is not None:
+        taps, variance = taps_of_covariance(covariance, order)
+        return taps, math.sqrt(variance)
+    best, reals = _mean_logarithm(s, is_complex), 2 * n if is_complex else n
+    for p in sorted({min(round(4 * 2 ** (i / 2)), longest) for i in range(-6, 40)} | {0}):
+        taps, variance = taps_of_covariance(covariance, p)
+        if 0.5 * reals * (math.log(variance) - best) <= LOSS:
+            break
+    return taps, math.sqrt(variance)
+
+
+def filter_loss(
+    power: Callable[[Array], Array], dt: float, n: int, order: int, is_complex: bool = False
+) -> float:
+    """What a filter of some order loses of the logarithm of the likelihood of n samples.
+
+    A filter of order p leaves the variance v_p, the best possible one v = exp⟨ln S⟩ (Kolmogorov); the loss is
+    ½ n ln(v_p/v), and twice that for complex samples.
+
+    Args:
+        power: S at frequencies in Hz.
+        dt: Sampling step in seconds.
+        n: Number of samples.
+        order: P.
+        is_complex: Whether the noise is complex.
+    """
+    s = _on_bins(power, dt, n, is_complex, order)
+    _, variance = taps_of_covariance(autocovariance(s, is_complex), order)
+    best, reals = _mean_logarithm(s, is_complex), 2 * n if is_complex else n
+    return 0.5 * reals * (math.log(variance) - best)
+
+
+def _on_bins(
+    power: Callable[[Array], Array], dt: float, n: int, is_complex: bool, longest: int
+) -> Array:
+    """A power spectrum on the bins of a discrete Fourier transform, rounded off below 1/4T, (F,)."""
     size = int(fft.next_fast_len(max(PER_BIN * n, 8 * longest, 64), real=True))
     size += size % 2
     f = fft.fftfreq(size, dt) if is_complex else fft.rfftfreq(size, dt)
@@ -151,19 +189,15 @@ def taps_of_power(
             "expected a power spectrum that is finite and above 0 at all frequencies up to Nyquist, received some "
             "values that are not; give S for the whole range, with a floor where it vanishes."
         )
-    s = np.maximum(s, SMALLEST_POWER * s.max())
-    covariance = autocovariance(s, is_complex)
-    if order is not None:
-        taps, variance = taps_of_covariance(covariance, order)
-        return taps, math.sqrt(variance)
+    floored: Array = np.maximum(s, SMALLEST_POWER * s.max())
+    return floored
+
+
+def _mean_logarithm(s: Array, is_complex: bool) -> float:
+    """⟨ln S⟩ over all frequencies, negative ones included, of a spectrum on bins, (F,)."""
     logarithm = np.log(s)
     mean = logarithm if is_complex else np.append(logarithm, logarithm[1:-1])
-    best, reals = float(mean.mean()), 2 * n if is_complex else n
-    for p in sorted({min(round(4 * 2 ** (i / 2)), longest) for i in range(-6, 40)} | {0}):
-        taps, variance = taps_of_covariance(covariance, p)
-        if 0.5 * reals * (math.log(variance) - best) <= LOSS:
-            break
-    return taps, math.sqrt(variance)
+    return float(mean.mean())
 
 
 def whitened(values: Samples, taps: Samples, stretches: Sequence[slice]) -> Samples:

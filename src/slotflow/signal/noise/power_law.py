@@ -9,7 +9,8 @@ highest mode, where the red part is below `NEGLIGIBLE` of the floor. With the mo
 and their variances D, the noise's determinant is that of 1 + D^{½} M D^{½}.
 
 **Many red bins of an even series**: a filter (`filters.py`), of one order for all nodes so that all of them explain the
-same samples.
+same samples. It costs as many samples as it has coefficients, modes cost time: the filter is taken where the modes
+would be many for the number of samples and it loses less than `FILTER_LOSS` of the logarithm of the likelihood.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from scipy import linalg, optimize
 
 from slotflow.core.arrays import Array
 from slotflow.core.numeric import phasor
-from slotflow.signal.noise.filters import taps_of_power, whitened
+from slotflow.signal.noise.filters import filter_loss, taps_of_power, whitened
 from slotflow.signal.noise.model import ChannelNoise, Modes, NoiseModel, NoiseNode
 from slotflow.signal.noise.quadrature import nodes_of
 from slotflow.signal.noise.series import Series
@@ -48,6 +49,10 @@ MOST_MODES = 240
 """Modes of a channel at most; an even series with more of them is filtered instead."""
 LONGEST_FILTER = 512
 """Highest order of a filter."""
+FEW_MODES = 0.06
+"""Modes for each sample up to which an even series is not filtered."""
+FILTER_LOSS = 0.3
+"""What a filter may lose of the logarithm of the likelihood where modes would do."""
 PERIODS = 2
 """T'/T."""
 
@@ -228,15 +233,22 @@ def _whitener(series: Series, shape: Shape) -> _Filtered | _WithModes:
     knee, exponent = shape
     highest = min(knee * NEGLIGIBLE ** (-1 / exponent), series.nyquist)
     count = max(math.ceil(1.5 * PERIODS * series.duration * highest), 8)
-    longest = series.longest_filter
-    if count > MOST_MODES and longest > 0:
-        longest = min(longest, LONGEST_FILTER)
+    longest = min(series.longest_filter, LONGEST_FILTER)
+    if longest > 0 and (count > MOST_MODES or _is_filtered_well(series, shape, count, longest)):
         best, _ = taps_of_power(
             _spectrum(shape), series.step, series.n, is_complex=series.is_complex, longest=longest
         )
         return _Filtered(series, min(2 * len(best), longest))  # other nodes may want more
     most = math.ceil(PERIODS * series.duration * series.nyquist) - 1
     return _WithModes(series, max(min(count, MOST_MODES, most), 1))
+
+
+def _is_filtered_well(series: Series, shape: Shape, modes: int, longest: int) -> bool:
+    """Whether a filter does what so many modes would, many for the number of samples, and loses little."""
+    if modes <= FEW_MODES * series.n:
+        return False
+    loss = filter_loss(_spectrum(shape), series.step, series.n, longest, series.is_complex)
+    return loss < FILTER_LOSS
 
 
 def _spectrum(shape: Shape) -> Callable[[Array], Array]:

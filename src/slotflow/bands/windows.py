@@ -47,7 +47,14 @@ from slotflow.signal.waveforms import TONE
 if TYPE_CHECKING:
     from slotflow.network.model import SlotFlow
 
-__all__ = ["BandPosterior", "Window", "infer_band", "is_crowded", "needs_windows"]
+__all__ = [
+    "DEFAULT_SECONDS",
+    "BandPosterior",
+    "Window",
+    "infer_band",
+    "is_crowded",
+    "needs_windows",
+]
 
 DEFAULT_SECONDS = 20.0
 """Time budget of a band."""

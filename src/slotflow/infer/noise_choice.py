@@ -5,6 +5,8 @@ before the noise is judged, by the tests of the residual, and nothing is spent o
 obviously coloured, has lines outside the band, or is short enough to be taken for a few slow tones is tested at once
 (`slotflow.signal.noise.choice`), and so is all that is not even and real. Where white noise turns out not to explain
 the data, the test is made on what the tones leave of them; if it finds nothing wrong with the noise, the misfit stays.
+Where its colour is in doubt but not refused, autoregressive noise of a low order answers: it integrates over how
+coloured the noise is, white among it.
 """
 
 from __future__ import annotations
@@ -17,10 +19,11 @@ from slotflow.core.arrays import Array
 from slotflow.data.observation import Observation
 from slotflow.infer.look import look_at
 from slotflow.infer.request import DataRequest
+from slotflow.posterior.whiteness import Check
 from slotflow.signal.noise.choice import choose_noise
 from slotflow.signal.noise.model import NoiseModel
 
-__all__ = ["first_noise", "second_noise"]
+__all__ = ["doubted_noise", "first_noise", "second_noise"]
 
 Bounds = tuple[float, float]
 
@@ -86,3 +89,21 @@ def second_noise(observation: Observation, band: Bounds, tones: Array) -> NoiseM
     """
     noise = choose_noise(observation, "auto", band, tones=tones)
     return None if noise.is_white else noise
+
+
+def doubted_noise(
+    observation: Observation, band: Bounds, tones: Array, doubt: Check
+) -> NoiseModel | None:
+    """Autoregressive noise, where the colour of what was assumed is in doubt; None where no filter can be fitted.
+
+    Args:
+        observation: The data.
+        band: Frequencies in Hz that may hold tones.
+        tones: The best fit so far, (K, P).
+        doubt: The test that doubts it.
+    """
+    try:
+        noise = choose_noise(observation, "ar", band, tones=tones)
+    except ValueError:  # uneven times, or an error for each sample
+        return None
+    return replace(noise, words=f"{noise.name}: perhaps {doubt.words}, p = {doubt.p_value:.1g}")

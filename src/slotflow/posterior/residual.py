@@ -1,13 +1,21 @@
-"""What a posterior leaves of the data."""
+"""What a posterior leaves of the data.
+
+Where the shape of the noise is unknown, the likelihood stands for several values of it (`Likelihood.nodes`), each of
+which whitens the data in its own way. The residual is that under the most plausible one given the components: the
+first one was chosen before any component was known.
+"""
 
 from __future__ import annotations
 
+import math
+
+import numpy as np
 import torch
 
 from slotflow.core.arrays import Array
-from slotflow.signal.likelihood import Likelihood
+from slotflow.signal.likelihood import GeneralTones, Likelihood
 
-__all__ = ["best_draw", "residual"]
+__all__ = ["best_draw", "likeliest", "residual"]
 
 
 def best_draw(draws: Array, statistics: Likelihood) -> Array:
@@ -26,4 +34,23 @@ def residual(statistics: Likelihood, theta: Array) -> list[Array]:
         statistics: The likelihood of the data.
         theta: Parameters of the components, (K, P).
     """
-    return statistics.residuals(statistics.to_z(theta))
+    return likeliest(statistics, theta).residuals(statistics.to_z(theta))
+
+
+def likeliest(likelihood: Likelihood, theta: Array) -> Likelihood:
+    """The likelihood under the value of the noise's shape that is most plausible beside some components, (K, P)."""
+    if not likelihood.nodes:
+        return likelihood
+    z = np.asarray(likelihood.to_z(theta))
+    every = (likelihood, *likelihood.nodes)
+    return max(every, key=lambda node: _log_profile(node, z))
+
+
+def _log_profile(node: Likelihood, z: Array) -> float:
+    """Logarithm of the likelihood of components z, (K, Z), at the best noise level, with the weight of the node."""
+    if isinstance(node, GeneralTones) and not node.local:
+        rss = node.rss_by_samples(z)
+    else:
+        xi, c = node.waveform.unpack(z[None, None])
+        rss = float(node.energy[0]) + (float(node.gains(xi, c)[0, 0]) if len(z) else 0.0)
+    return -0.5 * node.n * math.log(max(rss, 1e-300)) - node.log_scale + node.log_weight

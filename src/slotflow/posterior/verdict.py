@@ -30,6 +30,7 @@ from slotflow.signal.likelihood import GeneralTones, Likelihood
 from slotflow.signal.prior import Prior
 
 __all__ = [
+    "FALSE_ALARM",
     "Check",
     "DrawQuality",
     "Verdict",
@@ -78,6 +79,8 @@ class Verdict:
     """How the components of the most probable K stand, where the data are a misfit."""
     unexamined: tuple[int, ...] = ()
     """Numbers of components that matter and were not looked at: their probabilities are not the data's."""
+    doubt: Check | None = None
+    """The test of the noise's colour that alone keeps the result from being exact, if there is one."""
 
     def __str__(self) -> str:
         return f"{self.status}: {self.reason}" + (f"; {self.survives}" if self.survives else "")
@@ -156,8 +159,17 @@ def judge(
         return Verdict("misfit", reason, checks)
     if draws is None:
         return Verdict("approximate", unsampled, checks)
-    if doubt := _doubt(checks, draws, doubts):
-        return Verdict("approximate", doubt, checks)
+    if poor := _poor_draws(checks, draws):
+        return Verdict("approximate", poor, checks)
+    suspect = next((check for check in (*checks, *doubts) if check.p_value < check.doubt), None)
+    if suspect is not None:
+        reason = (
+            f"perhaps {suspect.words} (p = {suspect.p_value:.1g}), which so many tones in so few samples may hide; "
+            f"ESS per draw {ess_words(draws.ess)}"
+        )
+        return Verdict("approximate", reason, checks, doubt=suspect)
+    if draws.k_error > UNCERTAIN_K:
+        return Verdict("approximate", f"p(K | x) is uncertain by {draws.k_error:.2f}", checks)
     return Verdict(
         "exact", f"ESS per draw {ess_words(draws.ess)}, {white_words(checks, tested)}", checks
     )
@@ -232,8 +244,8 @@ def _misfit(broken: Sequence[Check], at_k_max: float, sampled: bool) -> str:
     return reason
 
 
-def _doubt(checks: Sequence[Check], draws: DrawQuality, doubts: Sequence[Check]) -> str:
-    """Why draws of a model that explains the data are not exact; empty if they are."""
+def _poor_draws(checks: Sequence[Check], draws: DrawQuality) -> str:
+    """Why the draws of a model that explains the data cannot be trusted; empty if they can."""
     ess = ess_words(draws.ess)
     if any(check.name == "rounding" for check in checks):
         return (
@@ -245,12 +257,6 @@ def _doubt(checks: Sequence[Check], draws: DrawQuality, doubts: Sequence[Check])
         return f"the weights have a heavy tail ({tail}), ESS per draw {ess}"
     if draws.ess < draws.smallest_ess:
         return f"the ESS per draw is {ess}, below {draws.smallest_ess:g}"
-    suspect = [check for check in (*checks, *doubts) if check.p_value < check.doubt]
-    if suspect:
-        p = f"p = {suspect[0].p_value:.1g}"
-        return f"perhaps {suspect[0].words} ({p}), which so many tones in so few samples may hide; ESS per draw {ess}"
-    if draws.k_error > UNCERTAIN_K:
-        return f"p(K | x) is uncertain by {draws.k_error:.2f}"
     return ""
 
 

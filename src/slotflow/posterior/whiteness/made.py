@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from slotflow.core.arrays import Array
+from slotflow.posterior.residual import likeliest
 from slotflow.posterior.whiteness import samples
 from slotflow.posterior.whiteness.lags import lag_checks
 from slotflow.posterior.whiteness.laws import Check
@@ -44,6 +45,7 @@ def check_residual(
         The checks, the smallest p-value first.
     """
     theta = np.asarray(theta, dtype=np.float64).reshape(-1, likelihood.waveform.size)
+    likelihood = likeliest(likelihood, theta)
     left, series = what_is_left(likelihood, theta), measured_values(likelihood)
     for one, values in zip(left, series, strict=True):
         if (values == values[0]).all():
@@ -80,6 +82,7 @@ def colour_doubts(likelihood: Likelihood, theta: Array, band: Band) -> list[Chec
         band: Frequencies in Hz that may hold components.
     """
     theta = np.asarray(theta, dtype=np.float64).reshape(-1, likelihood.waveform.size)
+    likelihood = likeliest(likelihood, theta)
     tested = _tested(likelihood, what_is_left(likelihood, theta), band)
     return [check for one in tested for check in lag_checks(one)]
 

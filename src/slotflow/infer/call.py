@@ -1,0 +1,117 @@
+"""What is asked of observations, and what is assumed of each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from slotflow.core.budget import Budget
+from slotflow.core.methods import METHODS, SAMPLERS
+from slotflow.data.observation import Observation
+from slotflow.exact.refine import Effort, check_budget
+from slotflow.infer.assume import Basis
+from slotflow.infer.request import DataRequest
+from slotflow.infer.statement import Statement
+from slotflow.network.options import KPrior
+from slotflow.posterior.assumed import Assumed
+from slotflow.signal.prior import Prior
+
+__all__ = ["LAST_SHARE", "Call", "Case"]
+
+DEFAULT_SECONDS = 10.0
+"""Time budget of one window, where none is stated; a band in windows has one of its own."""
+LAST_SHARE = 0.2
+"""Share of the time budget that the exact step gets at least, whatever was spent before."""
+
+
+@dataclass(frozen=True)
+class Call:
+    """What is asked of every observation, checked."""
+
+    method: str
+    k_prior: KPrior | None = None
+    draws: int = 2000
+    max_seconds: float | None = None
+    seed: int = 0
+    threads: int | None = None
+    batch_size: int = 256
+    sampler: Mapping[str, Any] | None = None
+    noise: Any = "auto"
+    outliers: str | None = None
+    trend: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.method not in METHODS:
+            raise ValueError(
+                f"expected method to be one of {', '.join(METHODS)}, received {self.method!r}."
+            )
+        if self.sampler is not None and self.method not in SAMPLERS:
+            raise ValueError(
+                f"sampler= holds arguments of the methods {', '.join(SAMPLERS)}, received method = {self.method!r}; "
+                "drop it or choose one of these methods."
+            )
+        if self.batch_size < 1:
+            raise ValueError(f"infer expects batch_size >= 1, received {self.batch_size}.")
+        if self.threads is not None and self.threads < 1:
+            raise ValueError(f"expected threads >= 1, received {self.threads}.")
+        if self.exact:
+            check_budget(self.draws, self.seconds)
+        _ = self.request  # refuses what cannot be asked of the data
+
+    @property
+    def exact(self) -> bool:
+        """Whether the exact step follows the network."""
+        return self.method == "exact"
+
+    @property
+    def request(self) -> DataRequest:
+        """What is said of the data."""
+        return DataRequest(self.noise, self.outliers, self.trend)
+
+    @property
+    def seconds(self) -> float:
+        """Time budget of an observation in one window."""
+        return DEFAULT_SECONDS if self.max_seconds is None else self.max_seconds
+
+    def effort(self, seconds: float) -> Effort:
+        """How much work the exact step may be."""
+        return Effort(self.draws, self.seed, seconds)
+
+    @property
+    def for_windows(self) -> dict[str, Any]:
+        """What is asked of each window of a band."""
+        names = ("k_prior", "draws", "seed", "threads", "noise", "outliers", "trend")
+        return {"refine": self.exact} | {name: getattr(self, name) for name in names}
+
+
+@dataclass(frozen=True)
+class Case:
+    """An observation and what is assumed of it."""
+
+    given: Observation
+    """The data as they came."""
+    stated: Statement
+    """What the user says of the prior."""
+    basis: Basis
+    """What is assumed, and the data as they are analysed."""
+    budget: Budget
+    """Time for an answer in one window, of which some was spent on the noise."""
+    in_windows: bool
+    start: Prior | None
+    """The prior that the network answers under; None if windows, another method or the general way answer."""
+
+    @property
+    def limits_k(self) -> bool:
+        """Whether the user has said how many components there may be."""
+        return self.stated.limits_k
+
+    @property
+    def observation(self) -> Observation:
+        """The data as they are analysed."""
+        return self.basis.observation
+
+    @property
+    def assumed(self) -> Assumed:
+        """What is assumed of them."""
+        return self.basis.assumed

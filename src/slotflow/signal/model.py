@@ -11,6 +11,7 @@ matrix. Phases are reduced to one turn in float64: at t = 300 s and f = 3 Hz a f
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,10 +21,12 @@ from torch import Tensor
 from slotflow.core.arrays import Array, namespace
 from slotflow.core.devices import upload
 from slotflow.core.numeric import phasor
+from slotflow.data.channel import Channel
+from slotflow.data.observation import Observation
 from slotflow.data.sampling import Grid, Sampling
 from slotflow.signal.waveforms import TONE, Tone, Waveform
 
-__all__ = ["component_sum", "noise_free"]
+__all__ = ["component_sum", "components_in", "noise_free", "without_components"]
 
 
 def noise_free(theta: Any, sampling: Sampling, waveform: Waveform = TONE) -> Any:
@@ -69,6 +72,34 @@ def component_sum(
     left = xp.concat([coarse.real, -coarse.imag], -2).mT
     values = left @ xp.concat([fine.real, fine.imag], -2)
     return values.reshape(*values.shape[:-2], rows * cols)[..., : sampling.n]
+
+
+def components_in(channel: Channel, theta: Array, waveform: Waveform, reference: float) -> Any:
+    """The sum of components in a channel of an observation, its gain included, (N,), real or complex as its samples.
+
+    Args:
+        channel: Where they are seen.
+        theta: Components, (K, P).
+        waveform: Their form, settled on the record.
+        reference: τ, in seconds.
+    """
+    if not len(theta):
+        return np.zeros(channel.n)
+    xi, c = waveform.split(theta, reference)
+    total = (c[..., None] * waveform.basis(channel.times - reference, xi)).sum((0, 1))
+    total = channel.gain * total
+    return total if channel.is_complex else total.real
+
+
+def without_components(observation: Observation, theta: Array, waveform: Waveform) -> Observation:
+    """An observation with components θ, (K, P), of a waveform subtracted from each channel."""
+    tau = observation.long.mid_time
+    settled = waveform.on(float(observation.long.times[0]), tau)
+    channels = [
+        replace(channel, values=channel.values - components_in(channel, theta, settled, tau))
+        for channel in observation.channels
+    ]
+    return Observation(channels, removed=observation.removed)
 
 
 def _like(values: Array, array: Any) -> Any:

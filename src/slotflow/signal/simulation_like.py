@@ -16,11 +16,11 @@ from slotflow.core.arrays import Array
 from slotflow.core.seeds import RandomStream, stream_seed
 from slotflow.data.channel import Channel
 from slotflow.data.observation import Observation
+from slotflow.signal.model import components_in
 from slotflow.signal.noise.draws import draw_noise
 from slotflow.signal.noise.series import Series
 from slotflow.signal.noise.stated import parse_noise
 from slotflow.signal.prior import Prior
-from slotflow.signal.waveforms import Waveform
 
 __all__ = ["SimulatedObservation", "simulate_like"]
 
@@ -77,7 +77,7 @@ def simulate_like(
         for channel, drawn in zip(template.channels, noises, strict=True):
             ratio = channel.sigma / first if channel.sigma and first else 1.0
             total = (
-                _components(channel, components, waveform, tau) + float(sigma[i]) * ratio * drawn
+                components_in(channel, components, waveform, tau) + float(sigma[i]) * ratio * drawn
             )
             channels.append(replace(channel, values=total, notes=(), filled=()))
         observation = Observation(channels)
@@ -94,13 +94,3 @@ def _empty(channel: Channel) -> Series:
     """The instants of a channel."""
     values = np.zeros(channel.n, dtype=channel.values.dtype)
     return Series(values, channel.times, channel.step, channel.errors)
-
-
-def _components(channel: Channel, theta: Array, waveform: Waveform, reference: float) -> Any:
-    """The sum of components in a channel, (n,)."""
-    if not len(theta):
-        return np.zeros(channel.n)
-    xi, c = waveform.split(theta, reference)
-    total = (c[..., None] * waveform.basis(channel.times - reference, xi)).sum((0, 1))
-    total = channel.gain * total
-    return total if channel.is_complex else total.real

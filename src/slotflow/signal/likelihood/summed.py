@@ -85,10 +85,13 @@ class SummedTones(Likelihood):
         found: list[Moments] = []
         seen: Any = 0.0
         total: Any = 0.0
+        first = self._over_band[0]
+        grid = first.grid[:-1]
         for over, s in zip(self._over_band, self.samples, strict=True):
             moments = over(s.weights * s.columns, 2)
-            gain = s.gain(over.grid[:-1])
-            seen = seen + np.abs(moments.zeroth.powers[0] * gain[:, None]) ** 2
+            gain = s.gain(grid)
+            column = moments.zeroth.powers[0] if over is first else moments.zeroth(grid)
+            seen = seen + np.abs(column * gain[:, None]) ** 2
             total = total + float(s.weights.sum()) * np.abs(gain)[:, None] ** 2
             found.append(moments)
         kept = np.asarray(seen / total).max(0) > UNSEEN  # (q,)

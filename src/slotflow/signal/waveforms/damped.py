@@ -27,8 +27,8 @@ from slotflow.signal.waveforms.single import (
 
 __all__ = ["Damped"]
 
-LINE_WIDTHS = 1.0
-"""How far a line reaches beyond its frequency, in units of γ: 6 half-widths, where 10 % of its power lie outside."""
+LINE_WIDTHS = 0.5
+"""How far a line reaches beyond its frequency in Hz, in units of γ: about three of its half-widths γ/2π."""
 
 
 class Damped(SingleAmplitude):

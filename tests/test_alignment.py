@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from posterior_helpers import gaussian_posterior, shuffled
+from scipy.optimize import linear_sum_assignment
 from statistics_helpers import assert_within
 
 from slotflow.posterior.alignment import align, existence, relabel
@@ -220,3 +221,27 @@ def test_summary_catalogue_and_plots_use_it(seed: int) -> None:
     assert len(tables[0][1]) == 3
     exists = tables[0][1]["existence"]
     np.testing.assert_allclose(exists, [1.0, 0.8, 0.3], atol=0.01)  # some draws stray
+
+
+@pytest.mark.parametrize("complete", [True, False])
+def test_many_tones_are_matched_as_if_all_pairs_were_searched(complete: bool) -> None:
+    """Pairs that have each other alone in reach are taken first; the sum of costs stays the smallest there is."""
+    rng = np.random.default_rng(5)
+    places = np.sort(rng.uniform(0, 60, 30))
+    reference = Reference(places, rng.uniform(0.02, 0.3, 30))
+    draws = np.sort(places + 0.4 * rng.standard_normal((40, 30)), axis=1)
+    draws[::3, :4] = np.nan
+    labels = match(draws, reference, complete=complete)
+    narrow = 2 * np.log(reference.width / reference.width.max())
+    competing = 0
+    for f, found in zip(draws, labels, strict=True):
+        distance = np.abs(f[:, None] - places) / reference.width
+        present = np.flatnonzero(np.isfinite(f))
+        inside = distance <= GATE
+        cost = np.where(inside, distance**2 + narrow, GATE**2)[present]
+        rows, columns = linear_sum_assignment(cost)
+        every = found[present]
+        mine = sum(cost[i, j] if j >= 0 else GATE**2 for i, j in enumerate(every))
+        assert mine == pytest.approx(cost[rows, columns].sum(), abs=1e-6)
+        competing += int((np.diff(np.sort(cost.argmin(1))) == 0).any())
+    assert competing > 10  # otherwise nothing was decided

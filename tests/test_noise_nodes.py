@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,10 +16,15 @@ from slotflow.data.channel import Channel
 from slotflow.data.sampling import Grid
 from slotflow.exact.target import Target
 from slotflow.noise import ar, choose_noise, power_law
+from slotflow.posterior.residual import likeliest
 from slotflow.signal.likelihood.dense import Dense
 from slotflow.signal.likelihood.observed import likelihood_of
+from slotflow.signal.noise.background import background_of
 from slotflow.signal.noise.filters import taps_of_partial
+from slotflow.signal.noise.local import local_noise
+from slotflow.signal.noise.model import ChannelNoise, NoiseModel, NoiseNode
 from slotflow.signal.noise.power_law import FILTER_LOSS, mode_frequencies, mode_variances
+from slotflow.signal.noise.series import series_of
 
 BAND = (0.15, 0.35)
 SIGMA = 1.3
@@ -175,3 +181,37 @@ def test_no_component_is_summed_over_all_nodes() -> None:
     assert whole == pytest.approx(
         float(special.logsumexp(target.node_log_likelihoods(z))), abs=1e-9
     )
+
+
+@pytest.mark.parametrize("ratio", [1.0, 0.2, 5.0])
+def test_local_noise_of_another_level_is_the_density_in_the_band(ratio: float) -> None:
+    """Only the degrees of freedom of the band count, in the exponent and in the determinant alike."""
+    observation = observed(300, np.array([1.0]), 11)
+    node = NoiseNode((ChannelNoise(ratio=ratio),))
+    model = NoiseModel("local", (node,), local=True)
+    likelihood = likelihood_of(observation, model, BAND)
+    z = np.zeros((1, 0, likelihood.waveform.coordinates))
+    found = float(Target(likelihood, PRIOR, 0).log_prob(z)[0][0])
+    unit = likelihood_of(
+        observation, NoiseModel("local", (NoiseNode((ChannelNoise(),)),), local=True), BAND
+    )
+    n, energy, level = unit.n, float(unit.energy[0]), ratio * SIGMA
+    assert likelihood.n == n < 300
+    expected = -0.5 * n * math.log(2 * math.pi * level**2) - 0.5 * energy / level**2
+    assert found == pytest.approx(expected, rel=1e-9)
+
+
+def test_a_tone_near_the_edge_of_a_band_is_no_slope_of_the_noise() -> None:
+    """White noise: the nodes of the tilt reach none at all, and the most plausible one beside the tone is near it."""
+    n, rng = 1000, np.random.default_rng(12)
+    tone = np.array([[0.26, 1.0, 0.153]])
+    x = rng.standard_normal(n) + tone[0, 0] * np.cos(2 * np.pi * tone[0, 2] * np.arange(n) + 1.0)
+    observation, band = Observation(Channel(x, 1.0)), (0.15, 0.19)
+    background = replace(background_of(series_of(observation.long), 0), lines=())
+    whole = replace(background, rest=series_of(observation.long))
+    model = local_noise([whole], band, [1.0])
+    assert model.parameters == ("tilt",)
+    likelihood = likelihood_of(observation, model, band)
+    best = likeliest(likelihood, tone)
+    assert abs(best.node.values[0]) < 0.9  # two standard deviations
+    assert max(abs(node.values[0]) for node in model.nodes) > 0.9

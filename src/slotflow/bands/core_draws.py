@@ -134,9 +134,12 @@ class CoreDraws:
                     theta[mine, total - count : total] = draws[which]
                     left[mine] = total - count
                     counts[mine, i] = count
-        for chosen in np.unique(counts, axis=0) if n and k else ():
+        if self.statistics is None or not (n and k):
+            return theta
+        shared, place = np.unique(counts, axis=0, return_inverse=True)
+        for i, chosen in enumerate(shared):
             if coupling := self.coupling(tuple(chosen.tolist())):
-                rows = np.flatnonzero((counts == chosen).all(1))
+                rows = np.flatnonzero(place.ravel() == i)
                 theta[rows] = coupling.apply(theta[rows], self.prior)
         return theta
 
@@ -148,12 +151,12 @@ class CoreDraws:
         if self.statistics is None:
             return None
         if counts not in self.couplings:
-            found = None
-            fits = [_core_fit(w, j) for w, j in zip(self.windows, counts, strict=True)]
+            found, known = None, []
             odds = [p[j] / p.max() for p, j in zip(self.counts, counts, strict=True)]
-            known = [fit for fit in fits if fit is not None]
-            likely = math.prod(odds) > COUPLED_ODDS and sum(counts) <= MOST_COUPLED
-            if likely and len(known) == len(fits):
+            if math.prod(odds) > COUPLED_ODDS and sum(counts) <= MOST_COUPLED:
+                fits = [_core_fit(w, j) for w, j in zip(self.windows, counts, strict=True)]
+                known = [fit for fit in fits if fit is not None]
+            if len(known) == len(counts):
                 theta, owner = np.concatenate(known), np.repeat(np.arange(len(counts)), counts)
                 cores = np.array([w.core for w in self.windows])
                 reach = self.windows[0].reach(self.statistics.duration)

@@ -20,6 +20,8 @@ GATE = 5.0
 """Whitened distance beyond which a tone is another one."""
 DISTANCES_AT_ONCE = 2_000_000
 """Distances between tones and components that are held in memory together."""
+FEW_PAIRS = 400
+"""Pairs of a draw up to which those of all draws are looked at together before any draw alone."""
 BEYOND_SLOPE = 1e-9
 """What distance costs beyond the gate: enough to prefer the nearer of two far pairs, too little to matter otherwise."""
 
@@ -69,32 +71,52 @@ def _match(frequency: Array, reference: Reference, complete: bool, robust: bool)
     easy = lone & full if complete else lone
     rows, tones, components = np.nonzero(inside & easy[:, None, None])
     labels[rows, tones] = components
-    # Where tones compete but their cheapest partners all differ, these are the solution.
-    rest = np.flatnonzero(~easy)
-    cost = _cost(distance[rest], reference.width, robust)
-    nearest = cost.argmin(2)  # (m, K)
-    ranked = np.sort(nearest, axis=1)
-    clear = np.all(np.diff(ranked, axis=1) != 0, axis=1) & np.all(inside[rest].any(2), axis=1)
-    labels[rest[clear]] = nearest[clear]
-    for i in np.flatnonzero(~clear):
-        _assign(distance[rest[i]], cost[i], labels[rest[i]], complete)
+    rest, narrow = np.flatnonzero(~easy), 2 * np.log(reference.width / reference.width.max())
+    if frequency.shape[1] * size <= FEW_PAIRS:
+        # Where tones compete but their cheapest partners all differ, these are the solution.
+        nearest = _cost(distance[rest], narrow, robust).argmin(2)  # (m, K)
+        ranked = np.sort(nearest, axis=1)
+        clear = np.all(np.diff(ranked, axis=1) != 0, axis=1) & np.all(inside[rest].any(2), axis=1)
+        labels[rest[clear]] = nearest[clear]
+        rest = rest[~clear]
+    for i in rest:
+        labels[i] = _assigned(distance[i], narrow, complete, robust)
     return labels
 
 
-def _cost(distance: Array, width: Array, robust: bool) -> Array:
-    """What pairs cost, (..., K, J): all the same beyond the gate, except for a trace of the distance."""
-    inside = np.minimum(distance, GATE) ** 2 + 2 * np.log(width / width.max())
+def _cost(distance: Array, narrow: Array, robust: bool) -> Array:
+    """What pairs cost, (..., K, J): all the same beyond the gate, except for a trace of the distance.
+
+    Args:
+        distance: Whitened distances, (..., K, J).
+        narrow: 2 ln w_j of the components, 0 for the widest, (J,).
+        robust: Whether far pairs cost little more than near ones.
+    """
+    inside = np.minimum(distance, GATE) ** 2 + narrow
     cost = np.where(distance <= GATE, inside, GATE**2)
     if robust:
         cost = np.log1p(np.minimum(distance, GATE) ** 2)
     return cost + np.where(distance > GATE, BEYOND_SLOPE * np.minimum(distance, 1e6), 0.0)
 
 
-def _assign(distance: Array, cost: Array, labels: Labels, complete: bool) -> None:
-    """Solves one draw in which tones compete, (K, J), and writes its labels, (K,)."""
+def _assigned(distance: Array, narrow: Array, complete: bool, robust: bool) -> Labels:
+    """The labels, (K,), of one draw in which tones compete, from their distances, (K, J).
+
+    A tone and a component that have each other alone in reach are a pair of the best solution, since a pair within
+    reach costs less than any beyond; only the others are searched.
+    """
     from scipy.optimize import linear_sum_assignment
 
-    tones = np.flatnonzero(np.isfinite(distance[:, 0]))
-    i, j = linear_sum_assignment(cost[tones])
-    keep = np.ones(len(i), dtype=bool) if complete else distance[tones[i], j] <= GATE
-    labels[tones[i[keep]]] = j[keep]
+    labels = np.full(len(distance), -1, dtype=np.int64)
+    inside = distance <= GATE
+    pairs = inside & (inside.sum(1) == 1)[:, None] & (inside.sum(0) == 1)
+    tones, components = np.nonzero(pairs)
+    labels[tones] = components
+    tones = np.flatnonzero(np.isfinite(distance[:, 0]) & (labels < 0))
+    free = np.setdiff1d(np.arange(distance.shape[1]), components)
+    among = distance[np.ix_(tones, free)]
+    cost = _cost(among, narrow[free], robust)
+    i, j = linear_sum_assignment(cost)
+    keep = np.ones(len(i), dtype=bool) if complete else among[i, j] <= GATE
+    labels[tones[i[keep]]] = free[j[keep]]
+    return labels

@@ -137,7 +137,8 @@ class GeneralTones(SummedTones):
             f = spanning(self.band, self.limits, self.bin)
             energy, self.degrees = inside_band(*self.even_amplitude_system(f))
             gain = np.abs(self.parts[0].gain(f) / self.observation.long.gain)
-            self.log_scale_ -= self.degrees * float(np.log(gain).mean())
+            level = -0.5 * float(np.log(weights).mean())
+            self.log_scale_ = self.degrees * (level - float(np.log(gain).mean()))
         self.energy: Any = torch.tensor([energy], dtype=torch.float64)
 
     # ------------------------------------------------------------------ facts

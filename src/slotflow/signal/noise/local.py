@@ -11,7 +11,8 @@ likelihood avoids by counting what lies in the band alone (`NoiseModel.local`), 
 σ means the level of white noise that would have the power which the noise has in the band on average.
 
 **Tilt.** If the whitened spectrum still has a slope across the band, S ∝ e^{s·u} with u from −1 to 1 over the band, s
-is on nodes, uniform between ±`STEEPEST`: each adds a short filter to the first.
+is on nodes, uniform between ±`STEEPEST`: each adds a short filter to the first. A tone near an edge looks like a slope,
+so the nodes cover what the spectrum says with and without the bins that stand out.
 """
 
 from __future__ import annotations
@@ -49,6 +50,10 @@ SWALLOWED, SLOW_BINS = 5.0, 20.0
 """Power of a filter's noise over the running median that is a peak, from so many bins on."""
 TILTED = 3.0
 """Standard deviations of a slope that call for nodes."""
+STANDS_OUT = 5.0
+"""Power over the noise from which on a bin may be a tone."""
+WORTH = 0.5 / 0.95
+"""What a bin is worth at half a bin's distance from the next, under a Hann window."""
 FEWEST_BINS = 24
 """Bins of the band from which on a slope is looked for."""
 
@@ -167,25 +172,22 @@ def _tilt_nodes(background: Background, band: Bounds) -> list[tuple[float, float
     if len(f) < 2 * FEWEST_BINS or longest < 4 or series.is_complex:
         return None
     u = 2 * (f - band[0]) / (band[1] - band[0]) - 1
-    middle = u - u.mean()
-    worth = 0.5 / 0.95  # bins at half a bin's distance, of a Hann window
-    score = float((middle * power).sum() / power.mean() / math.sqrt((middle**2).sum())) * math.sqrt(
-        worth
-    )
-    if abs(score) < TILTED:
+    # Bins that stand out may be tones, which are no slope: the nodes cover what both versions say.
+    quiet = power < STANDS_OUT * float(np.median(power)) / math.log(2)
+    versions = [(u[quiet], power[quiet]), (u, power)]
+    scores = [_tilt_score(*version) for version in versions]
+    if max(map(abs, scores)) < TILTED:
         return None
 
     def log_likelihood(x: Array) -> Array:
-        s = np.exp(x[0] * u)
-        total = len(u) * math.log(float((power / s).mean())) + float((x[0] * u).sum())
-        return np.array([-worth * total])
+        return np.array([_tilt_log_likelihood(float(x[0]), *version) for version in versions])
 
     def log_prior(x: Array) -> float:
         return -math.log(2 * STEEPEST) if abs(x[0]) <= STEEPEST else -math.inf
 
-    scale = np.array([1 / math.sqrt(worth * float((middle**2).sum()))])
-    start = np.array([min(max(score * scale[0], -STEEPEST), STEEPEST)])
-    nodes = nodes_of(log_likelihood, log_prior, [start], scale)
+    scale = np.array([1 / math.sqrt(WORTH * float(((u - u.mean()) ** 2).sum()))])
+    starts = [np.clip(score * scale, -STEEPEST, STEEPEST) for score in scores]
+    nodes = nodes_of(log_likelihood, log_prior, starts, scale)
     best, _ = taps_of_power(
         _tilted(float(nodes.points[0, 0]), band), series.step, series.n, longest=longest
     )
@@ -197,6 +199,19 @@ def _tilt_nodes(background: Background, band: Bounds) -> list[tuple[float, float
         )
         found.append((float(x[0]), float(log_weight), np.convolve(background.taps, extra)))
     return found
+
+
+def _tilt_score(u: Array, power: Array) -> float:
+    """How many standard deviations the slope of a spectrum at places u, (F,), is away from none."""
+    middle = u - u.mean()
+    slope = float((middle * power).sum() / power.mean() / math.sqrt((middle**2).sum()))
+    return slope * math.sqrt(WORTH)
+
+
+def _tilt_log_likelihood(slope: float, u: Array, power: Array) -> float:
+    """Whittle's logarithm of the likelihood of a slope, the level profiled."""
+    total = len(u) * math.log(float((power / np.exp(slope * u)).mean())) + slope * float(u.sum())
+    return -WORTH * total
 
 
 def _tilted(s: float, band: Bounds) -> Callable[[Array], Array]:

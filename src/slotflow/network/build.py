@@ -14,8 +14,10 @@ from slotflow.network.cards import Card, card_path, embedded, embedded_card, rea
 from slotflow.network.checkpoint import CheckpointError, load_weights, model_config, read_model
 from slotflow.network.config import ModelConfig
 from slotflow.network.model import DEFAULT, SlotFlow, pretrained_names
+from slotflow.network.multiclass.model import MulticlassSlotFlow
 from slotflow.network.paper.model import PaperSlotFlow
 from slotflow.network.zoom.model import ZoomSlotFlow
+from slotflow.signal.waveforms import Classes
 
 __all__ = [
     "build_model",
@@ -32,6 +34,8 @@ MODEL_FILE = "model.safetensors"
 
 def network_class(config: ModelConfig) -> type[SlotFlow]:
     """The class of the network that a config describes."""
+    if isinstance(config.prior.waveform, Classes):
+        return MulticlassSlotFlow
     return PaperSlotFlow if config.zoom is None else ZoomSlotFlow
 
 

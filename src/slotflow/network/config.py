@@ -16,6 +16,7 @@ from slotflow.data.sampling import Grid
 from slotflow.network.architecture import EncoderConfig, FlowConfig, ZoomConfig
 from slotflow.signal.mixture import PriorMixture
 from slotflow.signal.prior import Prior
+from slotflow.signal.waveforms import TONE, Classes
 
 __all__ = [
     "Config",
@@ -47,6 +48,9 @@ class ModelConfig:
     """Flow and target."""
     zoom: ZoomConfig | None = None
     """Spectral encoder and zooming slots instead of the paper's parts; `encoder` is not used then."""
+    gain: tuple[float, float] = (5.0, 40.0)
+    """Bounds of ρ where the prior has several classes (paper, section 3.7): amplitudes follow from it, see
+    `slotflow.signal.simulation_classes`."""
 
     def __post_init__(self) -> None:
         nyquist = 0.5 / self.long.dt
@@ -54,6 +58,12 @@ class ModelConfig:
             self.prior.frequency[1] <= nyquist,
             f"a band below the long stream's Nyquist frequency of {nyquist:g} Hz",
             self.prior.frequency,
+        )
+        classes = self.prior.waveform if isinstance(self.prior.waveform, Classes) else None
+        check(
+            self.prior.waveform == TONE or (classes is not None and self.zoom is None),
+            "a prior of tones, or of several classes for the paper's parts",
+            self.prior.waveform,
         )
         if self.zoom is not None:
             width = (self.prior.frequency[1] - self.prior.frequency[0]) * self.long.duration
@@ -63,14 +73,30 @@ class ModelConfig:
                 f"{width:.6g} bins",
             )
             return
+        if classes is not None:
+            self._check_classes(classes)
+            return
         check(
             self.prior.k_min >= 1, "k_min >= 1 (this architecture has no K = 0)", self.prior.k_min
         )
 
+    def _check_classes(self, classes: Classes) -> None:
+        """Refuses classes that do not fit the prior or the sampling."""
+        check(self.prior.sigma[0] > 0, "sigma above 0, which gains refer to", self.prior.sigma)
+        check(0 < self.gain[0] < self.gain[1], "gain with 0 < low < high", self.gain)
+        for member in classes.members.values():
+            for low, high in member.occupied(self.prior.frequency, self.long.duration):
+                check(
+                    low >= 0 and high <= self.long.nyquist,
+                    f"components between 0 and the Nyquist frequency of {self.long.nyquist:g} Hz (narrow "
+                    "prior.frequency or the waveform's ranges)",
+                    f"{member.text} at {low:.6g} to {high:.6g} Hz",
+                )
+
 
 COUNT_TERMS = ("count", "ce")
 """The loss terms of the final count of components, in preset zoom and in the paper's; they set the scale."""
-WEIGHTED_TERMS = ("flow", "noise", "first_count", "heat", "offset", "rounds")
+WEIGHTED_TERMS = ("flow", "noise", "classes", "first_count", "heat", "offset", "rounds")
 """The loss terms whose weights a config can set."""
 
 
@@ -82,6 +108,8 @@ class LossConfig:
     """λ_flow."""
     noise: float = 0.1
     """λ_noise; used where the encoder estimates σ."""
+    classes: float = 1.0
+    """λ_class; 1 makes it and the count's term the log-likelihood of the numbers of each class."""
     first_count: float = 0.5
     """Weight of the encoder's own count, beside 1 for the count after the slots (preset zoom)."""
     heat: float = 0.1

@@ -32,8 +32,8 @@ def matched_loss(
 ) -> Tensor:
     """Hungarian-matched negative log-likelihood, a scalar.
 
-    A class that no signal of the batch has still takes part, with no rows: its flow then has a gradient of zero rather
-    than none, which training on several processes needs.
+    The flow of a class that no signal of the batch has gets a gradient of zero rather than none, which training on
+    several processes needs.
 
     Args:
         flows: The flow of each class; the context of slot k of a class is [g, e_k].
@@ -53,7 +53,8 @@ def matched_loss(
         projected.append(flow.project(contexts))  # (Σ slots, L, H)
         with torch.no_grad():
             i, j = (upload(index, device) for index in all_pairs(n, m))
-            costs.append(-flow.log_prob(projected[-1][i], y[j]))  # (Σ slots·K,)
+            cost = -flow.log_prob(projected[-1][i], y[j]) if len(i) else y.new_zeros(0)
+            costs.append(cost)  # (Σ slots·K,)
 
     pairs = match_classes(costs, slots, counts)
     matched = torch.stack(
@@ -66,6 +67,9 @@ def matched_loss(
     for flow, y, terms, (signal, _), (rows, columns) in zip(
         flows, targets, projected, rows_of, pairs, strict=True
     ):
+        if not len(rows):
+            total = total + 0.0 * torch.stack([p.sum() for p in flow.parameters()]).sum()
+            continue
         if len(rows) < len(terms):  # otherwise every slot is matched, in order
             terms = terms[upload(rows, device)]
         nll = -flow.log_prob(terms, y[upload(columns, device)])  # (Σ min,)

@@ -10,6 +10,8 @@ from slotflow.core.seeds import TRAINING_SEED, RandomStream, stream_seed
 from slotflow.data.sampling import Grid
 from slotflow.network.config import Config
 from slotflow.signal.simulation import Simulation, simulate
+from slotflow.signal.simulation_classes import simulate_classes
+from slotflow.signal.waveforms import TONE
 
 __all__ = ["batch_seed", "draw_batch"]
 
@@ -23,6 +25,10 @@ def draw_batch(config: Config, n: int, seed: int, device: torch.device) -> Simul
     """N signals of a step, under the model's prior or the mixture's, with the model's short stream or another one."""
     model = config.model
     short = _short_grid(config, seed)
+    if model.prior.waveform != TONE:
+        return simulate_classes(
+            model.prior, n, model.long, short, gain=model.gain, seed=seed, device=device
+        )
     return simulate(
         model.prior, n, model.long, short, seed=seed, device=device, mixture=config.mixture
     )

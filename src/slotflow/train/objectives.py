@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from slotflow.network.config import LossConfig
 from slotflow.network.model import SlotFlow
+from slotflow.network.multiclass.loss import MulticlassLoss
+from slotflow.network.multiclass.model import MulticlassSlotFlow
 from slotflow.network.paper.loss import PaperLoss
 from slotflow.network.paper.model import PaperSlotFlow
 from slotflow.network.zoom.loss import ZoomLoss
@@ -11,12 +13,14 @@ from slotflow.network.zoom.model import ZoomSlotFlow
 
 __all__ = ["Objective", "build_objective"]
 
-Objective = PaperLoss | ZoomLoss
+Objective = PaperLoss | MulticlassLoss | ZoomLoss
 
 
 def build_objective(model: SlotFlow, config: LossConfig, low_precision: bool) -> Objective:
     """The network with its loss; low precision is bfloat16 in the encoder and in the coupling networks."""
     if isinstance(model, ZoomSlotFlow):
         return ZoomLoss(model, config, low_precision)
+    if isinstance(model, MulticlassSlotFlow):
+        return MulticlassLoss(model, config, low_precision)
     assert isinstance(model, PaperSlotFlow)
     return PaperLoss(model, config, low_precision)

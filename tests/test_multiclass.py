@@ -1,0 +1,231 @@
+"""The network of several classes: targets, posteriors, files, training and what it refuses."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from multiclass_helpers import CLASSES, LONG, SHORT, make_batch, make_model, small_config
+from training_helpers import metrics, tiny
+
+from slotflow import Config, Observation, Prior, SlotFlow
+from slotflow.network.multiclass.model import MulticlassSlotFlow
+from slotflow.network.multiclass.posterior import ClassPosterior
+from slotflow.train.loop import train
+from slotflow.waveforms import Chirp, Damped, Harmonic, Tone
+
+
+@pytest.fixture(scope="module")
+def answer() -> ClassPosterior:
+    """An answer of an untrained network, whose slots and classes differ."""
+    model = make_model(11)
+    found = model.infer(make_batch(model, 1, 11).observation(0))
+    assert isinstance(found, ClassPosterior)
+    return found
+
+
+# ---------------------------------------------------------------- targets
+
+
+def test_each_class_has_its_own_dimension(seed: int) -> None:
+    model = make_model(seed)
+    assert [target.dim for target in model.targets] == [4, 5, 5]
+    assert [model.flow_of(name).dim for name in model.classes] == [4, 5, 5]
+
+
+def test_coordinates_there_and_back(seed: int) -> None:
+    model = make_model(seed)
+    _, theta = make_batch(model, 300, seed).by_class()
+    for target, own in zip(model.targets, theta, strict=True):
+        y = target.encode(own)
+        torch.testing.assert_close(target.decode(y), own, rtol=1e-10, atol=1e-10)
+        for name, axis in target.axes.items():
+            if name != target.waveform.place:  # which the config weights
+                size = axis.encode(target.waveform.of(own, name)).abs().amax()
+                assert 0.8 < size < 1.05, name  # energies vary a little with frequency and phase
+
+
+def test_slopes_of_the_axes_are_derivatives(seed: int) -> None:
+    model = make_model(seed)
+    _, theta = make_batch(model, 40, seed).by_class()
+    for target, own in zip(model.targets, theta, strict=True):
+        jacobian = torch.func.vmap(torch.func.jacrev(target.encode))(own)  # (n, d, P)
+        rows = [i for i in range(target.dim) if i not in (target.circle, target.circle + 1)]
+        columns = [i for i, p in enumerate(target.waveform.parameters) if not p.circular]
+        expected = torch.linalg.det(jacobian[:, rows][:, :, columns]).log()
+        torch.testing.assert_close(target.log_slopes(own), expected)
+
+
+# ---------------------------------------------------------------- the answer
+
+
+def test_counts_of_an_answer_are_one_distribution(answer: ClassPosterior) -> None:
+    assert answer.probs.sum() == pytest.approx(1) and answer.k_probs.sum() == pytest.approx(1)
+    mean = sum(answer.count_probs(name) @ np.arange(4) for name in answer.classes)
+    assert mean == pytest.approx(answer.k_probs @ np.arange(4))
+    top = answer.how_many(3)
+    assert top[0][0] == answer.most_probable and top[0][1] == answer.probs.max()
+    assert [p for _, p in top] == sorted((p for _, p in top), reverse=True)
+    assert "chirp" in repr(answer)
+
+
+def test_draws_follow_the_counts(answer: ClassPosterior, seed: int) -> None:
+    n = 4000
+    draws = answer.sample(n, seed)
+    for i, name in enumerate(answer.classes):
+        p = answer.count_probs(name)
+        share = np.bincount(draws.counts[:, i], minlength=len(p)) / n
+        assert np.all(np.abs(share - p) < 5 * np.sqrt(p * (1 - p) / n) + 1e-9)
+        theta, waveform = draws.theta[name], answer.waveform(name)
+        assert theta.shape[0] == n and theta.shape[2] == waveform.size
+        present = np.isfinite(theta).all(-1)
+        np.testing.assert_array_equal(present.sum(1), draws.counts[:, i])
+        assert np.isnan(theta[~present]).all()
+        place = waveform.place_of(theta)[present]
+        assert place.min() >= 2.0 and place.max() <= 3.0
+        for parameter, law in waveform.ranges.items():
+            values = waveform.of(theta, parameter)[present]
+            assert values.min() >= law.low and values.max() <= law.high
+
+
+def test_draws_given_the_counts(answer: ClassPosterior, seed: int) -> None:
+    draws = answer.sample(50, seed, {"tone": 1, "damped": 2})
+    assert {name: theta.shape[1] for name, theta in draws.theta.items()} == {
+        "tone": 1,
+        "chirp": 0,
+        "damped": 2,
+    }
+    assert all(np.isfinite(theta).all() for theta in draws.theta.values())
+    again = answer.sample(50, seed, {"tone": 1, "damped": 2})
+    np.testing.assert_array_equal(draws.theta["damped"], again.theta["damped"])
+
+
+@pytest.mark.parametrize("name", ["tone", "chirp", "damped"])
+def test_density_of_one_component_is_normalized(answer: ClassPosterior, name: str) -> None:
+    """E[u/q] over draws from q is 1 for a density u inside its support: the prior's, A in the middle of its range."""
+    draws, waveform = answer.sample(1500, 5, {name: 1}).theta[name], answer.waveform(name)
+    log_q = answer.slots[name].log_prob(draws)[:, 0, 0]
+    total = math.log(answer.probs[answer._row({name: 1})]) + log_q[0]
+    assert answer.log_prob({name: draws[0]}) == pytest.approx(total)
+    amplitude = waveform.of(draws, "amplitude")[:, 0]
+    low, high = np.quantile(amplitude, [0.2, 0.8])
+    log_u = -np.log(amplitude * math.log(high / low) * 2 * math.pi)  # the band is 1 Hz wide
+    for parameter, law in waveform.ranges.items():
+        log_u += law.log_prob(waveform.of(draws, parameter))[:, 0]
+    inside = (amplitude >= low) & (amplitude <= high)
+    ratio = np.where(inside, np.exp(log_u - log_q), 0.0)
+    error = ratio.std() / math.sqrt(len(ratio))
+    assert error < 0.1 and abs(ratio.mean() - 1) < 5 * error
+
+
+def test_density_does_not_know_an_order(answer: ClassPosterior, seed: int) -> None:
+    draws = answer.sample(1, seed, {"tone": 2, "chirp": 1}).theta
+    one = {"tone": draws["tone"][0], "chirp": draws["chirp"][0]}
+    other = {"chirp": one["chirp"], "tone": one["tone"][::-1]}
+    assert answer.log_prob(one) == pytest.approx(answer.log_prob(other), abs=1e-9)
+
+
+def test_summary_has_classes_and_their_own_columns(answer: ClassPosterior) -> None:
+    frame = answer.summary({"tone": 1, "chirp": 1, "damped": 1}, n=300)
+    assert frame["class"].tolist() == ["tone", "chirp", "damped"]
+    assert frame["existence"].tolist() == pytest.approx(
+        [1 - answer.count_probs(name)[0] for name in answer.classes]
+    )
+    assert frame["drift_median"].notna().tolist() == [False, True, False]
+    assert frame["rate_sd"].notna().tolist() == [False, False, True]
+    assert answer.summary({}).empty
+
+
+# ---------------------------------------------------------------- the network
+
+
+def test_alone_as_in_a_batch(seed: int) -> None:
+    model = make_model(seed)
+    batch = make_batch(model, 5, seed)
+    signals = [batch.observation(i) for i in range(5)]
+    together = model.infer(signals)
+    assert isinstance(together, list)
+    for one, post in zip(signals, together, strict=True):
+        alone = model.infer(one)
+        assert isinstance(alone, ClassPosterior)
+        np.testing.assert_allclose(alone.probs, post.probs, atol=1e-12)
+    assert len(set(float(p.probs[0]) for p in together)) == 5
+
+
+def test_another_prior_over_k(seed: int) -> None:
+    model = make_model(seed)
+    obs = make_batch(model, 1, seed).observation(0)
+    post, other = model.infer(obs), model.infer(obs, k_prior={1: 0.5, 2: 0.5})
+    assert isinstance(post, ClassPosterior) and isinstance(other, ClassPosterior)
+    assert other.k_probs[[0, 3]].sum() == 0
+    ratio = other.k_probs[1] / other.k_probs[2]
+    assert ratio == pytest.approx(post.k_probs[1] / post.k_probs[2])
+
+
+def test_files(tmp_path: Path, seed: int) -> None:
+    model = make_model(seed, dtype=torch.float32)
+    model.save(tmp_path / "model.safetensors")
+    loaded = SlotFlow.from_pretrained(tmp_path / "model.safetensors")
+    assert isinstance(loaded, MulticlassSlotFlow) and loaded.config == model.config
+    obs = make_batch(model, 1, seed).observation(0)
+    np.testing.assert_array_equal(loaded.infer(obs).probs, model.infer(obs).probs)
+
+
+# ---------------------------------------------------------------- training
+
+
+def test_the_preset_trains_and_answers(tmp_path: Path) -> None:
+    config = tiny(Config.from_preset("multiclass"))
+    path = train(config, tmp_path / "run", device="cpu", quiet=True)
+    last = metrics(tmp_path / "run", "val")[-1]
+    assert {"ce", "classes", "flow", "k_accuracy", "counts_accuracy"} <= last.keys()
+    model = SlotFlow.from_pretrained(path.parent)
+    signal = np.cos(0.4 * np.arange(config.model.long.n))
+    obs = Observation.from_arrays(
+        signal, config.model.long.dt, signal[: config.model.short.n], config.model.short.dt
+    )
+    post = model.infer(obs)
+    assert isinstance(post, ClassPosterior) and post.classes == ("tone", "chirp", "damped")
+
+
+# ---------------------------------------------------------------- refusals
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"sigma": (0.0, 1.0)}, "sigma above 0"),
+        ({"classes": {"chirp": Chirp(drift=(-10.0, 10.0))}}, "Nyquist"),
+        ({"classes": {"damped": Damped(rate=(0.1, 50.0)), "tone": Tone()}}, "Nyquist"),
+    ],
+)
+def test_classes_that_do_not_fit_are_refused(change: dict[str, object], message: str) -> None:
+    fields = {"k_min": 0, "k_max": 3, "frequency": (2.0, 3.0), "sigma": (1.0, 1.0)}
+    fields |= {"classes": CLASSES, **change}
+    with pytest.raises(ValueError, match=message):
+        dataclasses.replace(small_config(), prior=Prior(**fields))
+
+
+def test_other_refusals(answer: ClassPosterior, seed: int) -> None:
+    with pytest.raises(ValueError, match="tones, or of several classes"):
+        dataclasses.replace(small_config(), prior=Prior(waveform=Harmonic(2), frequency=(2.0, 2.2)))
+    model = make_model(seed)
+    obs = make_batch(model, 1, seed).observation(0)
+    with pytest.raises(ValueError, match="network's answer alone"):
+        model.infer(obs, method="exact")
+    with pytest.raises(ValueError, match="prior of its training only"):
+        model.infer(obs, prior=Prior())
+    with pytest.raises(ValueError, match="expects 64 samples"):
+        model.infer(Observation.from_arrays(np.zeros(50), LONG.dt, np.zeros(SHORT.n), SHORT.dt))
+    with pytest.raises(ValueError, match="short stream"):
+        model.infer(Observation.from_arrays(np.ones(64), LONG.dt))
+    with pytest.raises(ValueError, match=r"expected a class of .*received 'bell'"):
+        answer.count_probs("bell")
+    with pytest.raises(ValueError, match=r"sum to 0\.\.3"):
+        answer.sample(3, counts={"tone": 4})
+    with pytest.raises(ValueError, match="n >= 1"):
+        answer.sample(0)

@@ -135,8 +135,10 @@ class GeneralTones(SummedTones):
         self.log_scale_ *= 2 if self.complex else 1  # real and imaginary parts
         if self.local:
             f = spanning(self.band, self.limits, self.bin)
-            energy, self.degrees = inside_band(*self.even_amplitude_system(f))
             gain = np.abs(self.parts[0].gain(f) / self.observation.long.gain)
+            gram, data = self.even_amplitude_system(f)
+            size = np.tile(np.maximum(gain, 1e-9 * gain.max()), 2)  # as many for any filter
+            energy, self.degrees = inside_band(gram / np.outer(size, size), data / size)
             level = -0.5 * float(np.log(weights).mean())
             self.log_scale_ = self.degrees * (level - float(np.log(gain).mean()))
         self.energy: Any = torch.tensor([energy], dtype=torch.float64)

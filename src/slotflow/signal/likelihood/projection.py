@@ -93,15 +93,11 @@ def square_root(columns: Array) -> tuple[Array, Array]:
 def inside_band(gram: Array, data: Array) -> tuple[float, int]:
     """The energy of the data in the span of some tones, dᵀ G⁺ d, and the dimension of the span.
 
-    The dimension is that of tones of equal energy, so that it is the same whatever the noise's filter does to them.
-
     Args:
         gram: G, the inner products of the tones' cosines and sines, (2R, 2R); where cosines and sines are orthogonal,
             each half is looked at by itself, at a quarter of the cost.
         data: d, those with the data, (2R,).
     """
-    size = np.sqrt(np.maximum(np.diag(gram), 1e-300))
-    gram, data = gram / np.outer(size, size), data / size
     half = len(gram) // 2
     both = slice(0, half), slice(half, 2 * half)
     coupled = np.abs(gram[both]).max(initial=0.0) > UNCOUPLED * np.abs(np.diag(gram)).max()

@@ -208,7 +208,7 @@ def seen_in(channel: Channel, theta: Array, waveform: Waveform = TONE) -> Array:
         real: Array = noise_free(theta, channel.sampling, waveform)
         return real
     xi, c = waveform.split(theta, 0.0)
-    seen = (channel.gain * c[..., None] * waveform.basis(channel.times, xi)).sum((-3, -2))
+    seen = (channel.factor * c[..., None] * waveform.basis(channel.times, xi)).sum((-3, -2))
     total: Array = seen if channel.is_complex else seen.real
     return total
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from slotflow.data.gain import FreeGain, checked_gain
 from slotflow.data.gaps import check_times, even_step
 from slotflow.data.sampling import Grid, Instants, Sampling
 
@@ -45,7 +46,8 @@ class Channel:
         times: Time stamps in seconds, shape (n,), rising.
         errors: Standard deviation of each sample's noise, shape (n,), in units of σ: exact where the prior says that σ
             is 1, and right up to a common factor otherwise.
-        gain: What the channel makes of a component's complex amplitude.
+        gain: What the channel makes of a component's complex amplitude, a number; "free" or a
+            :class:`~slotflow.data.gain.FreeGain` where each component has an amplitude and a phase of its own in it.
         segments: A whole number for each sample, shape (n,): samples of one number share an offset of their own.
         trend: Order of the polynomial in time that is marginalized: 0 is an offset, −1 nothing.
         missing: Samples that were dropped.
@@ -64,7 +66,7 @@ class Channel:
     name: str = ""
     times: NDArray[np.float64] = None  # type: ignore[assignment]
     errors: NDArray[np.float64] | None = None
-    gain: complex = 1.0
+    gain: complex | FreeGain | str = 1.0
     segments: NDArray[np.int64] | None = None
     trend: int = 0
     missing: int = 0
@@ -114,8 +116,7 @@ class Channel:
                 raise ValueError(f"{name} must be finite, received {getattr(self, name)}.")
         if self.sigma is not None and not (math.isfinite(self.sigma) and self.sigma > 0):
             raise ValueError(f"sigma must be a positive number or None, received {self.sigma}.")
-        if not (np.isfinite(self.gain) and abs(self.gain) > 0):
-            raise ValueError(f"expected a finite gain other than 0, received {self.gain}.")
+        self._set(gain=checked_gain(self.gain))
         if not -1 <= self.trend <= HIGHEST_TREND:
             raise ValueError(
                 f"expected a trend of order −1 (none), 0 (an offset) up to {HIGHEST_TREND}, received {self.trend}."
@@ -178,6 +179,16 @@ class Channel:
     def is_complex(self) -> bool:
         """Whether the samples are complex."""
         return self.values.dtype.kind == "c"
+
+    @property
+    def has_free_gain(self) -> bool:
+        """Whether components have an amplitude and a phase of their own here."""
+        return isinstance(self.gain, FreeGain)
+
+    @property
+    def factor(self) -> complex:
+        """The gain as a number: 1 where it is free, since amplitudes are then measured here."""
+        return 1.0 if isinstance(self.gain, FreeGain | str) else self.gain
 
     @property
     def sampling(self) -> Sampling:

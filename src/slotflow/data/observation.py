@@ -56,6 +56,21 @@ class Observation:
                     "expected channels that are all real or all complex, received both kinds; give the real ones as "
                     "complex numbers, or analyse them apart."
                 )
+        self._check_free_gains()
+
+    def _check_free_gains(self) -> None:
+        """Refuses a first channel of a free gain, and free channels that cannot be told apart."""
+        if self.long.has_free_gain:
+            raise ValueError(
+                "expected a known gain of the first channel, in which amplitudes are measured, received gain='free'; "
+                "put a channel of a known gain (1 if nothing is known of any) first."
+            )
+        names = self.free_names
+        if len(set(names)) < len(names):
+            raise ValueError(
+                f"expected names that tell channels of a free gain apart, received {', '.join(names)}; give each a "
+                "name= of its own."
+            )
 
     @classmethod
     def from_arrays(
@@ -157,6 +172,20 @@ class Observation:
             and channel.gain == 1
             for channel in self.channels
         )
+
+    @property
+    def gain_names(self) -> tuple[str, ...]:
+        """For each channel "" where its gain is known, and else what its amplitudes and phases are called after."""
+        second = "short" if len(self.channels) == 2 else "2"
+        return tuple(
+            (channel.name or (second if s == 1 else f"{s + 1}")) if channel.has_free_gain else ""
+            for s, channel in enumerate(self.channels)
+        )
+
+    @property
+    def free_names(self) -> tuple[str, ...]:
+        """Names of the channels of a free gain."""
+        return tuple(name for name in self.gain_names if name)
 
     @property
     def long(self) -> Channel:

@@ -389,7 +389,11 @@ def _residual_power(
     left = statistics.less(z)
     variance = max(float(left.energy), 1e-300) / statistics.n
     power = np.abs(left.matched(f[None, :, None])[0, :, 0]) ** 2
-    return f, power / np.maximum(statistics.weight_at(f), 1e-300) / variance
+    power /= np.maximum(statistics.weight_at(f), 1e-300)
+    apart = statistics.apart_with_one_more(z, f)
+    if apart is not None:  # half the fall of RSS is a power
+        power = power + 0.5 * apart[0]
+    return f, power / variance
 
 
 def _reordered(covariance: Array, order: NDArray[np.int64]) -> Array:

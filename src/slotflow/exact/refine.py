@@ -19,6 +19,7 @@ import numpy as np
 import torch
 
 from slotflow.core.arrays import Array
+from slotflow.exact.lift import integrated, lifted
 from slotflow.exact.orders import NEGLIGIBLE, Orders
 from slotflow.exact.refined import JointDraws, RefinedPosterior, WeightedDraws
 from slotflow.exact.search import across_orders
@@ -35,7 +36,7 @@ from slotflow.posterior.verdict import (
     residual_words,
     unlikely_amplitude,
 )
-from slotflow.signal.likelihood import Likelihood, Statistics
+from slotflow.signal.likelihood import FreeGains, IntegratedGains, Likelihood, Statistics
 from slotflow.signal.noise import SMALLEST_LEVEL
 from slotflow.signal.noise.model import NoiseModel
 from slotflow.signal.prior import Prior
@@ -55,6 +56,8 @@ FEWEST_DRAWS = 100
 """Fewer weighted draws cannot be judged: the tail of their weights is unknown."""
 EFFECTIVE = 0.1
 """Effective draws of an exact answer for each draw that was asked for."""
+LIFT = 1
+"""Which of the streams of random numbers of a seed the amplitudes in free channels are drawn from."""
 BEYOND = 0.1
 """Share by which the data's noise level may lie outside the prior's bounds, or five standard errors if that is more."""
 UNCHECKED = "the draws are the network's, not checked"
@@ -140,16 +143,20 @@ def exact_posterior(
     """
     if contradiction := _noise_outside(start, prior):
         return _unsampled(start, prior, likelihood, "misfit", contradiction)
-    apart = _a_bin_apart(prior, likelihood)
+    apart, search = _a_bin_apart(prior, likelihood), likelihood
+    if isinstance(likelihood, FreeGains):
+        search = integrated(likelihood, prior, start.sigma[0])
     try:
         try:
-            orders, left_out = _sampled(start, likelihood, prior, effort), ""
+            orders, left_out = _sampled(start, search, prior, effort), ""
         except SINGULAR:  # as in data without noise, which tones of any small distance fit alike
-            orders, left_out = _sampled(start, likelihood, apart, effort), CLOSE_LEFT_OUT
+            orders, left_out = _sampled(start, search, apart, effort), CLOSE_LEFT_OUT
             prior = apart
     except SINGULAR as error:
         reason = f"the equations of the tones have no solution ({error}), {NO_SOLUTION}"
         return _unsampled(start, prior, likelihood, "approximate", reason)
+    if isinstance(search, IntegratedGains):
+        orders = lifted(orders, search, prior, np.random.default_rng([effort.seed, LIFT]))
     missing = unvisited(orders, prior)
     verdict = _verdict(orders, missing, likelihood, prior, start, effort.draws)
     if left_out:

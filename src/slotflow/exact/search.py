@@ -357,7 +357,7 @@ class _Search:
         if k - len(sure.z) < 2:
             return None
         if self.surface is None:
-            self.surface = Surface(target, target.noise.precision(sure.rss))
+            self.surface = Surface(target, target.noise.precision(sure.rss), sure.z)
         return Growth(self.surface, target, lower)
 
     def _division(self, k: int) -> Division | None:

@@ -15,6 +15,7 @@ import math
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from slotflow.core.arrays import Array
 from slotflow.core.numeric import log_sum_exp
@@ -52,7 +53,9 @@ class _Node:
         else:
             xi, c = likelihood.waveform.unpack(z[None, None])
             rss = float(likelihood.energy) + (float(likelihood.gains(xi, c)[0, 0]) if len(z) else 0)
-        return float(self.noise.log_marginal(np.array([rss]))[0]) + self.constant
+        apart = likelihood.apart(likelihood.waveform.unpack(z[None])[0])
+        log_volume = 0.0 if apart is None else float(apart[1][0])
+        return float(self.noise.log_marginal(np.array([rss]))[0]) + self.constant + log_volume
 
 
 class Target:
@@ -108,6 +111,12 @@ class Target:
         gains: Array = np.concatenate(parts) if parts else np.zeros(0)
         return energy + gains
 
+    def log_volume(self, z: Array, node: int = 0) -> Array | float:
+        """Logarithm of what integrating amplitudes out leaves of their prior, (n,), of z, (n, K, Z); 0 if none is."""
+        shapes = z[..., : len(self.waveform.shape)]
+        apart = self.nodes[node].statistics.apart(shapes)
+        return 0.0 if apart is None else np.asarray(apart[1])
+
     def log_likelihood(self, rss: Array) -> Array:
         """Log-likelihood with σ integrated out, K! included, same shape; of the noise's first node alone."""
         return self.noise.log_marginal(rss) + self.constant
@@ -116,18 +125,27 @@ class Target:
         """The same under each node of the noise, its weight included, (nodes, n), of z, (n, K, Z)."""
         return np.stack(
             [
-                node.noise.log_marginal(self.rss(z, i)) + node.constant
+                node.noise.log_marginal(self.rss(z, i)) + node.constant + self.log_volume(z, i)
                 for i, node in enumerate(self.nodes)
             ]
         )
 
     def sample_sigma(self, z: Array, rss: Array, rng: np.random.Generator) -> Array:
-        """A noise level for each z, (n, K, Z), with its RSS under the first node, (n,); (n,).
+        """A noise level for each z, (n, K, Z), with its RSS under the first node, (n,); (n,)."""
+        return self.sample_noise(z, rss, rng)[1]
 
-        The node of the noise's shape is drawn first, by its share in the likelihood.
+    def sample_noise(
+        self, z: Array, rss: Array, rng: np.random.Generator
+    ) -> tuple[NDArray[np.int64], Array]:
+        """A node of the noise's shape and a level for each z, (n, K, Z), with its RSS under the first node, (n,).
+
+        The node is drawn first, by its share in the likelihood.
+
+        Returns:
+            The index of the node and σ, (n,) each.
         """
         if len(self.nodes) == 1 or not len(z):
-            return self.noise.sample(rss, rng)
+            return np.zeros(len(z), dtype=np.int64), self.noise.sample(rss, rng)
         logs = self.node_log_likelihoods(z)
         shares = np.exp(logs - log_sum_exp(logs, axis=0)).cumsum(0)
         chosen = (shares < rng.random(len(z)) * shares[-1]).sum(0)
@@ -136,7 +154,7 @@ class Target:
             rows = np.flatnonzero(chosen == i)
             if len(rows):
                 sigma[rows] = node.noise.sample(self.rss(z[rows], i), rng)
-        return sigma
+        return chosen, sigma
 
     def log_prob(self, z: Array) -> tuple[Array, Array]:
         """Log density and RSS of z, (n, K, Z), shape (n,) each; the likelihood is computed inside the support only.
@@ -147,7 +165,7 @@ class Target:
         inside = np.flatnonzero(log_prob > -np.inf)
         rss[inside] = self.rss(z[inside])
         if len(self.nodes) == 1:
-            log_prob[inside] += self.log_likelihood(rss[inside])
+            log_prob[inside] += self.log_likelihood(rss[inside]) + self.log_volume(z[inside])
         else:
             log_prob[inside] += log_sum_exp(self.node_log_likelihoods(z[inside]), axis=0)
         return log_prob, rss

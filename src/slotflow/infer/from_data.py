@@ -107,7 +107,7 @@ def scales_of(likelihood: GeneralTones, band: Bounds) -> Scales:
     """The scales of any data.
 
     Args:
-        likelihood: Of the data under the noise that is assumed.
+        likelihood: Of the data under the noise that is assumed; of channels of a free gain ask for the blocks.
         band: Frequencies in Hz that may hold tones.
     """
     places, rest = _without_tones(likelihood, band)

@@ -213,7 +213,8 @@ def laplace_evidence(target: Target, mode: Mode) -> float:
     scale = np.sqrt(np.diag(gaussian[1]))
     _, log_det = np.linalg.slogdet(gaussian[1] / (scale[:, None] * scale))
     volume = 0.5 * len(scale) * math.log(2 * math.pi) + 0.5 * log_det + float(np.log(scale).sum())
-    return float(target.log_likelihood(np.array([mode.rss]))[0]) + log_prior + float(volume)
+    height = float(target.log_likelihood(np.array([mode.rss]))[0])
+    return height + float(np.sum(target.log_volume(mode.z[None]))) + log_prior + float(volume)
 
 
 def without_weakest(target: Target, mode: Mode, log_evidence: float) -> float:

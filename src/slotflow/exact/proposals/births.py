@@ -126,7 +126,10 @@ class BirthTable:
         if is_open.any():
             # The prior's mass is the same in every cell of f and of A.
             at = np.flatnonzero(is_open)
-            at, gain = self._gains(at, precision * np.abs(filtered[at]), precision * left[at])
+            pull, weight = precision * np.abs(filtered[at]), precision * left[at]
+            apart = statistics.apart_with_one_more(z, f[at])
+            more = 0.0 if apart is None else 0.5 * precision * apart[0] + apart[1]
+            at, gain = self._gains(at, pull, weight, more)
             top = gain.max()
             mass[at] = np.exp(gain - top).sum(-1)
             self.log_gain = float(top + math.log(mass.sum() / (cells * AMPLITUDES)))
@@ -140,9 +143,11 @@ class BirthTable:
         self.statistics = statistics
 
     def _gains(
-        self, cell: NDArray[np.int64], pull: Array, weight: Array
+        self, cell: NDArray[np.int64], pull: Array, weight: Array, apart: Array | float
     ) -> tuple[NDArray[np.int64], Array]:
         """Cells that matter, (m,), and ln I_0(pull A) − ½ weight A² of each of their amplitudes, (m, amplitudes).
+
+        What a tone gains in channels where its amplitude is integrated out is added.
 
         I_0(x) lies between e^x/√(1 + 2πx) and e^x, and pull A − ½ weight A² is largest at pull/weight. Cells whose
         upper bound is `TINY` nats below the largest lower bound are left out: all of them together add nothing.
@@ -151,16 +156,18 @@ class BirthTable:
             cell: Cells that are open, (n,).
             pull: λ|M| there, (n,).
             weight: λν there, (n,).
+            apart: ln of what is gained where amplitudes are integrated out, (n,), or 0.
         """
         middle = self.amplitudes.middle
         best = np.clip(pull / weight, middle[0], middle[-1])
-        high = best * (pull - 0.5 * weight * best)
+        high = best * (pull - 0.5 * weight * best) + apart
         near = middle[np.minimum(np.searchsorted(middle, best), AMPLITUDES - 1)]
         low = near * (pull - 0.5 * weight * near) - 0.5 * np.log1p(2 * math.pi * pull * near)
+        low = low + apart
         kept = high > low.max() - TINY
         x = pull[kept, None] * middle
         gain: Array = np.log(i0e(x)) + x - 0.5 * weight[kept, None] * middle**2
-        return cell[kept], gain
+        return cell[kept], gain + np.broadcast_to(apart, len(cell))[kept, None]
 
     def sample(self, n: int, rng: np.random.Generator) -> Array:
         """Draws of (f, Re c, Im c), (n, 3)."""

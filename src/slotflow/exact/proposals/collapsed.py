@@ -142,6 +142,9 @@ def _conditionals(target: Target, frequency: Array) -> tuple[Array, NDArray[np.c
     gram, data = target.statistics.amplitude_systems(frequency[..., None])
     best = np.linalg.solve(gram, data[..., None])[..., 0]
     gain = (data * best).sum(-1)
+    apart = target.statistics.apart(frequency[..., None])
+    if apart is not None:
+        gain = gain + apart[0]
     rss = float(target.statistics.energy) - float(gain[0])
     # Draws have 3K degrees of freedom more to err than the maximum.
     precision = target.noise.precision(rss * (1 + TONE.coordinates * k / target.statistics.n))
@@ -154,6 +157,8 @@ def _conditionals(target: Target, frequency: Array) -> tuple[Array, NDArray[np.c
         - 0.5 * np.linalg.slogdet(gram)[1]
         - 0.5 * power * np.log(square).sum(-1)
     )
+    if apart is not None:
+        log_density += apart[1]
     return log_density, mean[:, :k] + 1j * mean[:, k:], precision * gram[0]
 
 

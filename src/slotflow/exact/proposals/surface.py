@@ -66,9 +66,11 @@ class Surface:
     Args:
         target: Of any K.
         precision: λ = 1/σ².
+        sure: Tones beyond doubt, (D, Z), which those that are looked for stand beside where amplitudes are integrated
+            out; none if None.
     """
 
-    def __init__(self, target: Target, precision: float) -> None:
+    def __init__(self, target: Target, precision: float, sure: Array | None = None) -> None:
         prior, statistics = target.prior, target.statistics
         low, high = prior.frequency
         count = int(np.clip((high - low) / target.bin * CELLS_PER_BIN, 64, LARGEST))
@@ -83,6 +85,12 @@ class Surface:
         margin = FAR / math.sqrt(precision * self.energy)
         self.bounds = prior.amplitude[0] + margin, prior.amplitude[1] - margin
         self.gains = self._table(precision)  # (LEVELS, STEPS)
+        beside = np.zeros((0, target.waveform.coordinates)) if sure is None else sure
+        apart = statistics.apart_with_one_more(beside, self.middle)
+        self.apart: NDArray[np.float32] | None = None
+        """Logarithm of the gain of a tone in each cell where its amplitude is integrated out, (cells,)."""
+        if apart is not None:
+            self.apart = (0.5 * precision * apart[0] + apart[1]).astype(np.float32)
         # κ as a function of the distance to a cell: one row for each part of a cell, read from where the tone is.
         away = self.cells - 0.5 - np.arange(2 * self.cells) + np.arange(FINE)[:, None] / FINE
         kappa = self.kernel(np.zeros(1), away * self.width).astype(np.complex64)  # (FINE, 2 cells)
@@ -169,6 +177,8 @@ class Surface:
         below += 1
         at *= table.take(below) - gain
         gain += at
+        if self.apart is not None:
+            gain += self.apart
         if f.shape[1] and self.separation > 0:
             low = np.floor((f - self.separation - self.low) / self.width + 1).astype(np.int64)
             high = np.floor((f + self.separation - self.low) / self.width).astype(np.int64)

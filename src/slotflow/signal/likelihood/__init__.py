@@ -6,11 +6,13 @@
 - `statistics`: the data of such signals (`Statistics`), the fast path.
 - `general`: tones in samples at any times, real or complex, in noise of any shape (`GeneralTones`), from sums
   (`summed`) that are smooth functions of frequency (`curves`) over filtered samples (`samples`, `projection`).
-- `observed`: which of the two an observation takes (`likelihood_of`).
+- `free_gains`: the same where the gains of some channels are free (`FreeGains`, `IntegratedGains`).
+- `observed`: which of these an observation takes (`likelihood_of`).
 - `dense`: any times, any noise covariance, any waveform, written out: what the others are tested against.
 """
 
 from slotflow.signal.likelihood.base import Likelihood
+from slotflow.signal.likelihood.free_gains import FreeGains, IntegratedGains
 from slotflow.signal.likelihood.general import GeneralTones
 from slotflow.signal.likelihood.observed import likelihood_of
 from slotflow.signal.likelihood.products import Equations, Products
@@ -18,7 +20,9 @@ from slotflow.signal.likelihood.statistics import Statistics
 
 __all__ = [
     "Equations",
+    "FreeGains",
     "GeneralTones",
+    "IntegratedGains",
     "Likelihood",
     "Products",
     "Statistics",

@@ -100,6 +100,26 @@ class Likelihood(ABC):
         """
         raise NotImplementedError
 
+    def apart(self, xi: Any) -> tuple[Any, Any] | None:
+        """What is gained by components at shapes (m, K, D) in channels where their amplitudes are integrated out.
+
+        Returns:
+            By how much RSS falls, and the logarithm of the volume that the integral leaves of the amplitudes' prior,
+            (m,) each; None where there is no such channel.
+        """
+        return None
+
+    def apart_with_one_more(self, z: Any, place: Any) -> tuple[Any, Any] | None:
+        """What one more tone at each of some places, (G,), adds to `apart` of tones z, (K, Z); (G,) each, or None."""
+        xi, _ = self.waveform.unpack(z)
+        without = self.apart(xi[None])
+        if without is None:
+            return None
+        xp = namespace(xi)
+        sets = xp.concat([xp.stack([xi] * len(place)), place[:, None, None]], 1)
+        gain, log_volume = self.apart(sets) or without
+        return gain - without[0], log_volume - without[1]
+
     @property
     @abstractmethod
     def log_scale(self) -> float:

@@ -21,6 +21,7 @@ from torch import Tensor
 
 from slotflow.core.arrays import Array
 from slotflow.core.numeric import phasor
+from slotflow.data.channel import Channel
 from slotflow.data.observation import Observation
 from slotflow.data.sampling import Instants, Sampling
 from slotflow.signal.likelihood.projection import (
@@ -48,6 +49,7 @@ class GeneralTones(SummedTones):
         node: How its noise is whitened.
         band: Lowest and highest frequency in Hz that tones may have.
         local: Whether only what lies in the band and just beside it counts.
+        first: The channel whose mid-time amplitudes refer to, and whose length sets the bin; the first one if None.
     """
 
     def __init__(
@@ -56,6 +58,7 @@ class GeneralTones(SummedTones):
         node: NoiseNode,
         band: tuple[float, float],
         local: bool = False,
+        first: Channel | None = None,
     ) -> None:
         self.observation, self.node, self.local = observation, node, local
         self.complex, self.removed = observation.is_complex, observation.removed
@@ -63,7 +66,7 @@ class GeneralTones(SummedTones):
         self.nodes: tuple[GeneralTones, ...] = ()
         """The likelihood under other values of what is unknown of the noise's shape."""
         self.log_weight = node.log_weight
-        first = observation.long
+        first = observation.long if first is None else first
         self.reference, self._duration = first.mid_time, first.duration
         reach = MARGIN / self.duration
         low, high = band[0] - reach, band[1] + reach
@@ -135,7 +138,7 @@ class GeneralTones(SummedTones):
         self.log_scale_ *= 2 if self.complex else 1  # real and imaginary parts
         if self.local:
             f = spanning(self.band, self.limits, self.bin)
-            gain = np.abs(self.parts[0].gain(f) / self.observation.long.gain)
+            gain = np.abs(self.parts[0].gain(f) / self.observation.long.factor)
             gram, data = self.even_amplitude_system(f)
             size = np.tile(np.maximum(gain, 1e-9 * gain.max()), 2)  # as many for any filter
             energy, self.degrees = inside_band(gram / np.outer(size, size), data / size)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from slotflow.data.observation import Observation
+from slotflow.signal.likelihood.free_gains import FreeGains
 from slotflow.signal.likelihood.general import GeneralTones
 from slotflow.signal.likelihood.statistics import Statistics
 from slotflow.signal.noise.model import ChannelNoise, NoiseModel, NoiseNode
@@ -41,9 +42,8 @@ def likelihood_of(
         max(len(node.channels[s].taps) for node in noise.nodes)
         for s in range(len(observation.channels))
     ]
-    found = [
-        GeneralTones(observation, _padded(node, longest), band, noise.local) for node in noise.nodes
-    ]
+    kind = FreeGains if observation.free_names else GeneralTones
+    found = [kind(observation, _padded(node, longest), band, noise.local) for node in noise.nodes]
     found[0].nodes = tuple(found[1:])
     return found[0]
 

@@ -109,7 +109,7 @@ def whitened(channel: Channel, noise: ChannelNoise) -> Whitened:
             f"{channel.n:,} samples; state noise='white', or 'power_law' for samples at any times."
         )
     level = np.full(len(kept), noise.ratio) if errors is None else noise.ratio * errors[kept]
-    gain = Gain(np.asarray(taps, dtype=np.complex128) * channel.gain, channel.step)
+    gain = Gain(np.asarray(taps, dtype=np.complex128) * channel.factor, channel.step)
     return Whitened(channel.times[kept], values, level**-2.0, gain, kept)
 
 

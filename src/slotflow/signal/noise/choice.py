@@ -125,7 +125,7 @@ def _resolved(observation: Observation, channels: Sequence[Series]) -> list[Seri
     found = [channels[0]]
     for channel, series in zip(observation.channels[1:], channels[1:], strict=True):
         for line in lines:
-            values = channel.gain / long.gain * line.values(series.times - long.mid_time)
+            values = channel.factor / long.factor * line.values(series.times - long.mid_time)
             series = series.less(values if series.is_complex else values.real)
         found.append(series)
     return found

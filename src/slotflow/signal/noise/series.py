@@ -161,7 +161,7 @@ def series_of(channel: Channel, tones: Any = None, waveform: Waveform = TONE) ->
     if tones is not None and len(tones):
         xi, c = waveform.split(np.asarray(tones, dtype=np.float64), channel.mid_time)
         basis = waveform.basis(channel.times - channel.mid_time, xi)
-        total = channel.gain * (c[..., None] * basis).sum((0, 1))
+        total = channel.factor * (c[..., None] * basis).sum((0, 1))
         values = values - (total if channel.is_complex else total.real)
     columns = _nuisances(channel)
     series = Series(values, channel.times, channel.step, channel.errors, columns)

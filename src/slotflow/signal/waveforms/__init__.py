@@ -9,6 +9,7 @@ package knows how many parameters a component has or in which column one stands:
 - `damped`: one that decays, (A, φ, f, γ).
 - `harmonic`: a fundamental with its multiples, (A, φ, f, A_2, φ_2, …).
 - `classes`: components of several of these kinds.
+- `gains`: a tone with an amplitude and a phase of its own in each channel of a free gain.
 
 `single` holds what waveforms of one amplitude share, `ranges` the prior of a shape parameter, `text` the form in files.
 """
@@ -17,6 +18,7 @@ from slotflow.signal.waveforms.base import Parameter, Waveform
 from slotflow.signal.waveforms.chirp import Chirp
 from slotflow.signal.waveforms.classes import Classes
 from slotflow.signal.waveforms.damped import Damped
+from slotflow.signal.waveforms.gains import GainTone
 from slotflow.signal.waveforms.harmonic import Harmonic
 from slotflow.signal.waveforms.tone import TONE, Tone
 
@@ -25,6 +27,7 @@ __all__ = [
     "Chirp",
     "Classes",
     "Damped",
+    "GainTone",
     "Harmonic",
     "Parameter",
     "Tone",

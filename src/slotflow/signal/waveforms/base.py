@@ -270,6 +270,10 @@ class Waveform(ABC):
         """θ of coordinates z, (..., K, D + 2M)."""
         return self.join(*self.unpack(z), reference)
 
+    def in_channel(self, theta: AnyArray, channel: str) -> tuple[Waveform, AnyArray]:
+        """What components θ, (..., K, P), are in a channel of some name, before its gain: a waveform and its θ."""
+        return self, theta
+
     # ------------------------------------------------------------------ functions of time
 
     def exponents(self, t: Any) -> Any:

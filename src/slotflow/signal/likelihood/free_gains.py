@@ -1,0 +1,379 @@
+r"""Tones in channels of which some have a free gain: every channel alone, and the free amplitudes integrated out.
+
+Channels of a known gain share the amplitude c_0 of a tone, each channel j of a free gain has its own c_j, and all share
+the frequency. Channels have different samples, so that the likelihood is a product of **blocks**, the known channels
+together and every free one for itself, each of which is a likelihood of plain tones (`general.py`):
+
+.. math:: \mathrm{RSS}(f, c) = \sum_m \mathrm{RSS}_m(f, c_m) .
+
+`FreeGains` is this likelihood of all amplitudes. `IntegratedGains` is what is left of it for (f, c_0) when the
+amplitudes u of the free channels have independent Gaussian priors of the variance λσ² in each part and are integrated
+out. With RSS_j = E − 2 d·u + u·G u at given frequencies,
+
+.. math:: \int p(x_j \mid f, u, σ)\, N(u; 0, λσ^2)\, du \;\propto\; |1 + λG|^{-1/2}
+          \exp\Big( - \frac{E - d\,(G + 1/λ)^{-1} d}{2σ^2} \Big) ,
+
+in which σ enters as in a plain RSS: the tone's search, proposals and evidence stay what they are, with the data's energy
+lowered by d (G + 1/λ)⁻¹ d and the prior multiplied by the volume |1 + λG|^{−1/2}. The derivatives by f are those of the
+joint normal equations with u eliminated. What the amplitudes are, and what their prior is really, is decided
+afterwards, draw by draw (`slotflow.exact.lift`).
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from slotflow.core.arrays import Array
+from slotflow.data.observation import Observation
+from slotflow.signal.likelihood.base import Likelihood
+from slotflow.signal.likelihood.general import GeneralTones
+from slotflow.signal.likelihood.products import Equations, Products
+from slotflow.signal.likelihood.summed import TURN
+from slotflow.signal.noise.model import NoiseNode
+from slotflow.signal.waveforms import TONE, GainTone
+
+__all__ = ["FreeGains", "IntegratedGains"]
+
+
+class FreeGains(GeneralTones):
+    """The likelihood of tones with an amplitude for the known gains and one for each free gain.
+
+    Args:
+        observation: What was measured, with at least one channel of a free gain.
+        node: How its noise is whitened.
+        band: Lowest and highest frequency in Hz that tones may have.
+        local: Whether only what lies in the band and just beside it counts.
+    """
+
+    waveform: GainTone
+    blocks: list[GeneralTones]
+    """The known channels together, then every free one."""
+
+    def __init__(
+        self,
+        observation: Observation,
+        node: NoiseNode,
+        band: tuple[float, float],
+        local: bool = False,
+    ) -> None:
+        names = observation.gain_names
+        free = [s for s, name in enumerate(names) if name]
+        groups = [[s for s, name in enumerate(names) if not name], *([s] for s in free)]
+        self.blocks = [_block(observation, node, band, local, group) for group in groups]
+        self.amplitude_of = [0 if not name else 1 + free.index(s) for s, name in enumerate(names)]
+        """Which amplitude each channel sees."""
+        super().__init__(observation, node, band, local)
+        self.waveform = GainTone(observation.free_names)
+
+    def _set_energy(self) -> None:
+        """The blocks' energies, degrees of freedom and determinants together."""
+        self.degrees = sum(block.n for block in self.blocks)
+        self.log_scale_ = sum(block.log_scale for block in self.blocks)
+        self.energy = torch.stack([block.energy for block in self.blocks]).sum(0)
+
+    # ------------------------------------------------------------------ sums over samples
+
+    def products(self, xi: Any) -> Products:
+        """Inner products of the functions with each other and with the data, at frequencies (B, K, 1)."""
+        m = len(self.blocks)
+        parts = [block.products(xi) for block in self.blocks]
+        batch, _, k = parts[0].data.shape
+        gram = np.zeros((2, batch, 2 * m, k, 2 * m, k), dtype=np.complex128)
+        data = np.zeros((batch, 2 * m, k), dtype=np.complex128)
+        for i, part in enumerate(parts):  # derivatives of all amplitudes, then their functions
+            gram[:, :, i::m, :, i::m] = part.gram
+            data[:, i::m] = part.data
+        own = gram[:, None, :, m:, :, m:, :]
+        return Products(gram, data, own, data[None, :, m:])
+
+    def matched(self, xi: Any) -> Any:
+        """Σ b̄(ξ) x of each amplitude, (B, ..., M), at frequencies (B, ..., 1)."""
+        parts = [block.matched(xi) for block in self.blocks]
+        return torch.cat(parts, -1) if isinstance(xi, Tensor) else np.concatenate(parts, -1)
+
+    def overlap(self, xi_a: Any, xi_b: Any) -> Any:
+        """Twice the inner product of tones of unit amplitudes, (..., M, M); amplitudes do not see each other."""
+        parts = np.concatenate([block.overlap(xi_a, xi_b) for block in self.blocks], -1)
+        return np.eye(len(self.blocks)) * parts
+
+    def gains(self, xi: Any, c: Any) -> Any:
+        """RSS minus the data's energy of n draws, (1, n), at (1, n, K, 1) and (1, n, K, M)."""
+        parts = [block.gains(xi, c[..., m : m + 1]) for m, block in enumerate(self.blocks)]
+        return sum(parts[1:], parts[0])
+
+    def coupling(self, xi: Array, z: Array) -> Array:
+        """Refused: proposals are made for `IntegratedGains`."""
+        raise NotImplementedError("expected IntegratedGains, which proposals are made for.")
+
+    def amplitude_systems(self, xi: Array) -> tuple[Array, Array]:
+        """Refused: the amplitudes of each channel have a system of their own; ask the blocks."""
+        raise NotImplementedError("expected one of the blocks, received all of them together.")
+
+    def kernel(self, distance: Any) -> Any:
+        """That of the known channels."""
+        return self.blocks[0].kernel(distance)
+
+    @property
+    def weight(self) -> float:
+        """That of the known channels."""
+        return self.blocks[0].weight
+
+    def weight_at(self, f: Array) -> Array:
+        """That of the known channels; same shape."""
+        return self.blocks[0].weight_at(f)
+
+    # ------------------------------------------------------------------ in time
+
+    def _left(self, z: Any) -> list[NDArray[Any]]:
+        """Each channel's filtered data minus components z, (K, Z), nuisances and all, (N_s,) each."""
+        xi, c = self.waveform.unpack(np.asarray(z))
+        found = []
+        for part, m in zip(self.parts, self.amplitude_of, strict=True):
+            wave = np.exp(TURN * np.remainder(xi * (part.times - self.reference), 1.0))
+            tones = (c[:, m] * part.gain(xi[:, 0])) @ wave  # (N,)
+            found.append(part.values - (tones if self.complex else tones.real))
+        return found
+
+    def second_order(self, z: Array) -> Array:
+        """Σ (x − m) ∂²m/∂z∂z of each component, (K, Z, Z), for components z, (K, Z)."""
+        bends, m = np.zeros((*z.shape, z.shape[-1])), len(self.blocks)
+        for i, block in enumerate(self.blocks):
+            at = [0, 1 + i, 1 + m + i]
+            bends[:, np.array(at)[:, None], at] += block.second_order(z[:, at])
+        return bends
+
+    def less(self, z: Any) -> FreeGains:
+        """The signal with components z, (K, Z), taken out of its data."""
+        other, z = self._copy(), np.asarray(z, dtype=np.float64)
+        m = len(self.blocks)
+        other.blocks = [
+            block.less(z[:, [0, 1 + i, 1 + m + i]]) for i, block in enumerate(self.blocks)
+        ]
+        other.energy = sum(block.energy[:1] for block in other.blocks)
+        return other
+
+    def _copy(self) -> FreeGains:
+        """A copy that shares the blocks."""
+        return copy.copy(self)
+
+    # ------------------------------------------------------------------ with the free amplitudes integrated out
+
+    def integrated(self, variances: Sequence[float]) -> IntegratedGains:
+        """The likelihood of (f, c_0) under Gaussian priors of the free amplitudes.
+
+        Args:
+            variances: λ of each free channel: prior variance of each part of an amplitude in units of σ².
+        """
+        found = IntegratedGains(self, variances)
+        found.nodes = tuple(
+            one.integrated(variances) for one in self.nodes if isinstance(one, FreeGains)
+        )
+        return found
+
+    def completed(self, theta: Array) -> Array:
+        """Plain tones (A, φ, f), (K, 3), with the amplitudes of largest likelihood in the free channels, (K, P)."""
+        xi, c = TONE.split(theta, self.reference)
+        parts = [c]
+        for block in self.blocks[1:]:
+            gram, data = block.amplitude_systems(xi[None])
+            both = np.linalg.lstsq(gram[0], data[0], rcond=None)[0] if len(xi) else np.zeros(0)
+            parts.append((both[: len(xi)] + 1j * both[len(xi) :])[:, None])
+        return self.waveform.join(xi, np.concatenate(parts, -1), self.reference)
+
+
+class IntegratedGains(Likelihood):
+    """The likelihood of plain tones in the known channels, with the amplitudes in free channels integrated out.
+
+    Args:
+        whole: The likelihood of all amplitudes.
+        variances: λ of each free channel.
+    """
+
+    def __init__(self, whole: FreeGains, variances: Sequence[float]) -> None:
+        self.whole, self.variances = whole, tuple(float(v) for v in variances)
+        self.waveform, self.reference = TONE, whole.reference
+        self.known, self.free = whole.blocks[0], whole.blocks[1:]
+        self.energy: Any = whole.energy
+        self.removed, self.log_weight, self.complex = whole.removed, whole.log_weight, whole.complex
+
+    @property
+    def n(self) -> int:
+        """Real degrees of freedom of the data of all channels."""
+        return self.whole.n
+
+    @property
+    def duration(self) -> float:
+        """Length of the first channel in seconds."""
+        return self.whole.duration
+
+    @property
+    def limits(self) -> tuple[float, float]:
+        """The band and a few bins on either side of it, in Hz."""
+        return self.whole.limits
+
+    @property
+    def log_scale(self) -> float:
+        """Half the logarithm of the determinant of the noise's covariance over σ²."""
+        return self.whole.log_scale
+
+    # ------------------------------------------------------------------ the free channels
+
+    def conditionals(self, j: int, xi: Array) -> tuple[Array, Array]:
+        """Mean, (m, 2K), and precision times σ², (m, 2K, 2K), of all Re u, then all Im u of a free channel.
+
+        Args:
+            j: Which of the free channels.
+            xi: Frequencies, (m, K, 1).
+        """
+        gram, data = self.free[j].amplitude_systems(xi)
+        precision = gram + np.eye(gram.shape[-1]) / self.variances[j]
+        return np.linalg.solve(precision, data[..., None])[..., 0], precision
+
+    def apart(self, xi: Any) -> tuple[Any, Any]:
+        """By how much RSS falls in the free channels, and ln |1 + λG|^{−1/2}, (m,) each; see `Likelihood.apart`."""
+        xi = np.asarray(xi)
+        gain, log_volume = np.zeros(len(xi)), np.zeros(len(xi))
+        if xi.shape[1]:
+            for block, variance in zip(self.free, self.variances, strict=True):
+                gram, data = block.amplitude_systems(xi)
+                matrix = np.eye(gram.shape[-1]) + variance * gram
+                gain += variance * (data * np.linalg.solve(matrix, data[..., None])[..., 0]).sum(-1)
+                log_volume -= 0.5 * np.linalg.slogdet(matrix)[1]
+        return gain, log_volume
+
+    def equations(self, xi: Any, c: Any) -> Equations:
+        """RSS with its first derivatives and the Gauss–Newton matrix, the free amplitudes eliminated."""
+        if isinstance(xi, Tensor):
+            found = self.equations(xi.detach().numpy(), c.detach().numpy())
+            return Equations(*(torch.from_numpy(x) for x in found))
+        gain, slope, matrix = self.known.equations(xi, c)
+        batch, k = xi.shape[:2]
+        if not k:
+            return Equations(gain, slope, matrix)
+        slope, matrix = (
+            slope.reshape(batch, k, -1),
+            matrix.reshape(batch, k, -1, k, slope.shape[-1] // k),
+        )
+        for j, block in enumerate(self.free):
+            mean, _ = self.conditionals(j, xi)
+            u = (mean[:, :k] + 1j * mean[:, k:])[..., None]
+            lower, pull, curve = block.equations(xi, u)
+            size = curve.shape[-1] // k
+            every = np.arange(k * size).reshape(k, size)
+            shapes, parts = every[:, 0], every[:, 1:].ravel()
+            cross = curve[:, parts[:, None], shapes]  # (B, 2K, K)
+            own = curve[:, parts[:, None], parts] + np.eye(len(parts)) / self.variances[j]
+            gain = gain + lower + (mean**2).sum(-1) / self.variances[j]
+            slope[:, :, 0] += pull[:, shapes]  # by u it is 0 but for the prior's, at the mean
+            matrix[:, :, 0, :, 0] += curve[:, shapes[:, None], shapes] - cross.mT @ np.linalg.solve(
+                own, cross
+            )
+        return Equations(
+            gain,
+            slope.reshape(batch, -1),
+            matrix.reshape(batch, slope.shape[1] * slope.shape[2], -1),
+        )
+
+    def gains(self, xi: Any, c: Any) -> Any:
+        """RSS minus the data's energy of n draws, (1, n), at (1, n, K, 1) each."""
+        if isinstance(xi, Tensor):
+            return torch.from_numpy(self.gains(xi.detach().numpy(), c.detach().numpy()))
+        return self.known.gains(xi, c) - self.apart(xi[0])[0]
+
+    def second_order(self, z: Array) -> Array:
+        """That of the known channels, with what the free ones add by f alone, (K, 3, 3)."""
+        bends, (xi, _) = self.known.second_order(z), TONE.unpack(z)
+        for j, block in enumerate(self.free):
+            if len(z):
+                mean = self.conditionals(j, xi[None])[0][0]
+                u = mean[: len(z)] + 1j * mean[len(z) :]
+                bends[:, 0, 0] += block.second_order(TONE.from_simple(xi[:, 0], u))[:, 0, 0]
+        return bends
+
+    # ------------------------------------------------------------------ the known channels
+
+    def products(self, xi: Any) -> Products:
+        """Those of the known channels."""
+        return self.known.products(xi)
+
+    def matched(self, xi: Any) -> Any:
+        """That of the known channels."""
+        return self.known.matched(xi)
+
+    def overlap(self, xi_a: Any, xi_b: Any) -> Any:
+        """That of the known channels."""
+        return self.known.overlap(xi_a, xi_b)
+
+    def kernel(self, distance: Any) -> Any:
+        """That of the known channels."""
+        return self.known.kernel(distance)
+
+    def coupling(self, xi: Array, z: Array) -> Array:
+        """That of the known channels."""
+        return self.known.coupling(xi, z)
+
+    def amplitude_systems(self, xi: Array) -> tuple[Array, Array]:
+        """Those of the known channels; what the free ones gain is `apart`."""
+        return self.known.amplitude_systems(xi)
+
+    @property
+    def weight(self) -> float:
+        """That of the known channels."""
+        return self.known.weight
+
+    def weight_at(self, place: Any) -> Any:
+        """That of the known channels; same shape."""
+        return self.known.weight_at(place)
+
+    def residuals(self, z: Any) -> list[Any]:
+        """Those of all channels, with the amplitudes of largest likelihood in the free ones."""
+        theta = self.whole.completed(TONE.to_theta(np.asarray(z), self.reference))
+        return self.whole.residuals(self.whole.waveform.to_z(theta, self.reference))
+
+    # ------------------------------------------------------------------ views
+
+    @property
+    def in_numpy(self) -> IntegratedGains:
+        """The same with its energy in a NumPy array."""
+        other = copy.copy(self)
+        other.energy = np.asarray(self.energy)
+        return other
+
+    def take(self, index: Tensor) -> IntegratedGains:
+        """The one signal as often as an index, (B',), or the true entries of a mask asks for it."""
+        other = copy.copy(self)
+        other.energy = self.energy[index]
+        return other
+
+    def less(self, z: Any) -> IntegratedGains:
+        """The signal with tones z, (K, 3), taken out of the known channels; of the free ones the energy is counted."""
+        other = copy.copy(self)
+        other.known = self.known.less(z)
+        xi, c = TONE.unpack(np.asarray(z, dtype=np.float64))
+        gain = self.gains(xi[None, None], c[None, None])[0, 0] if len(xi) else 0.0
+        other.energy = self.energy[:1] + gain
+        return other
+
+
+def _block(
+    observation: Observation,
+    node: NoiseNode,
+    band: tuple[float, float],
+    local: bool,
+    group: Sequence[int],
+) -> GeneralTones:
+    """The likelihood of some channels alone, with the reference time and the bin of the whole observation."""
+    channels = [
+        replace(observation.channels[s], gain=observation.channels[s].factor) for s in group
+    ]
+    part = Observation(channels, removed=observation.removed)
+    own = NoiseNode(tuple(node.channels[s] for s in group), node.log_weight, node.values)
+    return GeneralTones(part, own, band, local, observation.long)

@@ -74,7 +74,7 @@ def needs_windows(model: SlotFlow, observation: Observation, prior: Prior) -> bo
         observation: What was measured.
         prior: What is assumed.
     """
-    if model.widest_band is None:
+    if model.widest_band is None or observation.free_names:  # windows do not know free gains
         return False
     low, high = prior.frequency
     if (high - low) * observation.long.duration > model.widest_band:
@@ -85,7 +85,7 @@ def needs_windows(model: SlotFlow, observation: Observation, prior: Prior) -> bo
 def is_crowded(model: SlotFlow, post: Posterior, prior: Prior) -> bool:
     """Whether the largest number of tones that a model knows was not enough, so that windows are worth a try."""
     full = post.k_map == prior.k_max and post.verdict.status == "misfit"
-    free = prior.k_min == 0 and prior.k_probs is None
+    free = prior.k_min == 0 and prior.k_probs is None and not post.observation.free_names
     return full and free and model.widest_band is not None and prior.k_max == model.k_max
 
 

@@ -1,8 +1,8 @@
 r"""The amplitudes in channels of a free gain, drawn and weighted after the search has integrated them out.
 
 The search samples (Θ, σ) of plain tones under a likelihood in which the free amplitudes u have Gaussian priors g(u | σ)
-and are integrated out (`slotflow.signal.likelihood.free_gains`). Given a draw, u is Gaussian around û with the precision
-M/σ², so that
+and are integrated out (`slotflow.signal.likelihood.free_gains`). Given a draw, u is Gaussian around û with the
+precision M/σ², so that
 
 .. math:: p(x \mid Θ, u, σ)\, p(u) = p_g(x \mid Θ, σ)\; N(u; \hat u, σ^2 M^{-1})\, \frac{p(u)}{g(u \mid σ)} ,
 
@@ -27,14 +27,14 @@ from scipy.special import i0e
 
 from slotflow.core.arrays import Array, Complex
 from slotflow.core.numeric import log_sum_exp
-from slotflow.data.gain import FreeGain
 from slotflow.exact.importance import Importance, effective_share, pareto_k
 from slotflow.exact.orders import Orders
 from slotflow.exact.target import Target
 from slotflow.signal.likelihood.free_gains import FreeGains, IntegratedGains
 from slotflow.signal.prior import Prior
+from slotflow.signal.prior_gains import free_bounds
 
-__all__ = ["free_bounds", "integrated", "lifted"]
+__all__ = ["integrated", "lifted"]
 
 CELLS = 128
 """Cells of the amplitude that a draw is taken from."""
@@ -42,12 +42,6 @@ REACH = 8.0
 """Standard deviations on either side of a free amplitude's mean that the cells cover."""
 DECADES = 30.0
 """Nats that the density falls by over the cells where the mean lies outside the prior's bounds."""
-
-
-def free_bounds(likelihood: FreeGains, prior: Prior) -> list[tuple[float, float]]:
-    """Bounds of the amplitudes in each free channel: its own, or the prior's."""
-    gains = [c.gain for c in likelihood.observation.channels if isinstance(c.gain, FreeGain)]
-    return [prior.amplitude if gain.amplitude is None else gain.amplitude for gain in gains]
 
 
 def integrated(likelihood: FreeGains, prior: Prior, level: float) -> IntegratedGains:
@@ -59,7 +53,7 @@ def integrated(likelihood: FreeGains, prior: Prior, level: float) -> IntegratedG
         level: About the noise level σ.
     """
     variances = []
-    for low, high in free_bounds(likelihood, prior):
+    for low, high in free_bounds(likelihood.observation, prior):
         if prior.amplitude_law == "loguniform":
             square = (high**2 - low**2) / (2 * math.log(high / low))
         else:
@@ -122,7 +116,7 @@ def _lifted(
         if not len(rows):
             continue
         assert isinstance(one, IntegratedGains)
-        for j, bounds in enumerate(free_bounds(whole, prior)):
+        for j, bounds in enumerate(free_bounds(whole.observation, prior)):
             law = _Law(bounds, prior.amplitude_law)
             u, ratio = _draw(one, j, xi[rows], sigma[rows], law, rng)
             amplitudes[rows, :, 1 + j] = u

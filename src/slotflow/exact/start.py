@@ -27,6 +27,7 @@ from slotflow.posterior.tuples import Slots
 from slotflow.signal.fit import linear_amplitudes
 from slotflow.signal.likelihood import Likelihood
 from slotflow.signal.prior import Prior
+from slotflow.signal.prior_gains import with_free_amplitudes
 from slotflow.signal.waveforms import TONE, Waveform
 
 __all__ = ["CLASSICAL", "PriorSlots", "Start", "likely_counts"]
@@ -44,18 +45,19 @@ class PriorSlots:
 
     Args:
         prior: Where they come from.
-        k_max: Largest number of components to know.
+        observation: The data; in its channels of a free gain components have amplitudes of their own.
     """
 
-    def __init__(self, prior: Prior, k_max: int) -> None:
-        self.prior, self.k_max = prior, k_max
+    def __init__(self, prior: Prior, observation: Observation) -> None:
+        self.prior, self.observation, self.k_max = prior, observation, prior.k_max
 
     def sample(self, n: int, k: int, seed: int) -> Array:
         """Draws, (n, k, P)."""
         counts = torch.full((n,), min(k, self.prior.k_max), dtype=torch.int64)
         drawn = self.prior.sample_theta(counts, torch.Generator().manual_seed(seed))
         theta: Array = drawn[:, :k].numpy()
-        return theta
+        rng = np.random.default_rng(seed)
+        return with_free_amplitudes(theta, self.observation, self.prior, rng)
 
     def log_prob(self, theta: Array) -> Array:
         """Refused: these draws only fill a place."""
@@ -149,7 +151,7 @@ class Start:
             observation=observation,
             k_probs=np.zeros(prior.k_max + 1),
             components=tuple(theta.numpy() for theta in found),
-            slots=PriorSlots(prior, prior.k_max),
+            slots=PriorSlots(prior, observation),
             sigma=(level, None),
             proposed_by=proposed_by,
             method=CLASSICAL if proposed_by == CLASSICAL else f"slotflow:{proposed_by}",

@@ -24,6 +24,7 @@ from slotflow.data.observation import Observation
 from slotflow.data.preprocess import Band
 from slotflow.data.trend import check_varying
 from slotflow.infer.band import checked_band, proposed_band
+from slotflow.infer.free_gains import check_width, known_part, with_amplitudes, with_levels
 from slotflow.infer.from_data import Scales, plain_scales, rough_scales, scales_of
 from slotflow.infer.noise_choice import first_noise
 from slotflow.infer.offsets import level_data, plain_data, with_trends
@@ -34,10 +35,12 @@ from slotflow.infer.trained import smallest_ratio, untrained
 from slotflow.network.cardinality import check_k_prior
 from slotflow.network.model import SlotFlow
 from slotflow.posterior.assumed import DATA, MODEL, PARTS, STATED, WEAK, Assumed
+from slotflow.signal.likelihood.free_gains import FreeGains
 from slotflow.signal.likelihood.general import GeneralTones
 from slotflow.signal.likelihood.observed import FEWEST_CYCLES, likelihood_of
 from slotflow.signal.noise.model import NoiseModel
 from slotflow.signal.prior import Prior
+from slotflow.signal.prior_gains import check_tones
 
 __all__ = ["Basis", "assume"]
 
@@ -78,6 +81,8 @@ def assume(
     """
     request = DataRequest() if request is None else request
     observation = prepared(observation, request)
+    if observation.free_names:
+        observation = with_levels(observation)
     duration = observation.long.duration
     if model.widest_band is None:
         return _under_own_prior(model, observation, stated)
@@ -96,6 +101,10 @@ def assume(
     if "amplitude" not in given or "sigma" not in given:
         _fill_bounds(model, found.scales, given, sources, network_alone)
     prior = Prior(**given)
+    check_tones(observation, prior)
+    if isinstance(found.likelihood, FreeGains) and sources["amplitude"] == DATA:
+        data, likelihood = with_amplitudes(found.observation, found.likelihood, prior.frequency)
+        found = found._replace(observation=data, likelihood=likelihood)
     lines = stated.resolved or found.likelihood is not None
     if lines and sources["min_separation"] == WEAK and not network_alone:
         prior = separated(prior, duration) or prior
@@ -125,7 +134,9 @@ def _understood(
     """
     band, none = given["frequency"], Assumed.stated(Prior(), observation.long.duration)
     assert model.widest_band is not None
-    if (band[1] - band[0]) * observation.long.duration > model.widest_band:
+    check_width(observation, band)
+    wide = (band[1] - band[0]) * observation.long.duration > model.widest_band
+    if wide and not observation.free_names:
         white = NoiseModel.white(len(observation.channels), "decided window by window")
         observation = level_data(observation, request.trend)
         return Basis(none, observation, white, None, rough_scales(observation))
@@ -144,7 +155,7 @@ def _understood(
     likelihood = _general_likelihood(observation, noise, band)
     if bounded and float(likelihood.energy[0]) > 0:
         return Basis(none, observation, noise, likelihood, None)
-    scales = _varying(observation, scales_of(likelihood, band))
+    scales = _varying(observation, scales_of(known_part(likelihood), band))
     return Basis(none, observation, noise, likelihood, scales)
 
 

@@ -5,7 +5,8 @@ ends half a bin below the Nyquist frequency; complex samples show the whole circ
 searched as a whole and analysed in windows around what was found (`slotflow.bands`).
 
 **One stretch** is enough where all peaks lie in it: even, real series in which nothing stands out elsewhere are
-answered in one window, which is the network's own where the series shows it (`look` says what stands out).
+answered in one window, which is the network's own where the series shows it (`look` says what stands out). Channels of
+a free gain are always answered in one window; where the spectrum is wider, that with the most power.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import math
 from slotflow.data.channel import Channel
 from slotflow.data.observation import Observation
 from slotflow.data.preprocess import Band, strongest_band
+from slotflow.infer.free_gains import WIDEST
 from slotflow.infer.look import look_at
 from slotflow.infer.offsets import wanted_order
 from slotflow.network.model import SlotFlow
@@ -82,9 +84,13 @@ def proposed_band(model: SlotFlow, observation: Observation) -> tuple[Bounds, Ba
     """
     assert model.widest_band is not None
     everything, channel = whole_band(observation), observation.long
+    bins = (everything[1] - everything[0]) * channel.duration
+    if observation.free_names and bins > WIDEST:  # windows do not know free gains
+        band = strongest_band(channel, WIDEST)
+        return band.edges, band
     if not observation.is_plain:
         return everything, None
-    if (everything[1] - everything[0]) * channel.duration <= model.widest_band:
+    if bins <= model.widest_band:
         return everything, None
     own, look = model.config.prior.frequency, look_at(channel)
     if (

@@ -14,6 +14,7 @@ from slotflow.core.arrays import Array
 from slotflow.exact.refine import Effort, RefinedPosterior, exact_posterior
 from slotflow.exact.start import CLASSICAL, Start, likely_counts
 from slotflow.infer.assume import Basis
+from slotflow.infer.free_gains import known_part
 from slotflow.infer.from_data import plain_scales, prominent_places, rough_level
 from slotflow.infer.trained import smallest_ratio
 from slotflow.network.model import SlotFlow
@@ -39,7 +40,7 @@ def general_posterior(
     likelihood = basis.likelihood
     assert likelihood is not None
     scales = basis.scales
-    level = rough_level(likelihood, prior.frequency) if scales is None else scales.level
+    level = rough_level(known_part(likelihood), prior.frequency) if scales is None else scales.level
     places, proposed_by = _proposals(model, basis, likelihood, prior, effort.seed)
     start = Start.from_places(basis.observation, likelihood, prior, level, places, proposed_by)
     return exact_posterior(start, likelihood, prior, effort, basis.noise)
@@ -67,7 +68,9 @@ def _proposals(
 def _prominent(basis: Basis, likelihood: GeneralTones, prior: Prior) -> list[Array]:
     """The set of places that stand out of the spectrum, where there may be so many."""
     scales, (low, high) = basis.scales, prior.frequency
-    places = prominent_places(likelihood, (low, high)) if scales is None else scales.places
+    places = (
+        prominent_places(known_part(likelihood), (low, high)) if scales is None else scales.places
+    )
     inside = places[(places > low) & (places < high)]
     return [inside] if 0 < len(inside) <= prior.k_max else []
 

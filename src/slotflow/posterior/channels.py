@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from slotflow.data.channel import Channel
+from slotflow.data.gain import FreeGain
 from slotflow.data.observation import Observation
 from slotflow.posterior.facts import UNKNOWN_UNIT
 
@@ -69,12 +70,29 @@ def _facts(channel: Channel, name: str) -> dict[str, Any]:
         "filled": json.dumps(channel.filled),
         "notes": json.dumps(channel.notes),
         "name": channel.name,
-        "gain": json.dumps([complex(channel.gain).real, complex(channel.gain).imag]),
+        "gain": _gain_text(channel.gain),
         "trend": channel.trend,
         "missing": channel.missing,
         "time_unit": channel.time_unit,
         "long_name": f"{name} stream, sample i at {when} from t_ref",
     }
+
+
+def _gain_text(gain: complex | FreeGain | str) -> str:
+    """A gain as JSON: real and imaginary part, or the bounds of a free one's amplitudes."""
+    if isinstance(gain, FreeGain):
+        return json.dumps({"free": gain.amplitude})
+    number = complex(gain)
+    return json.dumps([number.real, number.imag])
+
+
+def _read_gain(text: str) -> complex | FreeGain:
+    """The gain that `_gain_text` wrote."""
+    found = json.loads(text)
+    if isinstance(found, dict):
+        bounds = found.get("free")
+        return FreeGain(None if bounds is None else tuple(bounds))
+    return complex(*found)
 
 
 def _channel(found: xr.Dataset, name: str) -> Channel:
@@ -87,7 +105,6 @@ def _channel(found: xr.Dataset, name: str) -> Channel:
         if f"{prefix}_{name}" in found
     }
     sigma = _number(facts.get("sigma", math.nan))
-    real, imaginary = json.loads(facts.get("gain", "[1.0, 0.0]"))
     whole: Any = values
     if f"imaginary_{name}" in found:
         whole = values + 1j * np.asarray(found[f"imaginary_{name}"].values, dtype=np.float64)
@@ -101,7 +118,7 @@ def _channel(found: xr.Dataset, name: str) -> Channel:
         tuple((int(a), int(b)) for a, b in json.loads(facts.get("filled", "[]"))),
         tuple(str(note) for note in json.loads(facts.get("notes", "[]"))),
         str(facts.get("name", "")),
-        gain=complex(real, imaginary),
+        gain=_read_gain(str(facts.get("gain", "[1.0, 0.0]"))),
         trend=int(_number(facts.get("trend", 0))),
         missing=int(_number(facts.get("missing", 0))),
         time_unit=str(facts.get("time_unit", "s")),

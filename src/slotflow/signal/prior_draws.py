@@ -14,6 +14,7 @@ from slotflow.signal.waveforms import TONE, Waveform
 __all__ = [
     "AMPLITUDE_LAWS",
     "Bound",
+    "amplitudes_at",
     "check_common",
     "draw_k",
     "draw_theta",
@@ -89,12 +90,12 @@ def draw_theta(
     for name in (p.name for p in waveform.parameters if p.circular):
         column[name] = 2 * math.pi * column[name]
     for name in (waveform.names[i] for i in waveform.amplitude_columns):
-        column[name] = _amplitudes(amplitude, law, column[name])
+        column[name] = amplitudes_at(amplitude, law, column[name])
     theta = torch.stack([column[name] for name in waveform.names], dim=-1)
     return torch.where(mask[..., None], theta, 0.0)
 
 
-def _amplitudes(bounds: tuple[Bound, Bound], law: str, u: Tensor) -> Tensor:
+def amplitudes_at(bounds: tuple[Bound, Bound], law: str, u: Tensor) -> Tensor:
     """Takes u in [0, 1) to amplitudes of a law between bounds, same shape."""
     lo, hi = bounds
     if law == "uniform":

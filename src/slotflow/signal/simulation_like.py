@@ -21,6 +21,8 @@ from slotflow.signal.noise.draws import draw_noise
 from slotflow.signal.noise.series import Series
 from slotflow.signal.noise.stated import parse_noise
 from slotflow.signal.prior import Prior
+from slotflow.signal.prior_gains import with_free_amplitudes
+from slotflow.signal.waveforms import GainTone
 
 __all__ = ["SimulatedObservation", "simulate_like"]
 
@@ -52,7 +54,8 @@ def simulate_like(
 
     Args:
         template: Whose times, errors, gains, kind of samples and channels count; its values do not.
-        prior: Where K, Θ and σ come from. Levels that the channels know (`Channel.sigma`) are ratios.
+        prior: Where K, Θ and σ come from. Levels that the channels know (`Channel.sigma`) are ratios. In channels of a
+            free gain every tone has an amplitude of its own, from the same law between the channel's bounds.
         n: Number of signals.
         noise: What `slotflow.noise` builds or its short form. Parameters that are not stated are drawn for each signal.
         seed: The same seed gives the same signals.
@@ -69,16 +72,19 @@ def simulate_like(
     series = [_empty(channel) for channel in template.channels]
     first, tau = template.long.sigma, template.long.mid_time
     waveform = prior.waveform.on(float(template.long.times[0]), tau)
+    if template.free_names:
+        waveform = GainTone(template.free_names)
     found = []
     for i in range(n):
-        components = theta[i, : int(counts[i])]
+        components = with_free_amplitudes(theta[i, : int(counts[i])], template, prior, rng)
         noises, values = draw_noise(stated, series, rng)
         channels = []
-        for channel, drawn in zip(template.channels, noises, strict=True):
+        for channel, name, drawn in zip(
+            template.channels, template.gain_names, noises, strict=True
+        ):
             ratio = channel.sigma / first if channel.sigma and first else 1.0
-            total = (
-                components_in(channel, components, waveform, tau) + float(sigma[i]) * ratio * drawn
-            )
+            form, own = waveform.in_channel(components, name)
+            total = components_in(channel, own, form, tau) + float(sigma[i]) * ratio * drawn
             channels.append(replace(channel, values=total, notes=(), filled=()))
         observation = Observation(channels)
         found.append(SimulatedObservation(observation, components, float(sigma[i]), values))

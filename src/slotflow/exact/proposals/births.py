@@ -143,7 +143,7 @@ class BirthTable:
         self.statistics = statistics
 
     def _gains(
-        self, cell: NDArray[np.int64], pull: Array, weight: Array, apart: Array | float
+        self, cell: NDArray[np.int64], pull: Array, weight: Array, apart: Array | float = 0.0
     ) -> tuple[NDArray[np.int64], Array]:
         """Cells that matter, (m,), and ln I_0(pull A) − ½ weight A² of each of their amplitudes, (m, amplitudes).
 

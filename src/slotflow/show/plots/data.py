@@ -69,10 +69,12 @@ def draw_data(ax: Axes, view: View) -> None:
     stop = _stretch_of(view, first)
     instants = Grid(POINTS, stop / (POINTS - 1), float(first.times[0]))
     t, values = instants.times, cleaned(post)
-    found = signals_at(view.draws[:SIGNALS], instants, view.waveform, first.is_complex)
+    waveform, draws = view.waveform.in_channel(view.draws[:SIGNALS], "")  # the first channel's
+    found = signals_at(draws, instants, waveform, first.is_complex)
     true = None
     if view.truth is not None:
-        true = signals_at(view.truth, instants, view.waveform, first.is_complex)
+        truth = view.waveform.in_channel(view.truth, "")[1]
+        true = signals_at(truth, instants, waveform, first.is_complex)
     for part in COMPLEX if first.is_complex else (REAL,):
         _draw_signal(ax, part, t, found, true)
         _draw_samples(ax, part, view, values, (t[0], t[-1]))

@@ -55,8 +55,9 @@ def cleaned(post: Posterior) -> list[Values]:
         return [channel.values for channel in observation.channels]
     theta = post.best_fit()
     found = []
-    for channel in observation.channels:
-        model = signals_at(theta, channel.sampling, post.waveform, channel.is_complex, channel.gain)
+    for channel, name in zip(observation.channels, observation.gain_names, strict=True):
+        form, own = post.waveform.in_channel(theta, name)
+        model = signals_at(own, channel.sampling, form, channel.is_complex, channel.factor)
         part = whitened(channel, ChannelNoise())
         columns, _ = nuisance_columns(channel, ChannelNoise(), part, channel.mid_time)
         root = np.sqrt(part.weights)

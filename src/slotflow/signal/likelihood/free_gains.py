@@ -13,8 +13,8 @@ out. With RSS_j = E − 2 d·u + u·G u at given frequencies,
 .. math:: \int p(x_j \mid f, u, σ)\, N(u; 0, λσ^2)\, du \;\propto\; |1 + λG|^{-1/2}
           \exp\Big( - \frac{E - d\,(G + 1/λ)^{-1} d}{2σ^2} \Big) ,
 
-in which σ enters as in a plain RSS: the tone's search, proposals and evidence stay what they are, with the data's energy
-lowered by d (G + 1/λ)⁻¹ d and the prior multiplied by the volume |1 + λG|^{−1/2}. The derivatives by f are those of the
+in which σ enters as in a plain RSS: the tone's search, proposals and evidence stay what they are, with RSS lowered by
+d (G + 1/λ)⁻¹ d and the prior multiplied by the volume |1 + λG|^{−1/2}. The derivatives by f are those of the
 joint normal equations with u eliminated. What the amplitudes are, and what their prior is really, is decided
 afterwards, draw by draw (`slotflow.exact.lift`).
 """
@@ -235,7 +235,8 @@ class IntegratedGains(Likelihood):
         """
         gram, data = self.free[j].amplitude_systems(xi)
         precision = gram + np.eye(gram.shape[-1]) / self.variances[j]
-        return np.linalg.solve(precision, data[..., None])[..., 0], precision
+        mean: Array = np.linalg.solve(precision, data[..., None])[..., 0].astype(np.float64)
+        return mean, precision
 
     def apart(self, xi: Any) -> tuple[Any, Any]:
         """By how much RSS falls in the free channels, and ln |1 + λG|^{−1/2}, (m,) each; see `Likelihood.apart`."""

@@ -115,7 +115,7 @@ def _white(observation: Observation, words: str) -> NoiseModel:
 
 
 def _resolved(observation: Observation, channels: Sequence[Series]) -> list[Series]:
-    """The channels, all but the first without the lines that the first one shows.
+    """The channels, all but the first without the lines that the first one shows, where their gain is known.
 
     A shorter channel does not tell tones of the band from slow drifts.
     """
@@ -124,7 +124,7 @@ def _resolved(observation: Observation, channels: Sequence[Series]) -> list[Seri
     long, lines = observation.long, background_of(channels[0], LOCAL_ORDER).lines
     found = [channels[0]]
     for channel, series in zip(observation.channels[1:], channels[1:], strict=True):
-        for line in lines:
+        for line in () if channel.has_free_gain else lines:
             values = channel.factor / long.factor * line.values(series.times - long.mid_time)
             series = series.less(values if series.is_complex else values.real)
         found.append(series)
@@ -172,7 +172,10 @@ def _red_versions(backgrounds: Sequence[Background]) -> list[list[Series]]:
 
 def _chosen(observation: Observation, channels: Sequence[Series], band: Bounds) -> NoiseModel:
     """The noise that tests of the data speak for."""
-    looks = [_look(series, band, tones_left=i > 0) for i, series in enumerate(channels)]
+    linked = [i > 0 and not c.has_free_gain for i, c in enumerate(observation.channels)]
+    looks = [
+        _look(series, band, tones_left) for series, tones_left in zip(channels, linked, strict=True)
+    ]
     if all(look.is_white for look in looks):
         found = _slow_noise(channels, looks, band)
         return found if found is not None else _white_but_for_lines(observation, looks, band)

@@ -4,8 +4,8 @@ In the channels of a known gain the component is the tone Re c_0 e^{2πif(t − 
 is Re c_j e^{2πif(t − τ)}, with an amplitude and a phase that nothing links to c_0. A person reads (A, φ, f), then
 amplitude and phase of each free channel, called after it: `amplitude_B`, `phase_B`.
 
-Each amplitude is seen in its own channels alone, which only a likelihood knows; `in_channel` gives the plain tone that a
-component is there.
+Each amplitude is seen in its own channels alone, which only a likelihood knows; `in_channel` gives the plain tone that
+a component is there.
 """
 
 from __future__ import annotations
@@ -60,6 +60,14 @@ class GainTone(Waveform):
         found: AnyArray = namespace(theta).concat([theta[..., first : first + 2], f], -1)
         return found
 
+    def with_free(self, theta: AnyArray, amplitudes: AnyArray, phases: AnyArray) -> AnyArray:
+        """Plain tones, (..., K, 3), with amplitudes and phases in the free channels, (..., K, M − 1) each."""
+        parts = [theta]
+        for j in range(len(self.channels)):
+            parts += [amplitudes[..., j : j + 1], phases[..., j : j + 1]]
+        found: AnyArray = namespace(theta).concat(parts, -1)
+        return found
+
     def in_channel(self, theta: AnyArray, channel: str) -> tuple[Waveform, AnyArray]:
         """The plain tones that components, (..., K, P), are in a channel; see `Waveform.in_channel`."""
         m = 1 + self.channels.index(channel) if channel in self.channels else 0
@@ -72,7 +80,9 @@ class GainTone(Waveform):
 
     def join(self, xi: AnyArray, c: AnyArray, reference: float) -> AnyArray:
         """θ, (..., K, P), of frequencies and complex amplitudes."""
-        parts = [TONE.join(xi, c[..., m : m + 1], reference) for m in range(self.amplitudes)]
+        parts: list[AnyArray] = [
+            TONE.join(xi, c[..., m : m + 1], reference) for m in range(self.amplitudes)
+        ]
         joined: AnyArray = namespace(xi).concat(
             [parts[0], *(part[..., :2] for part in parts[1:])], -1
         )

@@ -87,7 +87,7 @@ def components_in(channel: Channel, theta: Array, waveform: Waveform, reference:
         return np.zeros(channel.n)
     xi, c = waveform.split(theta, reference)
     total = (c[..., None] * waveform.basis(channel.times - reference, xi)).sum((0, 1))
-    total = channel.gain * total
+    total = channel.factor * total
     return total if channel.is_complex else total.real
 
 

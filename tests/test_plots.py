@@ -20,7 +20,7 @@ from slotflow.show.plots import plot_corner, plot_posterior, plot_training, save
 from slotflow.show.plots.colours import COLOURS, GROUND, colour_of, contrast, text_colour
 from slotflow.show.plots.components import draw_components
 from slotflow.show.plots.family import KINDS
-from slotflow.show.plots.units import clock, quantity, scale, texts, with_unit
+from slotflow.show.plots.units import clock, quantity, scale, symbol_of, texts, with_unit
 from slotflow.show.plots.view import View
 from slotflow.signal.waveforms import Parameter, Tone, Waveform
 
@@ -500,6 +500,43 @@ def test_names_of_many_components_keep_apart() -> None:
     assert 1 < len(rows) < 12
     assert all(np.diff(row).min(initial=1) > 0.035 * 0.4999 for row in rows.values())
     assert all(text.xy[1] != 1 for text in gaussian(3).plot("spectrum").axes[0].texts)
+
+
+def test_of_many_components_the_strongest_have_rows() -> None:
+    k, rng = 31, np.random.default_rng(0)
+    places = np.linspace(1.0, 4.0, k)
+    size = 1.0 + rng.permutation(k)
+    wide = np.geomspace(1e-7, 1e-3, k)  # widths that no common scale can show
+    noise = rng.standard_normal((3, 200, k))
+    theta = np.stack([size + 0.01 * noise[0], 3 + 0.1 * noise[1], places + wide * noise[2]], -1)
+    data = Observation.from_arrays(rng.normal(size=400), 0.1)
+    post = Posterior(
+        np.eye(k + 1)[k], Draws(k, {k: theta}, {k: np.ones(200)}), data, 1.0, None, "x"
+    )
+    figure = plot_posterior(post)
+    amplitude, phase, frequency = figure.axes[-3:]
+    assert "the 20 strongest of 31 components; 11 are left out" in amplitude.get_xlabel()
+    rows = [label.get_text().split()[0] for label in amplitude.get_yticklabels()]
+    assert rows == [str(j + 1) for j in np.flatnonzero(size > k - 20)]
+    assert "each in its sd" in frequency.get_title("left")
+    assert "mrad" in phase.get_title("left")
+    for line in frequency.lines[::2]:  # the 5 to 95 % intervals
+        assert np.ptp(line.get_xdata()) == pytest.approx(3.29, rel=0.25)
+    few = Draws(3, {3: theta[:, :3]}, {3: np.ones(200)})
+    picture = plot_posterior(Posterior(np.eye(4)[3], few, data, 1.0, None, "x"))
+    assert "left out" not in words(picture) and "each in its sd" not in words(picture)
+
+
+@pytest.mark.parametrize(
+    ("symbol", "text"),
+    [("φ", r"$\phi_{2}$"), ("A_B", r"$A_{\mathrm{B}, 2}$"), ("A_a_$1", r"$A_{\mathrm{a  1}, 2}$")],
+)
+def test_symbols_of_channels_can_be_drawn(symbol: str, text: str) -> None:
+    from matplotlib.mathtext import MathTextParser
+
+    found = symbol_of(Parameter("x", symbol, ""), 1)
+    assert found == text
+    MathTextParser("path").parse(found)
 
 
 def test_a_few_values_of_k_do_not_fill_the_panel() -> None:

@@ -18,6 +18,7 @@ from slotflow.show.plots.units import (
     scale,
     shown_in,
     texts,
+    title_of,
     with_unit,
 )
 from slotflow.show.plots.view import Float, View, match_truth
@@ -31,6 +32,8 @@ __all__ = ["draw_components"]
 
 WIDEST = 6.0
 """A component that is wider than this many times the middle one is not shown whole."""
+DIFFERENT = 40.0
+"""Ratio of the widest to the narrowest row beyond which each has a scale of its own."""
 SURE = 0.995
 """Existence probability from which on it need not be mentioned."""
 LETTER_WIDTH = 0.018
@@ -38,10 +41,11 @@ LETTER_WIDTH = 0.018
 
 
 def draw_components(axes: list[Axes], view: View) -> None:
-    """Draws the marginal posterior of each component, one row each.
+    """Draws the marginal posterior of each component, or of the strongest of many, one row each.
 
     A width is often a millionth of its value, so a row shows the offset from its median, and the median with its
-    standard deviation stands beside it.
+    standard deviation stands beside it. Where widths differ too much for one scale, each row has its own, in which its
+    standard deviation is 1.
 
     Args:
         axes: A panel for each parameter of the waveform.
@@ -52,16 +56,19 @@ def draw_components(axes: list[Axes], view: View) -> None:
             ax.set_axis_off()
         draw_nothing(axes[len(axes) // 2], "no component to show")
         return
-    shown = view.shown
+    shown, rows = view.shown, view.rows
     truth = match_truth(view.waveform, shown, view.shown_truth)  # NaN where there is no partner
     for column, (ax, parameter) in enumerate(zip(axes, view.waveform.parameters, strict=True)):
-        _draw_parameter(ax, view, parameter, shown[..., column], truth[:, column])
-        ax.set_ylim(view.count - 0.7, -0.95)
-        ax.set_yticks(range(view.count), [""] * view.count)
+        _draw_parameter(ax, view, parameter, shown[:, rows, column], truth[rows, column])
+        ax.set_ylim(len(rows) - 0.7, -0.95)
+        ax.set_yticks(range(len(rows)), [""] * len(rows))
         ax.grid(axis="y", visible=False)
         ax.tick_params(axis="y", length=0)
         ax.spines["left"].set_visible(False)
     _name_rows(axes[0], view)
+    if len(rows) < view.count:
+        left_out = f"the {len(rows)} strongest of {view.count} components"
+        axes[0].set_xlabel(f"{left_out}; {view.count - len(rows)} are left out", loc="left", size=8)
 
 
 def _draw_parameter(
@@ -73,8 +80,8 @@ def _draw_parameter(
         ax: The panel.
         view: What the picture shows.
         parameter: Which one.
-        samples: (n, K).
-        truth: (K,), NaN where it is not known.
+        samples: Of each row, (n, R).
+        truth: (R,), NaN where it is not known.
     """
     in_unit, si_unit, own_unit = shown_in(parameter, view.unit, view.post.unit)
     samples, truth = in_unit * samples, in_unit * truth
@@ -82,28 +89,35 @@ def _draw_parameter(
         centre = np.angle(np.exp(1j * samples).mean(axis=0))
         samples, truth = near(samples, centre), near(truth, centre)
     median, sd = np.median(samples, axis=0), samples.std(axis=0)
-    reach = _reach(samples - median, truth - median)
-    factor, prefix = scale(reach / 3, si_unit)
-    for j in range(view.count):
-        offsets = factor * (samples[:, j] - median[j])
-        _draw_row(ax, j, offsets, factor * (truth[j] - median[j]), 1.5 * factor * reach)
+    offsets, true, by_width = samples - median, truth - median, _differ(sd)
+    if by_width:
+        offsets, true = offsets / sd, true / sd
+    reach = _reach(offsets, true)
+    factor, prefix = (1.0, "") if by_width else scale(reach / 3, si_unit)
+    for i, j in enumerate(view.rows):
+        _draw_row(
+            ax, i, colour_of(j), factor * offsets[:, i], (factor * true[i], 1.5 * factor * reach)
+        )
     shown = np.mod(median, TURN) if parameter.circular else median
     values = texts(shown, sd, si_unit or own_unit, prefixed=bool(si_unit))
     if parameter.name == view.waveform.place:
-        values = [_of_modes(view, j, in_unit, text) for j, text in enumerate(values)]
-    for j, text in enumerate(values):
+        values = [
+            _of_modes(view, j, in_unit, text) for j, text in zip(view.rows, values, strict=True)
+        ]
+    for i, (j, text) in enumerate(zip(view.rows, values, strict=True)):
         ax.text(
-            1.0, j - 0.3, text, transform=ax.get_yaxis_transform(),
+            1.0, i - 0.3, text, transform=ax.get_yaxis_transform(),
             ha="right", va="center", size=7, color=text_colour(colour_of(j)),
         )  # fmt: skip
     if reach > 0:  # far tails may leave the panel; the values stand beside it
         room = LETTER_WIDTH * max(len(re.sub(r"[${}^]", "", text)) for text in values)
         ax.set_xlim(-factor * reach, factor * reach * (1 + room) / (1 - room))
     ax.locator_params(axis="x", nbins=6)
-    name = parameter.name.capitalize()
+    name = title_of(parameter)
     if parameter.circular:
         name += f" at {view.epoch.name}" if view.epoch.name else _instant(view)
-    ax.set_title(with_unit(f"{name} − median", prefix, own_unit))
+    unit = ("each in its sd",) if by_width else (prefix, own_unit)
+    ax.set_title(with_unit(f"{name} − median", *unit))
 
 
 def _instant(view: View) -> str:
@@ -136,9 +150,23 @@ def _reach(offsets: Float, truth: Float) -> float:
     return float(np.nanmax([reach, *(1.2 * np.abs(truth))]))
 
 
-def _draw_row(ax: Axes, j: int, samples: Float, truth: float, reach: float) -> None:
-    """One marginal: a histogram within reach on its own base line, median and interval below it."""
-    colour = colour_of(j)
+def _differ(sd: Float) -> bool:
+    """Whether the widths of rows, (R,), differ too much for one scale."""
+    positive = sd[sd > 0]
+    return len(positive) == len(sd) > 1 and bool(positive.max() > DIFFERENT * positive.min())
+
+
+def _draw_row(ax: Axes, j: int, colour: str, samples: Float, marks: tuple[float, float]) -> None:
+    """One marginal: a histogram on its own base line, median and interval below it.
+
+    Args:
+        ax: The panel.
+        j: The row.
+        colour: Of the component.
+        samples: (n,).
+        marks: The truth, NaN where it is not known, and how far the histogram may reach.
+    """
+    truth, reach = marks
     low, mid, high = np.quantile(samples, (0.05, 0.5, 0.95))
     first, last = np.clip(np.quantile(samples, (0.002, 0.998)), -reach, reach)
     if last > first:
@@ -161,7 +189,8 @@ def _name_rows(ax: Axes, view: View) -> None:
     factor, unit = frequency_scale(largest, view.unit) if unit == "Hz" else readable(largest, unit)
     low, medians, high = factor * np.quantile(places, (0.16, 0.5, 0.84), axis=0)
     names = []
-    for j, place in enumerate(medians):
+    for j in view.rows:
+        place = medians[j]
         width = 0.5 * float(high[j] - low[j])
         if len(view.modes[j]) > 1:
             place, width = factor * view.modes[j][0].median, factor * view.modes[j][0].sd
@@ -170,7 +199,7 @@ def _name_rows(ax: Axes, view: View) -> None:
             text += f"\nprobability {chance(p, 2)}"
         names.append(text)
     ax.set_yticklabels(names)
-    for j, label in enumerate(ax.get_yticklabels()):
+    for j, label in zip(view.rows, ax.get_yticklabels(), strict=True):
         label.set_color(text_colour(colour_of(j)))
 
 

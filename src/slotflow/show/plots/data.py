@@ -113,12 +113,14 @@ def _draw_signal(ax: Axes, part: _Part, t: Float, found: Values, true: Values | 
 def _draw_samples(
     ax: Axes, part: _Part, view: View, values: list[Values], ends: tuple[float, float]
 ) -> None:
-    """The samples of each channel between two times as points, with their errors where they are known."""
+    """The samples of each channel of a known gain between two times as points, with their errors where known."""
     observation, sigma = view.post.observation, view.post.noise_std
     names = channel_names(observation)
     for i, (channel, name) in reversed(
         list(enumerate(zip(observation.channels, names, strict=True)))
     ):
+        if channel.has_free_gain:  # in units of its own
+            continue
         look = part.looks[min(i, len(part.looks) - 1)]
         shown = (channel.times >= ends[0]) & (channel.times <= ends[1])
         t, x = channel.times[shown], part.take(values[i][shown])

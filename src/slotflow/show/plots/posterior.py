@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 __all__ = ["plot_components", "plot_data", "plot_k", "plot_posterior", "plot_spectrum"]
 
-WIDTH = 11.0
-"""Of the overview, in inches."""
+WIDTH, WIDEST = 11.0, 22.0
+"""Of the overview with panels for three parameters of each component, and with panels for many, in inches."""
 HEAD = 0.5
 """Height of headline and verdict, in inches."""
 MOST_LETTERS = 150
@@ -53,16 +53,17 @@ def plot_posterior(
 
     Returns:
         A figure whose height depends on the number of components; they keep their numbers and colours in all panels.
+        Of more than twenty components the strongest have a row each, and the picture says how many are left out.
     """
     from matplotlib.figure import Figure
     from matplotlib.layout_engine import ConstrainedLayoutEngine
 
     view = View.of(post, truth, band, frequency_unit, phase_at)
-    heights = (2.5 if post.has_data else 0.4, 2.9, _height(view.count))  # inches
+    heights = (2.5 if post.has_data else 0.4, 2.9, _height(len(view.rows)))  # inches
     height = sum(heights) + HEAD + 0.5
     with style():
         below_head = ConstrainedLayoutEngine(rect=(0, 0, 1, 1 - HEAD / height))
-        figure = Figure(figsize=(WIDTH, height), layout=below_head)
+        figure = Figure(figsize=(_width(view), height), layout=below_head)
         _write_head(figure, view)
         grid = figure.add_gridspec(3, 6, height_ratios=heights)
         draw_data(figure.add_subplot(grid[0, :]), view)
@@ -128,9 +129,14 @@ def plot_components(
 
     view = View.of(post, truth, None, frequency_unit, phase_at)
     with style():
-        figure = Figure(figsize=(WIDTH, _height(view.count) + 0.3), layout="constrained")
+        figure = Figure(figsize=(_width(view), _height(len(view.rows)) + 0.3), layout="constrained")
         draw_components(list(figure.subplots(1, view.waveform.size)), view)
     return figure
+
+
+def _width(view: View) -> float:
+    """Inches that panels for all parameters of a component need."""
+    return float(np.clip(WIDTH * view.waveform.size / 3, WIDTH, WIDEST))
 
 
 def _height(rows: int) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,6 +27,7 @@ __all__ = [
     "symbol_of",
     "texts",
     "tick_in",
+    "title_of",
     "with_unit",
 ]
 
@@ -104,7 +106,17 @@ def near(angle: Any, centre: Any) -> Any:
 
 def symbol_of(parameter: Parameter, j: int) -> str:
     """The symbol of a parameter of component j, counted from 0, as mathtext writes it."""
-    return f"${parameter.symbol}_{{{j + 1}}}$".replace("φ", r"\phi")
+    symbol, _, of = parameter.symbol.partition("_")
+    index = f"{j + 1}"
+    if of:  # mathtext would read some letters of a channel's name as commands
+        index = f"\\mathrm{{{re.sub(r'[^A-Za-z0-9,.+-]', ' ', of)}}}, {index}"
+    return f"${symbol}_{{{index}}}$".replace("φ", r"\phi")
+
+
+def title_of(parameter: Parameter) -> str:
+    """The name of a parameter as a title: "Amplitude", "Phase B"."""
+    name = parameter.name.replace("_", " ")
+    return name[:1].upper() + name[1:]
 
 
 def with_unit(name: str, *units: str) -> str:

@@ -23,6 +23,8 @@ Float = NDArray[np.float64]
 Band = tuple[float, float]
 
 DRAWS = 2000
+MOST_ROWS = 20
+"""Components that have a row of their own at most."""
 BINS_AROUND = 20
 """Bins on either side of the components that a spectrum shows if no band is known."""
 
@@ -93,6 +95,14 @@ class View:
     def count(self) -> int:
         """Number of components K."""
         return int(self.draws.shape[1])
+
+    @cached_property
+    def rows(self) -> NDArray[np.int64]:
+        """Which components have a row of their own where each is shown: all, or the strongest of many."""
+        if self.count <= MOST_ROWS:
+            return np.arange(self.count)
+        size = np.median(self.draws[..., self.waveform.amplitude_columns[0]], axis=0)
+        return np.sort(np.argsort(-size, kind="stable")[:MOST_ROWS])
 
     @property
     def ends(self) -> Band:

@@ -158,6 +158,8 @@ def _verdict(
     windows: tuple[Window, ...], verdicts: tuple[Verdict, ...], duration: float
 ) -> Verdict:
     """The worst verdict of the windows; a doubt about a border makes an exact one approximate."""
+    if len(windows) == 1:
+        return Verdict(verdicts[0].status, verdicts[0].reason, verdicts[0].checks)
     for status in ("misfit", "approximate"):
         found = [(w, v) for w, v in zip(windows, verdicts, strict=True) if v.status == status]
         if not found:

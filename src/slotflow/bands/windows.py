@@ -139,8 +139,8 @@ def infer_band(
         layout = empty_layout(observation, prior, found.likeliest)
     bins = (prior.frequency[1] - prior.frequency[0]) * observation.long.duration
     announce(
-        f"a band of {bins:.0f} bins of 1/T, in which the search found {len(found.theta)} tones: analysed in "
-        f"{len(layout.cores)} window{'s' if len(layout.cores) != 1 else ''}"
+        f"a band of {bins:.0f} bins of 1/T, in which the search found {_counted(len(found.theta), 'tone')}: analysed "
+        f"in {_counted(len(layout.cores), 'window')}"
     )
     deadline = began + (1 - RESERVED_SHARE) * max_seconds
     if not refine or time.perf_counter() > deadline:
@@ -162,6 +162,11 @@ def infer_band(
         Assumed.stated(prior, observation.long.duration), in_windows=True
     )
     return band
+
+
+def _counted(count: int, noun: str) -> str:
+    """A number of things in words: "1 tone", "3 tones"."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def _likelihood(observation: Observation, band: tuple[float, float]) -> Likelihood:

@@ -18,8 +18,13 @@ from slotflow.signal.waveforms import Parameter, Waveform, waveform_named
 
 __all__ = ["ShownComponents"]
 
+Pair = tuple[Record | None, Record | None]
+"""An inferred component and the true one beside it; None where there is none."""
+
 SURE_EXISTENCE = 0.995
 """Existence probability that need not be told."""
+FEW_SCATTERED, FEW_MODES = 3, 3
+"""Components that may be at several places, and places of each, that are told unless all are asked for."""
 FEW_PLACES = 6
 """Components whose frequencies are named in one line."""
 
@@ -69,20 +74,33 @@ class ShownComponents:
         inflation = self.record["verdict"]["inflation"]
         return len(inflation) == len(self.record["components"]) and any(f > 1 for f in inflation)
 
-    def other_modes(self) -> list[str]:
-        """Where components may be as well, a line for each that may be at several places."""
+    def other_modes(self, every: bool = True) -> list[str]:
+        """Where components may be as well, a line for each that may be at several places.
+
+        Args:
+            every: Whether to tell all places of all components, or a few.
+        """
         factor, lines = self.factor(self.place), []
-        for row in self.record["components"]:
+        several = [row for row in self.record["components"] if len(row.get("modes", [])) > 1]
+        for row in several if every else several[:FEW_SCATTERED]:
             texts = [
                 f"{measured(factor * m['median'], factor * m['sd'])} {self.unit.name} ({chance(m['probability'], 2)})"
-                for m in row.get("modes", [])
+                for m in row["modes"]
             ]
-            if texts:
-                lines.append(f"Component {row['component']} is at {' or '.join(texts)}")
+            more = "" if every or len(texts) <= FEW_MODES else " or elsewhere"
+            texts = texts if every else texts[:FEW_MODES]
+            lines.append(f"Component {row['component']} is at {' or '.join(texts)}{more}")
+        if len(lines) < len(several):
+            others = len(several) - len(lines)
+            lines.append(f"{others} more may be at several places (--verbose lists them)")
         return lines
 
-    def table(self) -> Table:
-        """One row per component, with its true values beside it where they are known."""
+    def table(self, most: int | None = None) -> Table:
+        """One row per component, with its true values beside it where they are known.
+
+        Args:
+            most: Rows at most, those of the strongest components; all of them if None.
+        """
         table = Table(box=SIMPLE_HEAD, header_style="bold", padding=(0, 1, 0, 0), show_edge=False)
         table.add_column("#", justify="right")
         units = self.waveform.units(self.record["unit"])
@@ -98,20 +116,26 @@ class ShownComponents:
             table.add_column("exists", justify="right")
         related = any(row.get("combination") for row in rows)
         if related:
-            table.add_column("combination")
-        for row, exact in self._pairs():
+            table.add_column("is")
+        for row, exact in self._strongest(self._pairs(), most):
             cells = [str(row["component"]) if row else "–"]
             for parameter in self.waveform.parameters:
                 cells += self._cells(row, exact, parameter)
             if doubtful:
                 cells.append(chance(row["existence"], 2) if row else "")
             if related:
-                label = row.get("combination") if row else ""
-                cells.append(
-                    f"{label} (p = {row['combination_chance']:.1g})" if row and label else ""
-                )
+                cells.append((row.get("combination") or "") if row else "")
             table.add_row(*cells)
         return table
+
+    @staticmethod
+    def _strongest(pairs: list[Pair], most: int | None) -> list[Pair]:
+        """The pairs of the strongest components, in the order of their places; all where these are not too many."""
+        if most is None or len(pairs) <= most or "amplitude_median" not in (pairs[0][0] or {}):
+            return pairs
+        size = [row["amplitude_median"] if row else math.inf for row, _ in pairs]
+        kept = np.sort(np.argsort(-np.array(size), kind="stable")[:most])
+        return [pairs[int(i)] for i in kept]
 
     def _cells(self, row: Record | None, exact: Record | None, parameter: Parameter) -> list[str]:
         """A parameter with its uncertainty, and its true value where the truth is known."""
@@ -138,7 +162,7 @@ class ShownComponents:
             return 1.0
         return float(self.record["verdict"]["inflation"][row["component"] - 1])
 
-    def _pairs(self) -> list[tuple[Record | None, Record | None]]:
+    def _pairs(self) -> list[Pair]:
         """Inferred and true components side by side, the nearest of each other; None where there is none."""
         from scipy.optimize import linear_sum_assignment
 

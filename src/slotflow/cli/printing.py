@@ -31,6 +31,8 @@ __all__ = ["print_assumed", "print_posterior"]
 
 VERDICT_STYLES = {"exact": "green", "approximate": "yellow", "misfit": "red"}
 """Colours of the verdicts."""
+MOST_ROWS = 24
+"""Components that are listed, the strongest ones."""
 FEW_REGIONS = 3
 """Empty regions that are listed."""
 VISIBLE_PROBABILITY = 5e-4
@@ -69,8 +71,12 @@ def print_posterior(record: Record, truth: Record | None = None, verbose: bool =
         errors = ", inflated for the misfit" if shown.inflated else ""
         about = f"median ± sd{errors}{phase}"
         console.print(f"\nComponents, given K = {record['k_map']} ({escape(about)})")
-        console.print(shown.table(), soft_wrap=False)
-        for line in shown.other_modes():
+        count = len(record["components"])
+        many = not verbose and not truth and count > MOST_ROWS
+        console.print(shown.table(MOST_ROWS if many else None), soft_wrap=False)
+        if many:
+            console.print(f"and {count - MOST_ROWS} weaker ones (--verbose lists them)")
+        for line in shown.other_modes(verbose):
             console.print(escape(line))
     else:
         console.print("\nNo component: noise alone is the most probable.")
@@ -82,7 +88,7 @@ def print_posterior(record: Record, truth: Record | None = None, verbose: bool =
         console.print(escape(words))
     if record["upper_limit"] is not None:
         console.print(escape(limit_words(record["upper_limit"], record["unit"], shown.unit)))
-    console.print(f"\n{escape(shown.unit.reword(_noise_words(record, truth)))}")
+    console.print(f"\n{escape(shown.unit.reword(_noise_words(record, truth, shown.unit)))}")
     if record["components"] and _of_network(record):
         share = record["constrained_fraction"]
         console.print(f"Draws outside the prior's bounds, drawn again: {share:.1%}")
@@ -105,10 +111,12 @@ def _print_windows(windows: list[Record], unit: FrequencyUnit, verbose: bool) ->
     """How many windows have which verdict; a line for each of them where that is asked for."""
     if not windows:
         return
+    if len(windows) == 1 and not verbose:  # the verdict above is its own
+        return
     counts = {name: sum(w["status"] == name for w in windows) for name in VERDICT_STYLES}
     found = ", ".join(f"{n} {name}" for name, n in counts.items() if n)
     more = "" if verbose else " (--verbose lists them)"
-    console.print(f"{len(windows)} windows: {found}{more}")
+    console.print(f"{len(windows)} window{'s' * (len(windows) > 1)}: {found}{more}")
     for window in windows if verbose else []:
         low, high = window["core"]
         p = "" if window["k_prob"] is None else f" (p = {chance(window['k_prob'])})"
@@ -139,7 +147,7 @@ def _print_counts(record: Record, truth: Record | None, verbose: bool) -> None:
         console.print(f"Evidence of K = {record['k_map']}: ln Z = {words}{ess}{proposed}")
 
 
-def _noise_words(record: Record, truth: Record | None) -> str:
+def _noise_words(record: Record, truth: Record | None, unit: FrequencyUnit) -> str:
     """The noise level, and which noise was assumed and why."""
     sigma, error = record["noise_std"], record["noise_std_error"]
     text = f"Noise level σ = {measured(sigma, error) if error else f'{sigma:.4g}'}"
@@ -154,7 +162,7 @@ def _noise_words(record: Record, truth: Record | None) -> str:
     text += f", {noise.name} noise"
     if noise.name != "white" and math.isfinite(noise.in_band.mean):
         text += f", {noise.in_band} in the band"
-    text += "".join(f", {name} {value}" for name, value in noise.shape.items())
+    text += "".join(f", {name} {value}" for name, value in noise.shape_in(unit).items())
     return text + (f": {noise.words.removeprefix(f'{noise.name}: ')}" if noise.words else "")
 
 

@@ -27,6 +27,8 @@ __all__ = ["assumed_record", "method_record", "posterior_record"]
 
 MODE_DRAWS = 500
 """Draws in which several places of a component are looked for."""
+SCATTERED = 0.5
+"""Width of the most probable place over the sd of all draws below which the others are far away."""
 
 
 def posterior_record(
@@ -82,14 +84,24 @@ def posterior_record(
 
 
 def _with_modes(post: Posterior, rows: list[Record]) -> list[Record]:
-    """Rows of components; one that may be at several places has a list of them, the most probable first."""
+    """Rows of components; one that may be at several places has a list of them, the most probable first.
+
+    So has one of which a few draws are far away: what is told of its place is then that of all others.
+    """
     if not rows:
         return rows
-    draws = components_of(post, post.k_map, MODE_DRAWS, 0)[0]
-    modes = place_modes(draws, post.resolution, post.waveform)
+    draws, sds = (
+        components_of(post, post.k_map, MODE_DRAWS, 0)[0],
+        [row[f"{post.waveform.place}_sd"] for row in rows],
+    )
+    cores = [row.core for row in post.window_rows]
+    modes = place_modes(draws, post.resolution, post.waveform, cores)
+    scattered = [
+        len(found) > 1 or found[0].sd < SCATTERED * sd for found, sd in zip(modes, sds, strict=True)
+    ]
     return [
-        row | ({"modes": [mode._asdict() for mode in found]} if len(found) > 1 else {})
-        for row, found in zip(rows, modes, strict=True)
+        row | ({"modes": [mode._asdict() for mode in found]} if several else {})
+        for row, found, several in zip(rows, modes, scattered, strict=True)
     ]
 
 

@@ -20,14 +20,16 @@ from slotflow.core.units import (
     frequency_unit,
     natural_unit,
 )
-from slotflow.data.read.timestamps import parse_date
+from slotflow.data.read.timestamps import parse_date, print_date
 from slotflow.posterior.facts import Facts
 from slotflow.signal.waveforms import Waveform
 
-__all__ = ["PHASE_AT", "ZERO", "Epoch", "display_unit", "epoch_of"]
+__all__ = ["PHASE_AT", "ZERO", "Epoch", "display_unit", "epoch_of", "is_dated"]
 
 PHASE_AT = ("auto", "zero", "mid", "start")
 """Instants that have a name; auto is zero if t = 0 lies in the record or was chosen (t_ref), otherwise mid."""
+LAST_DATE = 2.0**33
+"""Seconds from 1970 beyond which a clock counts something else."""
 
 
 @dataclass(frozen=True)
@@ -42,10 +44,16 @@ class Epoch:
     """What the instant is, in words; empty for t = 0 and for a time that was stated."""
     time_unit: str = "s"
     """Unit of the file's time stamps."""
+    dated: bool = False
+    """Whether the file's clock counts from 1970, in dates."""
 
     @property
     def words(self) -> str:
-        """The instant in words: "mid-series, t = 12.5 d", "t = 0"."""
+        """The instant in words: "mid-series, t = 12.5 d", "t = 0", "1958-03-29"."""
+        if self.dated and abs(self.t_ref + self.seconds) < LAST_DATE:
+            date = print_date(round(self.t_ref + self.seconds)).removesuffix(" UTC")
+            text = date.removesuffix("T00:00:00").replace("T", " ")
+            return f"{self.name}, {text}" if self.name else text
         size = TIME_UNITS.get(self.time_unit, 1.0)
         unit = self.time_unit if self.time_unit in TIME_UNITS else "s"
         instant = (self.t_ref + self.seconds) / size
@@ -84,10 +92,10 @@ def epoch_of(post: Facts, phase_at: str | float = "auto") -> Epoch:
         phase_at: One of `PHASE_AT`, or an instant on the file's clock: seconds, a number with its unit such as
             "1990.5 yr", or a date where the clock counts from 1970.
     """
-    t_ref, unit = post.t_ref, _time_unit(post)
-    zero = Epoch(0.0, t_ref, "", unit)
+    t_ref, unit, dated = post.t_ref, _time_unit(post), is_dated(post)
+    zero = Epoch(0.0, t_ref, "", unit, dated)
     if phase_at not in PHASE_AT:
-        return Epoch(_stated(phase_at) - t_ref, t_ref, "", unit)
+        return Epoch(_stated(phase_at) - t_ref, t_ref, "", unit, dated)
     if phase_at == "zero":
         return zero
     if not post.has_data:
@@ -100,10 +108,18 @@ def epoch_of(post: Facts, phase_at: str | float = "auto") -> Epoch:
     times = post.observation.long.times
     first, last = float(times[0]), float(times[-1])
     if phase_at == "start":
-        return Epoch(first, t_ref, "start of the series", unit)
+        return Epoch(first, t_ref, "start of the series", unit, dated)
     if phase_at == "auto" and (t_ref != 0 or first <= 0 <= last):
         return zero
-    return Epoch(first + 0.5 * (last - first), t_ref, "mid-series", unit)
+    return Epoch(first + 0.5 * (last - first), t_ref, "mid-series", unit, dated)
+
+
+def is_dated(post: Facts) -> bool:
+    """Whether the times of the data are dates, as the reader has noted beside the instant that phases refer to."""
+    if not post.has_data or abs(post.t_ref) >= LAST_DATE:
+        return False
+    date = print_date(post.t_ref)
+    return any(date in note for note in post.observation.long.notes)
 
 
 def _stated(phase_at: str | float) -> float:

@@ -12,7 +12,12 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
+from slotflow.core.units import HERTZ, FrequencyUnit
+
 __all__ = ["Estimate", "NoiseFacts", "ShapeNode"]
+
+FREQUENCIES = ("knee",)
+"""Unknowns of the shape that are in Hz."""
 
 
 class Estimate(NamedTuple):
@@ -72,12 +77,23 @@ class NoiseFacts:
             found[name] = Estimate(mean, math.sqrt(square))
         return found
 
+    def shape_in(self, unit: FrequencyUnit = HERTZ) -> dict[str, str]:
+        """Each unknown of the shape in words, frequencies in a unit: {"knee": "0.31 ± 0.02 1/yr"}."""
+        found = {}
+        for name, value in self.shape.items():
+            if name in FREQUENCIES:
+                scaled = Estimate(unit.factor * value.mean, unit.factor * value.sd)
+                found[name] = f"{scaled} {unit.name}"
+            else:
+                found[name] = str(value)
+        return found
+
     def __str__(self) -> str:
         level = f"{self.level} (known)" if self.known else str(self.level)
         parts = [self.name, f"level {level}"]
         if self.name != "white" and math.isfinite(self.in_band.mean):
             parts.append(f"{self.in_band} in the band")
-        parts += [f"{name} {value}" for name, value in self.shape.items()]
+        parts += [f"{name} {value}" for name, value in self.shape_in().items()]
         parts += [f"{name} × {ratio:.4g}" for name, ratio in self.channels[1:] if ratio != 1]
         return ", ".join(parts) + (f" ({self.words})" if self.words else "")
 

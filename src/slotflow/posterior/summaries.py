@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import combinations_with_replacement
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -163,20 +164,30 @@ class Mode(NamedTuple):
     """Of the place."""
 
 
-def place_modes(draws: Array, resolution: float, waveform: Waveform = TONE) -> list[list[Mode]]:
+def place_modes(
+    draws: Array,
+    resolution: float,
+    waveform: Waveform = TONE,
+    cores: Sequence[tuple[float, float]] = (),
+) -> list[list[Mode]]:
     """Where each component may be, the most probable place first.
 
     Draws of a place (the frequency of a tone) that are apart by more than half a bin without any draw between them
     belong to different modes: aliases of an uneven sampling, above all. Modes of less than `SMALLEST_MODE` are left
-    out.
+    out. A tone in the core of another window is another component, which stands in for one that a draw lacks.
 
     Args:
         draws: Parameters of the components, (n, k, P).
         resolution: 1/T in Hz; 0 if it is not known, which gives one mode each.
         waveform: Says which parameter is the place.
+        cores: Lower and upper edges of the windows of a band, if there are any.
     """
     found = []
     for place in np.sort(waveform.place_of(draws), axis=0).T:
+        middle = float(np.median(place))
+        for low, high in cores:
+            if low <= middle < high:
+                place = place[(place >= low) & (place < high)]
         cuts = np.flatnonzero(np.diff(place) > MODES_APART * (resolution or np.inf)) + 1
         parts = [part for part in np.split(place, cuts) if part.size >= SMALLEST_MODE * place.size]
         modes = [

@@ -34,6 +34,8 @@ FEWEST_CYCLES = 10
 """With fewer cycles of a tone, a short stream cannot tell an offset from the tone."""
 MOST_DECIMALS = 9
 """Decimals of a number that is written without an exponent."""
+LARGEST_PLAIN = 1e6
+"""Number from which on one whose last digits mean nothing has an exponent."""
 NAMES = ("", "short stream: ")
 """What stands before words about the long and about the short stream."""
 
@@ -46,12 +48,14 @@ def measured(value: float, sd: float) -> str:
 
 
 def number(value: float, sd: float) -> str:
-    """A value to two digits of its uncertainty; with an exponent where that would take too many decimals."""
+    """A value to two digits of its uncertainty; with an exponent where that would take too many decimals or zeros."""
     if not (math.isfinite(sd) and sd > 0):
         return f"{value:.4f}"
     place = 1 - math.floor(math.log10(sd))
     if 0 <= place <= MOST_DECIMALS:
         return f"{value:.{place}f}"
+    if place < 0 and max(abs(value), sd) < LARGEST_PLAIN:
+        return f"{round(value, place):.0f}"
     size = math.floor(math.log10(abs(value))) if value else -place
     return f"{value:.{max(size + place, 1)}e}"
 

@@ -104,9 +104,10 @@ def repeats(values: Array | Complex, stream: str) -> Check:
     edges = np.flatnonzero(np.append(np.diff(values) != 0, True))
     longest = int(np.diff(np.insert(edges, 0, -1)).max())
     if longest >= RUN and len(distinct) > LEVELS:
-        return Check(
-            name, 0.0, f"the {stream} stream has {longest} equal samples in a row (a gap?)"
-        )
+        end = int(edges[int(np.diff(np.insert(edges, 0, -1)).argmax())])
+        value = f", {values[end]:g}" if not np.iscomplexobj(values) else ""
+        words = f"the {stream} stream has the same value{value} {longest} times in a row (a gap, or a floor?)"
+        return Check(name, 0.0, words)
     if len(distinct) > LEVELS and not np.iscomplexobj(values):
         for i, next_one, word in ((0, 1, "smallest"), (-1, -2, "largest")):
             if counts[i] >= RUN and counts[i] >= 4 * counts[next_one]:

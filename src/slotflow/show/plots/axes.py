@@ -8,6 +8,7 @@ import numpy as np
 
 from slotflow.core.units import HERTZ, TIME_UNITS, FrequencyUnit
 from slotflow.data.read.timestamps import print_date
+from slotflow.posterior.display import is_dated
 from slotflow.show.plots.colours import colour_of, text_colour
 from slotflow.show.plots.units import clock, frequency_scale, readable, tick_in, with_unit
 from slotflow.show.plots.view import Band, Float
@@ -40,8 +41,6 @@ FAR_ABOVE = 0.15
 """Distance of a name from its component, in shares of the panel's height, from which on a line joins them."""
 ROW_GAP = 0.035
 """Distance of two names in one row, in shares of the band."""
-LAST_DATE = 2.0**33
-"""Seconds since 1970 that are still taken for a date."""
 
 
 def draw_nothing(ax: Axes, text: str) -> None:
@@ -82,10 +81,8 @@ def time_scale(post: Posterior, length: float) -> tuple[float, str]:
 def _instant(post: Posterior, factor: float, unit: str) -> str:
     """The reference of the times: a date if the reader says so, otherwise a number in seconds or in the axis's unit."""
     seconds = post.t_ref
-    if abs(seconds) < LAST_DATE:
-        date = print_date(seconds)
-        if any(date in note for note in post.observation.long.notes):
-            return date.replace("T", " ", 1)
+    if is_dated(post):
+        return print_date(seconds).replace("T", " ", 1)
     if post.has_data and post.observation.long.time_unit == unit:
         return f"t = {factor * seconds:.10g} {unit}"
     choices = [f"t = {seconds:.12g} s", f"t = {factor * seconds:.12g} {unit}"]

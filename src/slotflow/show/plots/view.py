@@ -84,7 +84,8 @@ class View:
     @cached_property
     def modes(self) -> list[list[Mode]]:
         """Where each component may be, the most probable place first; several places for aliases."""
-        return place_modes(self.draws, self.post.resolution, self.waveform)
+        cores = [row.core for row in self.post.window_rows]
+        return place_modes(self.draws, self.post.resolution, self.waveform, cores)
 
     @property
     def waveform(self) -> Waveform:

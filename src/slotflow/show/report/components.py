@@ -75,8 +75,8 @@ def other_places(post: Posterior, unit: FrequencyUnit = HERTZ) -> list[str]:
         draws = components_of(post, post.k_map, DRAWS, 0)[0]
     except ValueError:  # a file without draws
         return []
-    found = []
-    for j, modes in enumerate(place_modes(draws, post.resolution, post.waveform)):
+    found, cores = [], [row.core for row in post.window_rows]
+    for j, modes in enumerate(place_modes(draws, post.resolution, post.waveform, cores)):
         texts = [
             f"{measured(unit.factor * mode.median, unit.factor * mode.sd)} {unit.name} "
             f"(probability {chance(mode.probability, 2)})"

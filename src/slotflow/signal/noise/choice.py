@@ -49,6 +49,8 @@ Bounds = tuple[float, float]
 
 SMALLEST_P = 1e-3
 """P-value below which noise is not white."""
+SMALLEST_SHOWN_P = 1e-9
+"""P-value below which it is not told how small it is."""
 ODDS = 4.0
 """Logarithm of the odds against white noise from which on it is given up."""
 OBVIOUS = 0.1
@@ -245,11 +247,16 @@ class _Look:
     def words(self) -> str:
         """What speaks against white noise."""
         if self.test.p_value < SMALLEST_P:
-            return f"{self.test.words}, p = {self.test.p_value:.1g}"
+            return f"{self.test.words}, {_p_words(self.test.p_value)}"
         return (
             f"AR({self.coloured.order}) noise with {len(self.coloured.lines)} lines explains the data better than "
             f"white noise with {len(self.white.lines)}, ln odds {self.log_odds:.0f}"
         )
+
+
+def _p_words(p: float) -> str:
+    """A p-value in words; how small one is that is next to nothing does not matter."""
+    return f"p = {p:.1g}" if p > SMALLEST_SHOWN_P else f"p < {SMALLEST_SHOWN_P:g}"
 
 
 def _look(series: Series, band: Bounds, tones_left: bool) -> _Look:

@@ -180,12 +180,9 @@ def _lag_tests(series: Series, lines: Sequence[Line]) -> list[tuple[float, str]]
     if len(score) > 1:
         together = float((score**2).sum())
         largest = int(np.argmax(np.abs(rho)))
-        tests.append(
-            (
-                float(special.chdtrc(len(score), together)),
-                f"samples {largest + 1} steps apart correlate with {rho[largest]:+.2f}",
-            )
-        )
+        which = f"samples {largest + 1} steps apart" if largest else "neighbouring samples"
+        words = f"{which} correlate with {rho[largest]:+.2f}"
+        tests.append((float(special.chdtrc(len(score), together)), words))
     return tests
 
 

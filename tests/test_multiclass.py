@@ -11,8 +11,10 @@ import pytest
 import torch
 from multiclass_helpers import CLASSES, LONG, SHORT, make_batch, make_model, small_config
 from training_helpers import metrics, tiny
+from typer.testing import CliRunner
 
 from slotflow import Config, Observation, Prior, SlotFlow
+from slotflow.cli import app
 from slotflow.network.multiclass.model import MulticlassSlotFlow
 from slotflow.network.multiclass.posterior import ClassPosterior
 from slotflow.train.loop import train
@@ -229,3 +231,12 @@ def test_other_refusals(answer: ClassPosterior, seed: int) -> None:
         answer.sample(3, counts={"tone": 4})
     with pytest.raises(ValueError, match="n >= 1"):
         answer.sample(0)
+
+
+def test_the_command_line_says_what_it_cannot(tmp_path: Path) -> None:
+    model, data = tmp_path / "model.safetensors", tmp_path / "x.csv"
+    make_model(1, dtype=torch.float32).save(model)
+    np.savetxt(data, np.c_[LONG.times, np.cos(LONG.times)], delimiter=",")
+    found = CliRunner().invoke(app, ["infer", str(data), "--model", str(model)])
+    assert found.exit_code == 2
+    assert "infer(observation) in Python" in found.output and "chirp(drift=" in found.output

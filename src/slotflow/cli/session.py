@@ -27,6 +27,7 @@ from slotflow.core.store import Record, Store, signal_name
 from slotflow.data.read.files import find_files
 from slotflow.network.cards import content_hash
 from slotflow.network.model import SlotFlow
+from slotflow.signal.waveforms import TONE
 from slotflow.train.processes import stop_signals
 
 __all__ = ["Session"]
@@ -51,6 +52,11 @@ class Session:
         stated, levels = request.prior.stated()
         writer = Writer(results, computation.samples, computation.seed)
         self.network = SlotFlow.from_pretrained(computation.model, device=computation.device)
+        if self.network.config.prior.waveform != TONE:
+            raise ValueError(
+                f"the model {self.network.config.name!r} knows {self.network.config.prior.waveform.text}, which the "
+                "command line does not analyse yet; call SlotFlow.from_pretrained(model).infer(observation) in Python."
+            )
         files = find_files(request.files)
         if request.data.short is not None and len(files) > 1:
             raise ValueError(

@@ -20,7 +20,8 @@ import torch
 from torch import Tensor
 
 from slotflow.core.seeds import spread_seed
-from slotflow.studies.measures.parameters import CIRCULAR, WAVEFORM, wrap
+from slotflow.signal.waveforms import Waveform
+from slotflow.studies.measures.parameters import WAVEFORM, wrap
 
 __all__ = ["ToneSummary", "midpoint", "sort_by_place", "summarise"]
 
@@ -50,24 +51,27 @@ class ToneSummary:
         )
 
 
-def sort_by_place(draws: Tensor, mask: Tensor) -> Tensor:
+def sort_by_place(draws: Tensor, mask: Tensor, waveform: Waveform = WAVEFORM) -> Tensor:
     """Each draw's components in the order of their places, the frequencies of tones.
 
     Args:
         draws: Components, shape (B, n, K, P).
         mask: Which slots exist, shape (B, K), bool.
+        waveform: Names the columns.
 
     Returns:
         Same shape; slots that do not exist go last.
     """
     # A NaN would be sorted behind the slots that do not exist, and be taken for one of them.
-    place = WAVEFORM.place_of(draws).nan_to_num(nan=-math.inf)
+    place = waveform.place_of(draws).nan_to_num(nan=-math.inf)
     key = torch.where(mask[:, None, :], place, math.inf)
     order = key.argsort(dim=-1)  # (B, n, K)
     return draws.gather(2, order[..., None].expand_as(draws))
 
 
-def summarise(draws: Tensor, truth: Tensor, mask: Tensor, seed: int = 0) -> ToneSummary:
+def summarise(
+    draws: Tensor, truth: Tensor, mask: Tensor, seed: int = 0, waveform: Waveform = WAVEFORM
+) -> ToneSummary:
     """Compares draws at the true K with the truth.
 
     Args:
@@ -75,6 +79,7 @@ def summarise(draws: Tensor, truth: Tensor, mask: Tensor, seed: int = 0) -> Tone
         truth: True components, shape (B, K, P), sorted by place, existing ones first.
         mask: Which slots of the draws exist, shape (B, K), bool; as many per signal as there are true tones.
         seed: Seed of v.
+        waveform: Names the columns.
 
     Returns:
         The summary, shape (B, K, P) each, on the draws' device.
@@ -83,19 +88,20 @@ def summarise(draws: Tensor, truth: Tensor, mask: Tensor, seed: int = 0) -> Tone
     generator = torch.Generator(device=draws.device).manual_seed(spread_seed(seed))
     shape = (size, slots, parameters)
     v = torch.rand(shape, generator=generator, device=draws.device, dtype=torch.float64)
-    draws = sort_by_place(draws, mask)
+    draws = sort_by_place(draws, mask, waveform)
+    circular = [i for i, p in enumerate(waveform.parameters) if p.circular]
     columns = []
     for parameter in range(parameters):
         x, true = draws[..., parameter], truth[..., parameter]  # (B, n, K), (B, K)
         centre = torch.zeros_like(true)
-        if parameter in CIRCULAR:
+        if parameter in circular:
             centre = torch.atan2(x.sin().mean(1), x.cos().mean(1))
             x, true = wrap(x - centre[:, None]), wrap(true - centre)
         below = (x < true[:, None]).sum(1)
         level = (below + v[..., parameter]) / (n + 1)
         columns.append((centre + midpoint(x), x.std(1), level))
     median, sd, level = (torch.stack(column, -1) for column in zip(*columns, strict=True))
-    for i in CIRCULAR:
+    for i in circular:
         median[..., i] = torch.remainder(median[..., i], 2 * math.pi)
     exists = mask.sort(-1, descending=True).values[..., None]  # as after the sort of the draws
     return ToneSummary(*(torch.where(exists, value, 0.0) for value in (median, sd, level)))

@@ -108,6 +108,19 @@ def test_an_absent_class_has_a_gradient_of_zero(absent: str, seed: int) -> None:
         assert (size == 0) == (name == absent)
 
 
+def test_low_precision_of_the_encoder(seed: int) -> None:
+    """With bfloat16 in encoder and coupling networks the terms agree to its three digits, and gradients are finite."""
+    model = make_model(seed, dtype=torch.float32)
+    batch = make_batch(model, 32, seed)
+    full = MulticlassLoss(model, LossConfig())(batch)
+    low = MulticlassLoss(model, LossConfig(), low_precision=True)(batch)
+    for name in ("ce", "classes", "flow"):
+        assert low[name].dtype == torch.float32
+        assert low[name].item() == pytest.approx(full[name].item(), rel=0.05), name
+    low["loss"].backward()
+    assert all(bool(p.grad.isfinite().all()) for p in model.parameters() if p.grad is not None)
+
+
 def test_a_few_steps_lower_every_term(seed: int) -> None:
     model = make_model(seed, small_config(jitter=0.1), torch.float32)
     objective, batch = MulticlassLoss(model, LossConfig()), make_batch(model, 32, seed)

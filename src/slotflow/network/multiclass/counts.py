@@ -80,14 +80,13 @@ class ClassHead(nn.Module):
             rows: S slots; which signals they belong to is not looked at.
 
         Returns:
-            (..., S), float32 or float64.
+            (..., S), in the type of the weights, also where the embeddings are in lower precision.
         """
-        device = embedding.device
+        device, kind = embedding.device, self.from_slot.weight.dtype
         numbers = torch.cat([rows.k[:, None], rows.past], 1)  # (S, 1 + C)
         identity = nn.functional.one_hot(numbers, self.k_max + 1).flatten(1)
-        slot = upload(identity, device).to(self.from_slot.weight.dtype)
-        logits = self.out(self.from_embedding(embedding) + self.from_slot(slot))
-        logits = logits if logits.dtype == torch.float64 else logits.float()
+        slot = upload(identity, device).to(kind)
+        logits = self.out(self.from_embedding(embedding.to(kind)) + self.from_slot(slot))
         later = rows.past.flip(1).cumsum(1).flip(1) - rows.past  # slots so far of later classes
         log_probs = logits.masked_fill(upload(later > 0, device), -torch.inf).log_softmax(-1)
         index = upload(rows.kind, device).expand(log_probs.shape[:-1])

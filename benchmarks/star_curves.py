@@ -21,6 +21,8 @@ from scipy.interpolate import LSQUnivariateSpline
 __all__ = ["Star", "binary", "load", "names"]
 
 OUT_OF_ECLIPSE_KNOTS = 16
+FEWEST_ORBITS, SAMPLES_OF_A_KNOT, MOST_KNOTS = 10, 30, 4
+"""Orbits from which on there is a knot in every cadence of an eclipse, samples for each knot, and knots at most."""
 LARGEST_FLUX = 10.0
 """In units of the median flux; beyond, a file is damaged."""
 Array = np.ndarray
@@ -90,8 +92,7 @@ def binary(t: Array, rest: Array, period: float) -> Array:
     order = np.argsort(phase, kind="stable")
     x, y = phase[order], rest[order]
     cadence = float(np.median(np.diff(t))) / period
-    spacing = 1 if (t[-1] - t[0]) / period > 10 else 2
-    fine = (np.flatnonzero(eclipsed(x, y, cadence))[::spacing] + 0.5) * cadence
+    fine = _fine_knots(np.flatnonzero(eclipsed(x, y, cadence)), (t[-1] - t[0]) / period) * cadence
     knots = np.unique(np.concatenate([fine, np.linspace(0, 1, OUT_OF_ECLIPSE_KNOTS + 1)]))
     # the fit overlaps itself by a few knots, so that the curve closes
     near = 3 / OUT_OF_ECLIPSE_KNOTS
@@ -103,6 +104,19 @@ def binary(t: Array, rest: Array, period: float) -> Array:
     held = np.diff(np.searchsorted(x, np.concatenate([x[:1], knots]))) > 1
     strictly_rising = x + 1e-12 * np.arange(len(x))
     return np.asarray(LSQUnivariateSpline(strictly_rising, y, knots[held], k=3)(phase))
+
+
+def _fine_knots(bins: Array, orbits: float) -> Array:
+    """Knots in eclipses, in cadences of orbital phase: the more orbits fill a cadence, the finer.
+
+    Args:
+        bins: Cadences of orbital phase in which the star is eclipsed, (m,).
+        orbits: How many were observed, the number of samples in each cadence of phase.
+    """
+    if orbits < FEWEST_ORBITS:
+        return bins[::2] + 0.5
+    parts = int(np.clip(orbits / SAMPLES_OF_A_KNOT, 1, MOST_KNOTS))
+    return (bins[:, None] + (np.arange(parts) + 0.5) / parts).ravel()
 
 
 def eclipsed(x: Array, y: Array, width: float) -> Array:

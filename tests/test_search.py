@@ -129,3 +129,40 @@ def test_time_runs_out(seed: int) -> None:
     found = search_spectrum(likelihood_of(obs, None, band), band, max_seconds=0.0)
     assert not found.complete
     assert np.abs(found.theta[:, 2] - 4.5).min() < 0.005  # the strongest tone comes first
+
+
+def test_tones_that_hide_each_other_are_found(seed: int) -> None:
+    """60 tones in 100 bins, a bin apart or more, 20 to 60 standard errors high: no peak stands out of a local floor."""
+    rng, n, right = np.random.default_rng(seed), 1200, 0
+    for _ in range(2):
+        f = (np.sort(rng.uniform(0, 40, 60)) + np.arange(60) + 150) / (0.1 * n)
+        x = tones(0.1 * np.arange(n), f, rng.uniform(20, 60, 60) * np.sqrt(2 / n), rng)
+        found = found_in(Observation.from_arrays(x + rng.standard_normal(n), 0.1))
+        hits, wrong = matched(found, f, 10 / n)
+        assert wrong <= 1 and len(found.theta) <= 63 and found.complete
+        right += hits
+    assert right >= 104
+
+
+def test_a_broad_hump_of_noise_is_no_crowd(seed: int) -> None:
+    """The control: as much power in as many bins, of noise; as a crowd it would be taken for some fifty tones."""
+    rng, n = np.random.default_rng(seed), 1200
+    hump = 15 * np.exp(-0.5 * ((np.arange(n // 2 + 1) - 200) / 30) ** 2)
+    for _ in range(4):
+        shape = hump * (rng.standard_normal(hump.size) + 1j * rng.standard_normal(hump.size))
+        x = np.fft.irfft(shape, n) * np.sqrt(n / 2) + rng.standard_normal(n)
+        found = found_in(Observation.from_arrays(x, 0.1))
+        assert len(found.theta) < 20 and found.noise_level(1.6, 1.7) > 4
+
+
+def test_two_close_tones_are_not_described_by_three(seed: int) -> None:
+    """Pairs half a bin apart, far from each other: after pruning there are two tones at each place, or one."""
+    rng, n = np.random.default_rng(seed), 4000
+    centres = np.arange(200, 1800, 160) / (0.1 * n)
+    f = np.sort(np.concatenate([centres, centres + 0.5 / (0.1 * n)]))
+    a = np.full(len(f), 60 * np.sqrt(2 / n))
+    x = tones(0.1 * np.arange(n), f, a, rng) + rng.standard_normal(n)
+    found = found_in(Observation.from_arrays(x, 0.1))
+    at = np.abs(found.theta[:, 2][:, None] - centres).argmin(1)
+    assert np.bincount(at, minlength=len(centres)).max() <= 2
+    assert len(found.theta) >= 1.5 * len(centres)

@@ -65,6 +65,17 @@ class Floor:
     """Mean of P(f) for noise alone, (F,)."""
     threshold: Array
     """Power over the level from which on a peak counts, (F,)."""
+    certain: float
+    """The same for a level that is known."""
+
+    def where_known(self, level: Array) -> Floor:
+        """The floor with the level that is known, (F,), instead of its own; NaN: not known."""
+        known = np.isfinite(level)
+        return Floor(
+            np.where(known, level, self.level),
+            np.where(known, self.certain, self.threshold),
+            self.certain,
+        )
 
     @property
     def visible(self) -> Array:
@@ -120,7 +131,7 @@ def local_floor(
     level = slope * np.exp(np.interp(bins, centres, np.log(np.maximum(levels, smallest))))
     nu = np.interp(bins, centres, freedom)
     chance = false_alarm / (VALUES_PER_BIN * total)
-    return Floor(level, 0.5 * nu * np.expm1(-2 / nu * np.log(chance)))
+    return Floor(level, 0.5 * nu * np.expm1(-2 / nu * np.log(chance)), -float(np.log(chance)))
 
 
 def _slope(power: Array, bins: Array) -> Array:

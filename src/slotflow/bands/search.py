@@ -1,16 +1,12 @@
 r"""All tones of a spectrum at once: peaks above a local noise floor, fitted together, until none is left.
 
-Each round looks at the spectrum P(f) of what the tones found so far leave of the data (`floor.py`). Every maximum above
-the threshold is a candidate. Candidates are taken in the order of their amplitudes as long as the leakage of those
-taken before, A_j |W(f_i, f_j)|/W(f_i, f_i), cannot explain them; what is deferred shows again in the next round if it
-is real. A maximum right beside a tone that is there already is taken only when nothing else is left, since what remains
-beside a tone is mostly the leakage of others. All tones are then refitted by Gauss–Newton (`signal/fit.py`), jointly in
-blocks of neighbours, each block on data without the tones of the others.
+Each round looks at the spectrum of what the tones found so far leave of the data, takes the peaks above the threshold
+of `floor.py`, and fits all tones together (`spectrum_fit.py`). Where the floor may be made of tones that hide each
+other, the search goes on below it (`crowds.py`). In the end tones that the data do not need are taken out
+(`pruning.py`), and so are those that no longer reach the threshold.
 
-In the end tones that no longer reach the threshold are dropped. The search does not count tones, the exact step does:
-it says where to look, which tones a window has to be freed of, and down to which amplitude the rest is empty.
-
-The likelihood may be any: times, weights, nuisances and filters enter through its inner products only.
+The search does not count tones, the exact step does: it says where to look, which tones a window has to be freed of,
+and down to which amplitude the rest is empty.
 """
 
 from __future__ import annotations
@@ -18,49 +14,20 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
-import torch
-from numpy.typing import NDArray
 
-from slotflow.bands.floor import HANN_GAIN, local_floor, tapered
+from slotflow.bands.crowds import search_crowds
 from slotflow.bands.found import FoundTones
+from slotflow.bands.pruning import prune
+from slotflow.bands.spectrum_fit import FALSE_ALARM, FINE_STEPS, MOST_TONES, SpectrumFit
 from slotflow.core.arrays import Array
-from slotflow.signal.fit import fit, linear_amplitudes
 from slotflow.signal.likelihood import Likelihood
 
-__all__ = ["search_spectrum"]
+__all__ = ["FALSE_ALARM", "search_spectrum"]
 
-FALSE_ALARM = 0.01
-"""Probability that noise alone gives a candidate anywhere in the band."""
-POINTS_PER_BIN = 4
-"""Points of the spectrum per bin."""
 MOST_ROUNDS = 60
 """Rounds at most."""
-MOST_TONES = 600
-"""Tones at most."""
-APART = 1.0
-"""Smallest distance in bins of two candidates of one round."""
-BESIDE = 0.75
-"""Distance in bins from a tone within which a maximum is taken last."""
-COINCIDENT = 0.15
-"""Distance in bins at which two fitted tones are one."""
-LEAKAGE = 3.0
-"""A candidate has so many times the amplitude that others may leak to its place."""
-BLOCK = 250
-"""Most tones that are fitted jointly."""
-ROUGH_STEPS, FINE_STEPS = 4, 15
-"""Gauss–Newton steps of a fit on the way and in the end."""
-ROUGH = 1e-2
-"""Decrement at which a fit ends: a tenth of a standard deviation from the maximum."""
-SMALLEST_ENERGY = 1e-6
-"""Smallest energy of a tone over the largest: nothing is seen where a nuisance takes all of it."""
-ROUNDING = 1e-7
-"""Noise that is not told from rounding, in units of the data's root mean square."""
-STRAY = 1.5
-"""Bins that a tone may move in one fit; one that goes further is dropped."""
 
 
 def search_spectrum(
@@ -78,223 +45,51 @@ def search_spectrum(
         max_seconds: The search ends after this time with what it has; one round is always made.
         report: Called with the number of tones after each round.
     """
-    search = _Search(likelihood, band, time.perf_counter() + max_seconds)
+    tones = SpectrumFit(likelihood, band, time.perf_counter() + max_seconds)
     complete = False
     for done in range(MOST_ROUNDS):
-        if (search.out_of_time and done) or len(search.theta) >= MOST_TONES:
+        if (tones.out_of_time and done) or len(tones.theta) >= MOST_TONES:
             break
-        candidates = search.candidates()
+        candidates = tones.candidates()
         if not len(candidates):
             complete = True
             break
-        search.add(candidates)
+        tones.add(candidates)
         if report is not None:
-            report(len(search.theta))
-    return search.result(complete)
+            report(len(tones.theta))
+    if not tones.out_of_time:
+        tones.fit(FINE_STEPS)
+    if complete:
+        complete = search_crowds(tones, report)
+    prune(tones)
+    return _result(tones, complete)
 
 
-@dataclass(eq=False)
-class _Search:
-    """State of one call of `search_spectrum`."""
-
-    likelihood: Likelihood
-    band: tuple[float, float]
-    deadline: float
-    began: float = field(default_factory=time.perf_counter)
-
-    def __post_init__(self) -> None:
-        self.waveform = self.likelihood.waveform
-        self.theta = np.zeros((0, self.waveform.size))
-        step = self.likelihood.bin / POINTS_PER_BIN
-        low, high = self.band
-        points = max(math.floor((high - low) / step) + 1, 2)
-        self.frequencies: Array = low + step * np.arange(points, dtype=np.float64)
-        shapes = self.frequencies[:, None]
-        energy = np.abs(np.asarray(self.likelihood.overlap(shapes, shapes))).reshape(-1)
-        self.energy = np.maximum(energy, SMALLEST_ENERGY * energy.max())  # W(f)
-        self.rounding = ROUNDING**2 * float(self.likelihood.energy[0]) / self.likelihood.n
-        self.tried = np.zeros(0)
-        self._rest: tuple[Array, Any] | None = None
-        self.visible = self.level = np.zeros_like(self.frequencies)
-        self.likeliest = low
-
-    @property
-    def out_of_time(self) -> bool:
-        return time.perf_counter() > self.deadline
-
-    @property
-    def places(self) -> Array:
-        """Frequencies of the tones so far, (K,)."""
-        return self.waveform.place_of(self.theta)
-
-    def without(self, theta: Array) -> Any:
-        """The likelihood of the data without some tones; the latest answer is kept."""
-        if not len(theta):
-            return self.likelihood
-        if self._rest is None or not np.array_equal(self._rest[0], theta):
-            self._rest = theta.copy(), self.likelihood.less(self.likelihood.to_z(theta))
-        return self._rest[1]
-
-    def spectra(self) -> list[tuple[Array, Array]]:
-        """P(f) of what the tones leave and the smallest power that counts, (F,) each, without and with a taper.
-
-        Powers of the tapered data are those of a tone that would show so high.
-        """
-        matched = self.without(self.theta).matched(self.frequencies[None, :, None])
-        matched = np.asarray(matched).reshape(-1)
-        plain = np.abs(matched) ** 2 / self.energy
-        smooth = tapered(matched, self.energy, POINTS_PER_BIN)
-        found = []
-        for power, gain in ((plain, 1.0), (smooth, HANN_GAIN)):
-            floor = local_floor(
-                np.maximum(power, self.rounding),
-                self.frequencies,
-                self.likelihood.bin,
-                self.places,
-                0.5 * FALSE_ALARM,
-            )
-            found.append((power / gain, floor.visible / gain))
-            self.level = np.sqrt(floor.level)
-        return found
-
-    def candidates(self) -> Array:
-        """Frequencies of the maxima to take next, (C,)."""
-        parts = [self._maxima(power, visible) for power, visible in self.spectra()]
-        f, amplitude = (np.concatenate(each) for each in zip(*parts, strict=True))
-        order = np.argsort(-amplitude, kind="stable")
-        f, amplitude = f[order], amplitude[order]
-        chosen = _nearest(f, self.places) > BESIDE * self.likelihood.bin
-        if not chosen.any():  # maxima beside tones are tried once
-            chosen = _nearest(f, self.tried) > COINCIDENT * self.likelihood.bin
-            self.tried = np.append(self.tried, f[chosen])
-        return self._unexplained(f[chosen], amplitude[chosen])
-
-    def _maxima(self, power: Array, visible: Array) -> tuple[Array, Array]:
-        """Frequencies of the maxima of a spectrum that count, and their amplitudes as the filter sees them, (C,)."""
-        top = (power[1:-1] >= power[:-2]) & (power[1:-1] > power[2:])
-        index = 1 + np.flatnonzero(top & (power > visible)[1:-1])
-        return self._interpolated(power, index), np.sqrt(power[index] / self.energy[index])
-
-    def _interpolated(self, power: Array, index: NDArray[np.int64]) -> Array:
-        """Frequencies of maxima, by a parabola through three points of the logarithm."""
-        left, top, right = (np.log(power[index + d] + 1e-300) for d in (-1, 0, 1))
-        bend = left - 2 * top + right
-        shift = np.where(bend < 0, 0.5 * (left - right) / np.minimum(bend, -1e-12), 0.0)
-        step = self.frequencies[1] - self.frequencies[0]
-        found: Array = self.frequencies[index] + step * np.clip(shift, -0.5, 0.5)
-        return found
-
-    def _unexplained(self, f: Array, amplitude: Array) -> Array:
-        """Candidates, the strongest first, that the leakage of those before them cannot explain."""
-        room = MOST_TONES - len(self.theta)
-        f, amplitude = f[:room], amplitude[:room]
-        shapes = f[:, None]
-        overlap = np.abs(np.asarray(self.likelihood.overlap(shapes[:, None], shapes)))
-        overlap = overlap.reshape(len(f), len(f))
-        leaked = (amplitude * overlap / np.maximum(np.diag(overlap), 1e-300)[:, None]) ** 2
-        taken: list[int] = []
-        for i in range(len(f)):
-            explained = LEAKAGE * math.sqrt(float(leaked[i, taken].sum()))
-            near = np.abs(f[taken] - f[i]) < APART * self.likelihood.bin
-            if amplitude[i] > explained and not near.any():
-                taken.append(i)
-        return f[taken]
-
-    def add(self, places: Array) -> None:
-        """Adds tones at some frequencies and fits all of them."""
-        rest = self.without(self.theta)
-        new = linear_amplitudes(rest, torch.from_numpy(places[None].copy()))[0].numpy()
-        self.theta = self.waveform.sorted(np.concatenate([self.theta, new]))
-        self.fit(ROUGH_STEPS)
-
-    def fit(self, steps: int) -> None:
-        """Fits all tones, block by block."""
-        blocks = _blocks(self.places, BLOCK)
-        for block in blocks:
-            if self.out_of_time and len(blocks) > 1:
-                break
-            others = np.delete(self.theta, np.arange(block.start, block.stop), axis=0)
-            start = self.theta[block]
-            found = (
-                fit(
-                    self.without(others),
-                    torch.from_numpy(start[None].copy()),
-                    max_iterations=steps,
-                    max_shift=STRAY,
-                    tolerance=ROUGH,
-                    curvature=False,
-                )
-                .theta[0]
-                .numpy()
-            )
-            lost = np.abs(self.waveform.place_of(found) - self.waveform.place_of(start))
-            found[~(lost <= STRAY * self.likelihood.bin)] = np.nan
-            self.theta[block] = found
-        self._tidy()
-
-    def _tidy(self) -> None:
-        """Drops tones that got lost, left the band or ended where a stronger one is."""
-        (low, high), place = self.band, self.places
-        kept = self.theta[np.isfinite(self.theta).all(-1) & (place >= low) & (place <= high)]
-        kept = self.waveform.sorted(kept)
-        gaps = np.diff(self.waveform.place_of(kept)) < COINCIDENT * self.likelihood.bin
-        size = self.waveform.of(kept, "amplitude")
-        weaker = np.flatnonzero(gaps) + (size[1:] < size[:-1])[gaps]
-        self.theta = np.delete(kept, weaker, axis=0)
-
-    def result(self, complete: bool) -> FoundTones:
-        """What was found, without the tones that no longer count."""
-        if not self.out_of_time:
-            self.fit(FINE_STEPS)
-        significance = self._significance()
-        if len(weak := np.flatnonzero(significance < 1.0)):
-            self.theta = np.delete(self.theta, weak, axis=0)
-            if not self.out_of_time:
-                self.fit(FINE_STEPS)
-            significance = self._significance()
-        return FoundTones(
-            self.theta,
-            self.frequencies,
-            self.visible,
-            self.level,
-            significance,
-            self.likeliest,
-            complete,
-            time.perf_counter() - self.began,
-        )
-
-    def _significance(self) -> Array:
-        """Power of each tone over the smallest one that counts, (K,)."""
-        (power, visible), (_, smooth) = self.spectra()
-        self.likeliest = float(self.frequencies[(power / visible).argmax()])
-        self.visible = self._amplitude(np.minimum(visible, smooth))
-        least = np.interp(self.places, self.frequencies, self.visible)
-        found: Array = (self.waveform.of(self.theta, "amplitude") / least) ** 2
-        return found
-
-    def _amplitude(self, power: Array) -> Array:
-        """The amplitude of a tone whose peak has some power, (F,)."""
-        found: Array = 2 * np.sqrt(power / self.energy)
-        return found
+def _result(tones: SpectrumFit, complete: bool) -> FoundTones:
+    """What was found, without the tones that no longer count."""
+    significance, visible, likeliest = _significance(tones)
+    if len(weak := np.flatnonzero(significance < 1.0)):
+        tones.theta = np.delete(tones.theta, weak, axis=0)
+        if not tones.out_of_time:
+            tones.fit(FINE_STEPS)
+        significance, visible, likeliest = _significance(tones)
+    return FoundTones(
+        tones.theta,
+        tones.frequencies,
+        visible,
+        tones.level,
+        significance,
+        likeliest,
+        complete,
+        time.perf_counter() - tones.began,
+    )
 
 
-def _nearest(f: Array, places: Array) -> Array:
-    """Distance of each frequency, (C,), to the nearest of some places, (K,); inf if there is none."""
-    if not len(places):
-        return np.full(len(f), np.inf)
-    ranked = np.concatenate([[-np.inf], np.sort(places), [np.inf]])
-    right = np.searchsorted(ranked, f)
-    found: Array = np.minimum(f - ranked[right - 1], ranked[right] - f)
-    return found
-
-
-def _blocks(places: Array, most: int) -> list[slice]:
-    """Runs of sorted places of at most so many, cut at wide gaps; a list of slices."""
-    if len(places) <= most:
-        return [slice(0, len(places))] if len(places) else []
-    # The cut lies at the widest gap of the middle half, so that no block is much smaller than another.
-    quarter = len(places) // 4
-    gaps = np.diff(places)[quarter : len(places) - quarter]
-    cut = quarter + int(gaps.argmax()) + 1
-    left, right = _blocks(places[:cut], most), _blocks(places[cut:], most)
-    return left + [slice(cut + part.start, cut + part.stop) for part in right]
+def _significance(tones: SpectrumFit) -> tuple[Array, Array, float]:
+    """Power of each tone over the smallest that counts, (K,); that smallest amplitude, (F,); the likeliest place."""
+    (power, visible), (_, smooth) = tones.spectra()
+    likeliest = float(tones.frequencies[(power / visible).argmax()])
+    smallest: Array = 2 * np.sqrt(np.minimum(visible, smooth) / tones.energy)
+    least = np.interp(tones.places, tones.frequencies, smallest)
+    significance: Array = (tones.waveform.of(tones.theta, "amplitude") / least) ** 2
+    return significance, smallest, likeliest

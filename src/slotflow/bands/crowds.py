@@ -1,0 +1,159 @@
+r"""Crowds: stretches of a spectrum in which tones hide each other, so that what looks like a noise floor are tones.
+
+Where there is a tone in every few bins, the spectrum between the peaks is made of their main lobes, and no peak stands
+out of a floor that is local in frequency. Such a stretch stands high above the quietest parts of the spectrum, but so
+does red noise. Only a joint fit tells the two apart. In stretches whose level is more than `CROWDED` times that of the
+quiet parts, q (the median level of all that stands lower), the search therefore goes on as if the noise were q: peaks
+are taken and fitted until none exceeds the threshold over q. Then tones that are not needed are taken out
+(`pruning.py`). In pieces of m bins of 1/T, with S and S' the mean power of a piece before and after, the logarithm of
+the likelihood of noise with a level of its own in each piece has grown by
+
+.. math:: \sum m \ln (S / S') ,
+
+and K' more tones must have gained about z K', z being the power over a known noise that a single tone needs (`GAINS`).
+Tones that were fitted to noise gain a third to a half of that, until they are so many that they fit anything
+(`MOST_IN_A_BIN`). Where this fails, the stretch is left as it was: its floor is noise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slotflow.bands.pruning import prune
+from slotflow.bands.spectrum_fit import FINE_STEPS, MOST_TONES, POINTS_PER_BIN, SpectrumFit
+from slotflow.core.arrays import Array
+
+__all__ = ["search_crowds"]
+
+QUIET = 0.2
+"""Share of the spectrum whose level is below that of the quiet parts."""
+CROWDED = 4.0
+"""Level over that of the quiet parts, in power, from which on a stretch may be a crowd."""
+NARROWEST = 10.0
+"""Bins of a crowd at least."""
+PIECE = 10.0
+"""Width in bins of pieces with a noise level of their own."""
+LEAST_LEFT = 0.3
+"""Mean power of a piece over the noise's that tones leave at least, however many they are."""
+MOST_IN_A_BIN = 0.66
+"""Tones for each bin of a crowd at most."""
+MOST_ON_THE_WAY = 0.8
+"""The same before those that are not needed are taken out."""
+MOST_ROUNDS = 30
+"""Rounds at most."""
+GAINS = (0.25, 0.55, 0.85)
+"""Gain of each tone in units of z that is asked for on the way, when no peak is left, and after pruning."""
+
+
+def search_crowds(tones: SpectrumFit, report: Callable[[int], None] | None = None) -> bool:
+    """Goes on with the search where what is left may be tones that hide each other; says whether it came to its end.
+
+    Args:
+        tones: What an ordinary search has found; it has the tones of the crowds afterwards.
+        report: Called with the number of tones after each round.
+    """
+    tones.spectra()
+    level = tones.level**2
+    high = level > CROWDED * np.quantile(level, QUIET)
+    stretches = [run for run in _runs(high) if run.stop - run.start >= NARROWEST * POINTS_PER_BIN]
+    if not stretches or _exhausted(tones):
+        return not stretches
+    before, power = tones.theta.copy(), tones.power()
+    for stretch in stretches:
+        tones.known_level[stretch] = np.median(level[~high])
+    ended = False
+    for _ in range(MOST_ROUNDS):
+        candidates = tones.candidates()
+        ended = not len(candidates)
+        if ended or _exhausted(tones):
+            break
+        tones.add(candidates)
+        if report is not None:
+            report(len(tones.theta))
+        stretches = _kept(tones, before, power, stretches, GAINS[0], MOST_ON_THE_WAY)
+        if not stretches:
+            return True
+    tones.fit(FINE_STEPS)
+    if stretches := _kept(tones, before, power, stretches, GAINS[1], MOST_ON_THE_WAY):
+        prune(tones)
+        _kept(tones, before, power, stretches, GAINS[2], MOST_IN_A_BIN)
+    return ended
+
+
+def _exhausted(tones: SpectrumFit) -> bool:
+    """Whether there is no time, or no room for more tones."""
+    return tones.out_of_time or len(tones.theta) >= MOST_TONES
+
+
+def _runs(chosen: NDArray[np.bool_]) -> list[slice]:
+    """Runs of true values."""
+    edges = np.flatnonzero(np.diff(np.concatenate([[False], chosen, [False]]).astype(np.int8)))
+    return [slice(int(a), int(b)) for a, b in zip(edges[::2], edges[1::2], strict=True)]
+
+
+def _kept(
+    tones: SpectrumFit,
+    before: Array,
+    power: Array,
+    stretches: list[slice],
+    share: float,
+    density: float,
+) -> list[slice]:
+    """The stretches in which more tones pay; in the others everything is as it was before.
+
+    Args:
+        tones: What was found.
+        before: Tones before that, (K, P).
+        power: P(f) before that, (F,).
+        stretches: Parts of the grid to look at.
+        share: Of its cost that a tone must gain.
+        density: Tones for each bin at most.
+    """
+    left, bins = tones.power(), tones.frequencies / tones.likelihood.bin
+    kept: list[slice] = []
+    given_up: list[slice] = []
+    for stretch in stretches:
+        m = bins[stretch.stop - 1] - bins[stretch][0]
+        now, then = (_inside(tones, theta, stretch).sum() for theta in (tones.theta, before))
+        gain = _gain(power[stretch], left[stretch], tones.known_level[stretch], m)
+        pays = gain >= share * tones.cost * (now - then) and now <= density * m
+        (kept if pays else given_up).append(stretch)
+    for stretch in given_up:
+        tones.known_level[stretch] = np.nan
+        old = before[_inside(tones, before, stretch)]
+        new = tones.theta[~_inside(tones, tones.theta, stretch)]
+        tones.theta = tones.waveform.sorted(np.concatenate([new, old]))
+    if given_up and kept:
+        tones.fit(FINE_STEPS)
+    elif given_up:
+        tones.theta = before
+    return kept
+
+
+def _gain(before: Array, after: Array, level: Array, bins: float) -> float:
+    """Growth of the logarithm of the likelihood with a noise level of its own in each piece of a stretch.
+
+    Args:
+        before: P(f) of what fewer tones leave, (F',).
+        after: P(f) of what is left now, (F',).
+        level: Of the noise, (F',), which no fit can undercut by much.
+        bins: Width of the stretch in 1/T.
+    """
+    pieces = max(round(bins / PIECE), 1)
+    total = 0.0
+    for old, new, floor in zip(
+        *(np.array_split(each, pieces) for each in (before, after, level)), strict=True
+    ):
+        least = LEAST_LEFT * floor.mean()
+        total += np.log(max(old.mean(), least) / max(new.mean(), least))
+    return float(bins / pieces * total)
+
+
+def _inside(tones: SpectrumFit, theta: Array, stretch: slice) -> NDArray[np.bool_]:
+    """Which tones of (K, P) lie in a part of the grid, (K,)."""
+    f, place = tones.frequencies[stretch], tones.waveform.place_of(theta)
+    found: NDArray[np.bool_] = (place >= f[0]) & (place <= f[-1])
+    return found

@@ -9,6 +9,10 @@ fitted together again (`coupling.py`). What a correction of the subtracted tones
 in standard errors of an amplitude for σ = 1. A window into which more than `HARMLESS_LEAK` σ would leak is analysed
 again, and so is one that was called a misfit before its neighbours' last corrections.
 
+**Worse than the search.** A window whose time ends early may leave tones out that are there; in its neighbours' data
+they would be a misfit. An answer whose tones raise the sum of squares by more than `WORTH_A_TONE` 2σ² for each tone
+less, and once more, is therefore not taken: the window keeps the answer of the search.
+
 **Time.** Windows are analysed with the strongest tone first, each with at most `GENEROUS` times its equal share of what
 is left, so that what one does not need goes to those after it. Windows for which nothing is left keep the answer of the
 search (`unexamined.py`).
@@ -30,7 +34,7 @@ from slotflow.bands.coupling import joint_fit
 from slotflow.bands.found import FoundTones
 from slotflow.bands.layout import Layout
 from slotflow.bands.noise import WindowNoise
-from slotflow.bands.unexamined import NO_TIME, Unexamined, searched_posterior
+from slotflow.bands.unexamined import NO_TIME, WORSE, Unexamined, searched_posterior
 from slotflow.core.arrays import Array
 from slotflow.core.stages import tell
 from slotflow.data.observation import Observation
@@ -50,6 +54,8 @@ SHORTEST_SHARE = 0.15
 """Seconds below which a window is not begun."""
 MOST_ROUNDS = 3
 """Most rounds in which windows are analysed."""
+WORTH_A_TONE = 20.0
+"""Nats that a tone of the search may lose in a window's answer; the evidence leaves out those that are worth less."""
 HARMLESS_LEAK = 0.2
 """Largest leakage of a correction that does no harm, in standard errors of an amplitude."""
 
@@ -166,6 +172,8 @@ class Analysis:
                 post = self.question.ask(self._view(near, len(far)), prior, share)
             except (ValueError, np.linalg.LinAlgError) as error:  # the others have an answer
                 post = self._unexamined(prior, f"it was refused: {error}")
+            if self._explains_less(i, inside(best_tones(post), self.layout.cores[i])):
+                post = self._unexamined(prior, WORSE)
         elif i in self.posts:
             return
         else:
@@ -173,6 +181,21 @@ class Analysis:
         self.posts[i], self.far[i] = post, far
         if self.left > 0:
             self._replace(i, inside(best_tones(post), self.layout.cores[i]))
+
+    def _explains_less(self, i: int, tones: Array) -> bool:
+        """Whether tones (k, P) in core i explain much less of the data than those that are there."""
+        old = np.concatenate(self.tones)
+        new = np.concatenate([*self.tones[:i], tones, *self.tones[i + 1 :]])
+        fewer = max(len(old) - len(new), 0)
+        level = self.found.noise_level(*self.layout.cores[i])
+        return self._rss(new) - self._rss(old) > 2 * WORTH_A_TONE * (1 + fewer) * level**2
+
+    def _rss(self, theta: Array) -> float:
+        """Sum of squares that tones (K, P) leave of the data."""
+        likelihood = self.likelihood.in_numpy
+        if not len(theta):
+            return float(np.ravel(likelihood.energy)[0])
+        return float(likelihood.rss(theta[None])[0])
 
     def _unexamined(self, prior: Prior, why: str) -> Posterior:
         """The answer of the search for a window that was not sampled, and why it was not."""

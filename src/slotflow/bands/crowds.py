@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slotflow.bands.pruning import prune
-from slotflow.bands.spectrum_fit import FINE_STEPS, MOST_TONES, POINTS_PER_BIN, SpectrumFit
+from slotflow.bands.spectrum_fit import MOST_TONES, POINTS_PER_BIN, SpectrumFit
 from slotflow.core.arrays import Array
 
 __all__ = ["search_crowds"]
@@ -76,7 +76,7 @@ def search_crowds(tones: SpectrumFit, report: Callable[[int], None] | None = Non
         stretches = _kept(tones, before, power, stretches, GAINS[0], MOST_ON_THE_WAY)
         if not stretches:
             return True
-    tones.fit(FINE_STEPS)
+    tones.settle()
     if stretches := _kept(tones, before, power, stretches, GAINS[1], MOST_ON_THE_WAY):
         prune(tones)
         _kept(tones, before, power, stretches, GAINS[2], MOST_IN_A_BIN)
@@ -127,7 +127,7 @@ def _kept(
         new = tones.theta[~_inside(tones, tones.theta, stretch)]
         tones.theta = tones.waveform.sorted(np.concatenate([new, old]))
     if given_up and kept:
-        tones.fit(FINE_STEPS)
+        tones.settle()
     elif given_up:
         tones.theta = before
     return kept

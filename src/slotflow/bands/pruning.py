@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from slotflow.bands.spectrum_fit import FINE_STEPS, STRAY, SpectrumFit
+from slotflow.bands.spectrum_fit import STRAY, SpectrumFit
 from slotflow.core.arrays import Array
 from slotflow.signal.fit import fit, linear_amplitudes
 from slotflow.signal.likelihood import Likelihood
@@ -48,7 +48,7 @@ def prune(tones: SpectrumFit, reach: float = REACH) -> None:
     if not len(tones.theta) or tones.out_of_time:
         return
     tones.spectra()  # brings the level up to date
-    rss = float(tones.without(tones.theta).energy[0])
+    rss = tones.rss
     changed, needed = False, np.zeros(0)
     while len(tones.theta) and not tones.out_of_time:
         simpler = None
@@ -62,7 +62,7 @@ def prune(tones: SpectrumFit, reach: float = REACH) -> None:
         found, rss = simpler
         tones.theta, changed = tones.waveform.sorted(found), True
     if changed and not tones.out_of_time:
-        tones.fit(FINE_STEPS)
+        tones.settle()
 
 
 def _doubtful(tones: SpectrumFit, tried: Array) -> list[int]:

@@ -20,7 +20,7 @@ import numpy as np
 from slotflow.bands.crowds import search_crowds
 from slotflow.bands.found import FoundTones
 from slotflow.bands.pruning import prune
-from slotflow.bands.spectrum_fit import FALSE_ALARM, FINE_STEPS, MOST_TONES, SpectrumFit
+from slotflow.bands.spectrum_fit import FALSE_ALARM, MOST_TONES, SpectrumFit
 from slotflow.core.arrays import Array
 from slotflow.signal.likelihood import Likelihood
 
@@ -58,7 +58,7 @@ def search_spectrum(
         if report is not None:
             report(len(tones.theta))
     if not tones.out_of_time:
-        tones.fit(FINE_STEPS)
+        tones.settle()
     if complete:
         complete = search_crowds(tones, report)
     prune(tones)
@@ -71,7 +71,7 @@ def _result(tones: SpectrumFit, complete: bool) -> FoundTones:
     if len(weak := np.flatnonzero(significance < 1.0)):
         tones.theta = np.delete(tones.theta, weak, axis=0)
         if not tones.out_of_time:
-            tones.fit(FINE_STEPS)
+            tones.settle()
         significance, visible, likeliest = _significance(tones)
     return FoundTones(
         tones.theta,

@@ -227,6 +227,18 @@ class SpectrumFit:
             self.theta[block] = found
         self._tidy()
 
+    @property
+    def rss(self) -> float:
+        """Sum of squares that the tones leave."""
+        return float(np.ravel(self.without(self.theta).energy)[0])
+
+    def settle(self) -> None:
+        """Fits all tones until they rest; if some get lost on the way, which costs more than it gains, none moves."""
+        before, rss = self.theta.copy(), self.rss
+        self.fit(FINE_STEPS)
+        if len(self.theta) < len(before) and self.rss > rss:
+            self.theta = before
+
     def _tidy(self) -> None:
         """Drops tones that got lost, left the band or ended where a stronger one is."""
         (low, high), place = self.band, self.places

@@ -22,10 +22,12 @@ from slotflow.signal.prior import Prior
 from slotflow.signal.systems import factorize, theta_covariance
 from slotflow.signal.waveforms import TONE
 
-__all__ = ["NO_TIME", "SearchedPosterior", "Unexamined", "searched_posterior"]
+__all__ = ["NO_TIME", "WORSE", "SearchedPosterior", "Unexamined", "searched_posterior"]
 
 NO_TIME = "the time budget ended; raise max_seconds"
 """Why most windows are not sampled that are not."""
+WORSE = "what was sampled in the time it had explains less of the data; raise max_seconds"
+"""Why a window was sampled in vain."""
 DRAWS = 500
 """Draws of the Gaussian."""
 

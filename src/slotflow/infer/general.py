@@ -56,7 +56,7 @@ def _proposals(
     answer = None if series is None else _network_answer(model, series, prior)
     if series is None or answer is None:
         return _prominent(basis, likelihood, prior), CLASSICAL
-    found = []
+    found = [] if basis.scales is None else _prominent(basis, likelihood, prior)
     for k in likely_counts(answer.k_probs, prior):
         places = np.sort(series.places(answer.waveform.place_of(answer.centres(k, seed))))
         inside = (places > prior.frequency[0]) & (places < prior.frequency[1])

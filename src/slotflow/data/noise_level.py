@@ -98,7 +98,8 @@ def level_outside(
 def median_power(power: NDArray[np.float64] | Tensor) -> Any:
     """Mean power of noise from the median over the last axis, (...,); bins that are NaN do not count."""
     if isinstance(power, np.ndarray):
-        return np.nanmedian(power, axis=-1) / math.log(2)
+        median = np.nanmedian if np.isnan(power).any() else np.median  # the latter is far quicker
+        return median(power, axis=-1) / math.log(2)
     return power.nanmedian(-1).values / math.log(2)
 
 

@@ -15,8 +15,10 @@ one.
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
-from slotflow.core.arrays import Array, Complex
+from slotflow.core.arrays import Complex
+from slotflow.core.numeric import phasor
 from slotflow.posterior.whiteness.laws import Check, any_of, beta_test
 from slotflow.posterior.whiteness.left import Left
 
@@ -34,10 +36,10 @@ DOUBT = 0.01
 
 def lag_checks(left: Left) -> list[Check]:
     """Tests whether values of the residual that lie up to ten samples apart are correlated."""
-    lags = range(1, min(FARTHEST, left.n // 8) + 1)
-    if left.dof < FEWEST or not lags or not left.square.any():
+    lags = np.arange(1, min(FARTHEST, left.n // 8) + 1)
+    if left.dof < FEWEST or not len(lags) or not left.square.any():
         return []
-    found = [_correlation(left, lag) for lag in lags]
+    found = _correlations(left, lags)
     first = found[0]
     doubt = DOUBT if left.taken.total > MUCH_TAKEN * left.dof else 0.0
     checks = [
@@ -64,33 +66,33 @@ def lag_checks(left: Left) -> list[Check]:
     return checks
 
 
-def _correlation(left: Left, lag: int) -> tuple[float, float]:
-    """The correlation at a lag and its p-value; of complex values the more deviant of the two parts."""
-    values, whole = left.values, float(left.square.sum())
-    product = values[lag:] * values[:-lag].conj()
-    apart = left.times[lag:] - left.times[:-lag]
-    turns = _turns(left, apart)
-    parts = [(float(product.real.sum()) / whole, turns.real)]
+def _correlations(left: Left, lags: NDArray[np.int64]) -> list[tuple[float, float]]:
+    """The correlation at each lag and its p-value; of complex values the more deviant of the two parts."""
+    values, taken, nu = left.values, left.taken, left.dof
+    products = np.array([np.vdot(values[:-lag], values[lag:]) for lag in lags])
+    correlations, turns = products / float(left.square.sum()), _turns(left, lags)
+    parts = [(correlations.real, turns.real)]
     if left.is_complex:
-        parts.append((float(product.imag.sum()) / whole, turns.imag))
-    taken, found = left.taken, []
-    slack = taken.unseen / max(left.dof, 1.0)  # as much as what was taken before may be
-    for r, eigenvalue in parts:
-        nu, trace = left.dof, -float((taken.dof * eigenvalue).sum())
-        square = left.copies * 0.5 * (left.n - lag) - float((taken.dof * eigenvalue**2).sum())
+        parts.append((correlations.imag, turns.imag))
+    slack = taken.unseen / max(nu, 1.0)  # as much as what was taken before may be
+    found = []
+    for r, eigenvalues in parts:
+        trace = -(taken.dof * eigenvalues).sum(-1)
+        square = left.copies * 0.5 * (left.n - lags) - (taken.dof * eigenvalues**2).sum(-1)
         mean, variance = trace / nu, 2 * (square - trace**2 / nu) / (nu * (nu + 2))
-        if not variance > 0:  # hardly anything is left
-            found.append((r, 1.0))
-            continue
-        near = mean + np.sign(r - mean) * max(abs(r - mean) - slack, 0.0)
+        near = mean + np.sign(r - mean) * np.maximum(np.abs(r - mean) - slack, 0.0)
         found.append((r, beta_test(near, mean, variance)))
-    r, p = min(found, key=lambda pair: pair[1])
-    return r, any_of(p, len(parts))
+    r, p = (np.stack(each) for each in zip(*found, strict=True))  # (parts, L) each
+    worst = p.argmin(0), np.arange(len(lags))
+    pairs = zip(r[worst].tolist(), p[worst].tolist(), strict=True)
+    return [(one, any_of(value, len(parts))) for one, value in pairs]
 
 
-def _turns(left: Left, apart: Array) -> Complex:
-    """⟨e^{2πif Δt}⟩ of each frequency that the fit has taken, (J,), over distances in time Δt, (m,)."""
+def _turns(left: Left, lags: NDArray[np.int64]) -> Complex:
+    """⟨e^{2πif Δt}⟩ of each frequency that the fit has taken over the distances in time at each lag, (L, J)."""
+    at, t = left.taken.at, left.times
     if left.step is not None:
-        turns: Complex = np.exp(2j * np.pi * left.taken.at * apart[0])
+        turns: Complex = phasor(np.multiply.outer(t[lags] - t[0], at))
         return turns
-    return np.array([np.exp(2j * np.pi * f * apart).mean() for f in left.taken.at], complex)
+    each = [phasor(np.multiply.outer(at, t[lag:] - t[:-lag])).mean(-1) for lag in lags]
+    return np.array(each)

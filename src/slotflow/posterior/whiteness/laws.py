@@ -16,7 +16,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+import numpy as np
 from scipy import special
+
+from slotflow.core.arrays import Array
 
 __all__ = [
     "Check",
@@ -77,13 +80,15 @@ def chi_square_test(power: float, dof: float) -> float:
     return float(min(2 * min(low, high), 1.0))
 
 
-def beta_test(r: float, mean: float, variance: float) -> float:
-    """Two-sided p-value of a correlation in (−1, 1) of given mean and variance."""
-    centre, spread = 0.5 * (1 + mean), 0.25 * variance
+def beta_test(r: Array, mean: Array, variance: Array) -> Array:
+    """Two-sided p-values of correlations in (−1, 1) of given means and variances, same shape; 1 without a variance."""
+    seen = variance > 0
+    centre, spread = 0.5 * (1 + mean), 0.25 * np.where(seen, variance, 1.0)
     total = centre * (1 - centre) / spread - 1
-    a, b, x = centre * total, (1 - centre) * total, min(max(0.5 * (1 + r), 0.0), 1.0)
-    low, high = special.betainc(a, b, x), special.betainc(b, a, 1 - x)
-    return float(min(2 * min(low, high), 1.0))
+    a, b, x = centre * total, (1 - centre) * total, np.clip(0.5 * (1 + r), 0.0, 1.0)
+    tail = np.minimum(special.betainc(a, b, x), special.betainc(b, a, 1 - x))
+    found: Array = np.where(seen, np.minimum(2 * tail, 1.0), 1.0)
+    return found
 
 
 def normal_test(score: float) -> float:

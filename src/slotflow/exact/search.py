@@ -176,6 +176,13 @@ class _Search:
         self.proposer = Proposer(statistics, prior, self.modes, self.rng)
         self.close = self.proposer.close
         self.surface: Surface | None = None
+        self._targets: dict[int, Target] = {}
+
+    def target(self, k: int) -> Target:
+        """The density of order k."""
+        if k not in self._targets:
+            self._targets[k] = Target(self.statistics, self.prior, k)
+        return self._targets[k]
 
     def apart(self, k: int) -> int:
         """The largest order ≤ k whose best maximum keeps the prior's separation: of others no draw is allowed."""
@@ -201,7 +208,7 @@ class _Search:
 
     def evaluate(self, k: int) -> None:
         """Evidence and, if it matters, draws of order k."""
-        target = Target(self.statistics, self.prior, k)
+        target = self.target(k)
         if k == 0:
             n = self.draws
             rss = np.full(n, float(self.statistics.energy))
@@ -326,7 +333,7 @@ class _Search:
             return False
         if not mode.plausible(self.prior):
             return False
-        target = Target(self.statistics, self.prior, k + 1)
+        target = self.target(k + 1)
         estimate = without_weakest(target, mode, self.log_z[k + 1]) + MARGIN
         if estimate < best - HOPELESS:
             self.log_z[k], self.methods[k] = estimate, "bound"
@@ -342,13 +349,13 @@ class _Search:
 
     def foothold(self, k: int) -> int:
         """The largest order ≤ k whose tones are all beyond doubt: those above it grow from its draws."""
-        if self.close or not room_for_cells(Target(self.statistics, self.prior, k)):
+        if self.close or not room_for_cells(self.target(k)):
             return k
         return len(self.modes.sure(k, WEAK).z)
 
     def _growth(self, k: int) -> Growth | None:
         """One tone more than the draws of k − 1, if two or more tones of order k may be anywhere."""
-        lower, target = self.results.get(k - 1), Target(self.statistics, self.prior, k - 1)
+        lower, target = self.results.get(k - 1), self.target(k - 1)
         if self.close or lower is None or not room_for_cells(target):
             return None
         if lower.effective < FEW or not math.isfinite(self.error[k - 1]):
@@ -367,7 +374,7 @@ class _Search:
             return None
         if not math.isfinite(self.error[k - 1]):
             return None
-        mode, target = self.modes.best(k - 1), Target(self.statistics, self.prior, k - 1)
+        mode, target = self.modes.best(k - 1), self.target(k - 1)
         gaussian = None if mode is None else target.gaussian(mode.z)
         return None if gaussian is None else Division(target, lower, gaussian)
 
@@ -403,12 +410,13 @@ class _Search:
         for order in {0, k} if k < 3 else {k - 1, k}:
             mode = self.modes.best(order)
             if mode is not None:
-                target = Target(self.statistics, self.prior, order)
+                target = self.target(order)
                 logs = np.array([node.log_likelihood(mode.z) for node in target.nodes])
                 kept |= logs > logs.max() + math.log(EXCLUDED_NODE)
         self.statistics.nodes = tuple(node for node, keep in zip(nodes, kept, strict=True) if keep)[
             1:
         ]
+        self._targets.clear()
 
     def shed(self, k: int) -> int:
         """The order below k that is reached by leaving tones out as long as BIC falls."""
@@ -429,7 +437,7 @@ class _Search:
         """Whether BIC rises without any tone of a maximum of order k, as far as the linearized model tells."""
         if mode.bounded or mode.gap(self.modes.bin) < RESOLVED:
             return False
-        variance = Target(self.statistics, self.prior, k).noise.variance(mode.rss)
+        variance = self.target(k).noise.variance(mode.rss)
         without = replace(mode, rss=mode.rss + float(mode.strength.min() * variance))
         return self._stand_in(k - 1, without) < self._stand_in(k, mode) - UNSURE
 
@@ -440,13 +448,13 @@ class _Search:
         mode, below = self.modes.best(k), self.modes.best(k - 1)
         if mode is None or below is None:
             return False
-        target = Target(self.statistics, self.prior, k)
+        target = self.target(k)
         higher, lower = target.log_likelihood(np.array([mode.rss, below.rss]))
         return bool(higher - lower < ASKED_FOR)
 
     def _stand_in(self, k: int, mode: Mode) -> float:
         """Minus half the BIC of a maximum."""
-        target = Target(self.statistics, self.prior, k)
+        target = self.target(k)
         log_likelihood = float(target.log_likelihood(np.array([mode.rss]))[0])
         return (
             log_likelihood
@@ -464,7 +472,7 @@ class _Search:
                 return best_fit
         result = self.results.get(k)
         if result is not None and len(result.log_weights):
-            rss = Target(self.statistics, prior, k).rss(self.statistics.to_z(result.theta))
+            rss = self.target(k).rss(self.statistics.to_z(result.theta))
             best: Array = result.theta[int(rss.argmin())]
             return best
         return self._fit(k - 1) if k > 0 else np.zeros((0, self.statistics.waveform.size))

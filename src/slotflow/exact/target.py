@@ -81,7 +81,6 @@ class Target:
         self.noise, self.constant = self.nodes[0].noise, self.nodes[0].constant
         if len(self.nodes) > 1:  # what a single likelihood is taken for is the whole of them
             self.constant -= self.nodes[0].log_weight - float(total)
-        self.evaluations = 0
 
     @property
     def bin(self) -> float:
@@ -99,7 +98,6 @@ class Target:
 
     def rss(self, z: Array, node: int = 0) -> Array:
         """Residual sum of squares, (n,), of z, (n, K, Z), under the first or another node of the noise."""
-        self.evaluations += len(z)
         statistics = self.nodes[node].statistics
         energy = float(statistics.energy)
         if self.k == 0:

@@ -114,6 +114,7 @@ def kernel_weights(n: int, size: int) -> Array:
     return weights
 
 
+@functools.lru_cache(maxsize=64)
 def fast_size(n: int) -> int:
     """Smallest product of 2, 3 and 5 that is even and not below n."""
     best = 1 << max(1, (n - 1).bit_length())

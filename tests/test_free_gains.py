@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,10 @@ import pytest
 from numpy.typing import NDArray
 from scipy.special import i0e
 from scipy.stats import kstest
+from typer.testing import CliRunner
 
 from slotflow import Channel, Observation, Posterior, Prior, SlotFlow, plots
+from slotflow.cli import app
 from slotflow.data.gain import FreeGain
 from slotflow.exact.refine import Effort, RefinedPosterior, exact_posterior
 from slotflow.exact.start import Start
@@ -262,6 +265,7 @@ def post() -> Posterior:
 
 def test_inference_tells_the_amplitudes_of_each_channel(post: Posterior) -> None:
     assert post.k_map == 2 and post.verdict.status == "exact"
+    assert all(channel.sigma is not None for channel in post.observation.channels)
     frame = post.summary()
     for name, truth in {
         "frequency": [1.2, 1.33], "amplitude": [1.0, 0.4], "amplitude_B": [100, 300], "phase_B": [2, 0],
@@ -272,6 +276,20 @@ def test_inference_tells_the_amplitudes_of_each_channel(post: Posterior) -> None
     assert frame["amplitude_B_sd"].between(3, 15).all()  # σ √(2/N) is 6.7
     ratios = dict(post.noise.channels)
     assert ratios["B"] == pytest.approx(150, rel=0.1)
+
+
+def test_a_tone_that_only_one_sensor_sees() -> None:
+    rng, t = np.random.default_rng(1), 0.1 * np.arange(1000)
+    x, y = rng.normal(size=(2, 1000)) + 0.5 * np.cos(2 * np.pi * np.array([[1.2], [2.3]]) * t)
+    observation = Observation([Channel(x, dt=0.1), Channel(y, dt=0.1, name="B", gain="free")])
+    found = SlotFlow.from_pretrained().infer(
+        observation, prior={"frequency": (1, 2.5)}, max_seconds=60
+    )
+    assert found.k_map == 2
+    frame, error = found.summary(), np.sqrt(2 / 1000)
+    seen = frame[["amplitude_median", "amplitude_B_median"]].to_numpy()
+    assert (np.abs(np.diag(seen) - 0.5) < 4.5 * error).all()
+    assert (np.diag(seen[:, ::-1]) < 3 * error).all()
 
 
 def test_files_and_pictures_know_the_channels(post: Posterior, tmp_path: Path) -> None:
@@ -287,6 +305,21 @@ def test_files_and_pictures_know_the_channels(post: Posterior, tmp_path: Path) -
         assert np.std(rest) == pytest.approx(1.0, abs=0.15)
     for draw in (plots.plot_posterior, plots.plot_corner, plots.plot_correlation):
         draw(post).canvas.draw()
+
+
+def test_the_command_line(post: Posterior, tmp_path: Path) -> None:
+    for name, channel in zip("ab", post.observation.channels, strict=True):
+        table = np.stack([channel.times, channel.values], 1)
+        np.savetxt(tmp_path / f"{name}.csv", table, delimiter=",", header="time,value", comments="")
+    first, second = str(tmp_path / "a.csv"), str(tmp_path / "b.csv")
+    flags = ["--band", "1:1.5", "--max-seconds", "60", "--json"]
+    found = CliRunner().invoke(app, ["infer", first, "--short", second, "--free-gain", *flags])
+    assert found.exit_code == 0, found.output
+    record = json.loads(found.stdout)
+    amplitudes = [one["amplitude_short_median"] for one in record["signals"][0]["components"]]
+    np.testing.assert_allclose(amplitudes, [100, 300], atol=4.5 * 6.7)
+    alone = CliRunner().invoke(app, ["infer", first, "--free-gain"])
+    assert alone.exit_code == 2 and "expected a second stream" in " ".join(alone.output.split())
 
 
 def test_more_components_than_were_sampled_have_all_columns(post: Posterior) -> None:

@@ -49,6 +49,7 @@ def _flag(field: str, *names: str, **settings: Any) -> Any:
 Short = Annotated[Path | None, _flag("short_path", "--short")]
 Step = Annotated[float | None, _flag("dt", "--dt")]
 StepShort = Annotated[float | None, _flag("dt_short", "--dt-short")]
+FreeGain = Annotated[bool, _flag("free_gain", "--free-gain")]
 Column = Annotated[str | None, _flag("column", "--column")]
 Dataset = Annotated[str | None, _flag("dataset", "--dataset")]
 TimeUnit = Annotated[str | None, _flag("time_unit", "--time-unit", metavar="UNIT")]
@@ -80,6 +81,7 @@ class DataFlags:
     short: Short = None
     dt: Step = None
     dt_short: StepShort = None
+    free_gain: FreeGain = False
     column: Column = None
     dataset: Dataset = None
     time_column: Time = None
@@ -102,6 +104,7 @@ class DataFlags:
             dt=self.dt,
             short_path=self.short,
             dt_short=self.dt_short,
+            free_gain=self.free_gain,
             column=self.column,
             dataset=self.dataset,
             t_ref=self.t_ref,

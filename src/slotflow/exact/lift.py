@@ -20,6 +20,7 @@ the pair's Gaussian, taken as round, times p(u) on `CELLS` cells of the amplitud
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -63,7 +64,11 @@ def integrated(likelihood: FreeGains, prior: Prior, level: float) -> IntegratedG
 
 
 def lifted(
-    orders: Orders, search: IntegratedGains, prior: Prior, rng: np.random.Generator
+    orders: Orders,
+    search: IntegratedGains,
+    prior: Prior,
+    missing: Sequence[int],
+    rng: np.random.Generator,
 ) -> Orders:
     """The result with an amplitude and a phase of each component in each free channel, exactly weighted.
 
@@ -71,6 +76,7 @@ def lifted(
         orders: Of the search.
         search: The likelihood that it saw.
         prior: The prior.
+        missing: Orders for which the search had no time.
         rng: Source of randomness.
     """
     whole = search.whole
@@ -84,12 +90,20 @@ def lifted(
     for k in range(1, len(log_z)):  # bounds and estimates move as the orders beside them did
         if k not in results and each:
             log_z[k] += k * float(np.median(each))
+    methods = dict(orders.methods)
+    following = max(methods, default=0) + 1
+    if not math.isfinite(log_z[min(following, len(log_z) - 1)]) and following <= prior.k_max:
+        # The search ended where one tone more did not matter; one more than that gains no more.
+        before = log_z[max(following - 2, 0) : following]
+        if len(before) == 2 and before[1] < before[0] and following not in missing:
+            log_z[following], methods[following] = 2 * before[1] - before[0], "bound"
     with np.errstate(divide="ignore"):
         score = log_z + np.log(np.pad(prior.k_probs_full, (0, len(log_z) - prior.k_max - 1)))
     probs = np.exp(score - log_sum_exp(score)) if np.isfinite(score).any() else orders.k_probs
     fits = {k: whole.completed(fit) for k, fit in orders.fits.items()}
     return replace(
         orders,
+        methods=methods,
         log_evidence=log_z,
         log_evidence_error=error,
         k_probs=probs,

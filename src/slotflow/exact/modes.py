@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -71,6 +71,8 @@ class Mode:
     """Whether amplitudes were held back: this is a maximum under a Gaussian prior of c, not of the likelihood."""
     waveform: Waveform = TONE
     """The form of a component."""
+    strength_apart: Array | None = None
+    """Squared SNR of each component in channels where its amplitude is integrated out, (K,), if there are any."""
 
     @property
     def places(self) -> Array:
@@ -93,7 +95,7 @@ class Mode:
         if not len(c):
             return np.zeros(0)
         strength: Array = np.einsum("ki,kij,kj->k", c, np.linalg.pinv(self._amplitude_blocks), c)
-        return strength
+        return strength if self.strength_apart is None else strength + self.strength_apart
 
     def plausible(self, prior: Prior) -> bool:
         """Whether all amplitudes lie within the prior's bounds or close to them for their errors."""
@@ -180,6 +182,11 @@ class Modes:
 
     def _keep(self, mode: Mode) -> None:
         """Adds a maximum unless it is there already."""
+        apart = self.statistics.strength_apart(mode.z)
+        if apart is not None:
+            known = self.prior.known_sigma
+            variance = max(mode.rss, 1e-300) / self.statistics.n if known is None else known**2
+            mode = replace(mode, strength_apart=apart / variance)
         modes = self.found.setdefault(len(mode.z), [])
         twin = next((j for j, m in enumerate(modes) if _same(m, mode, self.bin)), None)
         if twin is None:

@@ -156,7 +156,8 @@ def exact_posterior(
         reason = f"the equations of the tones have no solution ({error}), {NO_SOLUTION}"
         return _unsampled(start, prior, likelihood, "approximate", reason)
     if isinstance(search, IntegratedGains):
-        orders = lifted(orders, search, prior, np.random.default_rng([effort.seed, LIFT]))
+        rng = np.random.default_rng([effort.seed, LIFT])
+        orders = lifted(orders, search, prior, unvisited(orders, prior), rng)
     missing = unvisited(orders, prior)
     verdict = _verdict(orders, missing, likelihood, prior, start, effort.draws)
     if left_out:

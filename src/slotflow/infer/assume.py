@@ -103,8 +103,8 @@ def assume(
     prior = Prior(**given)
     check_tones(observation, prior)
     if isinstance(found.likelihood, FreeGains) and sources["amplitude"] == DATA:
-        data, likelihood = with_amplitudes(found.observation, found.likelihood, prior.frequency)
-        found = found._replace(observation=data, likelihood=likelihood)
+        data, prior = with_amplitudes(found.observation, found.likelihood, prior)
+        found = found._replace(observation=data)
     lines = stated.resolved or found.likelihood is not None
     if lines and sources["min_separation"] == WEAK and not network_alone:
         prior = separated(prior, duration) or prior

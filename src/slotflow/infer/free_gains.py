@@ -2,21 +2,26 @@
 
 The likelihood integrates one noise level out, that of the first channel, and takes the others in units of it. Channels
 whose response is unknown may count in other units, so that levels that are not stated are estimated before the
-analysis. So are the bounds of the amplitudes in each free channel, where the prior's come from the data.
+analysis. So are the bounds of the amplitudes in each free channel, where the prior's come from the data; the lower one
+is then 0 in every channel, since a tone that one sensor sees another may not.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
+
 from slotflow.data.channel import Channel
 from slotflow.data.gain import FreeGain
 from slotflow.data.observation import Observation
-from slotflow.data.preprocess import describe
 from slotflow.infer.from_data import scales_of
 from slotflow.infer.request import with_channels
 from slotflow.signal.likelihood import FreeGains
 from slotflow.signal.likelihood.general import GeneralTones
+from slotflow.signal.noise.background import background_of
+from slotflow.signal.noise.series import series_of
+from slotflow.signal.prior import Prior
 
 __all__ = ["WIDEST", "check_width", "known_part", "with_amplitudes", "with_levels"]
 
@@ -40,36 +45,41 @@ def with_levels(observation: Observation) -> Observation:
 
 
 def _level(channel: Channel) -> float | None:
-    """The noise level of a channel in units of its errors; None where it has none."""
-    level = describe(channel).noise
-    if channel.errors is not None:
-        level /= float((channel.errors**2).mean() ** 0.5)
+    """The noise level of a channel in units of its errors, that of what its lines leave; None where nothing is left."""
+    errors = 1.0 if channel.errors is None else channel.errors
+    rest = background_of(series_of(channel), 0).rest.values / errors
+    level = float(np.sqrt(np.mean(np.abs(rest) ** 2)))
     return level if level > 0 else None
 
 
 def with_amplitudes(
-    observation: Observation, likelihood: FreeGains, band: Bounds
-) -> tuple[Observation, FreeGains]:
-    """The same with bounds of the amplitudes in free channels that have none, from what each of them shows.
+    observation: Observation, likelihood: FreeGains, prior: Prior
+) -> tuple[Observation, Prior]:
+    """Bounds of all amplitudes from what each channel shows; those that a free channel has are kept.
 
     Args:
         observation: The data.
-        likelihood: Of all amplitudes.
-        band: Frequencies in Hz that may hold tones.
+        likelihood: Of all amplitudes, which gets the same bounds.
+        prior: With bounds from the data.
+
+    Returns:
+        The data and the prior with the bounds.
     """
+    invisible = prior.amplitude_law == "uniform"  # 0 has no logarithm
     blocks, channels = iter(likelihood.blocks[1:]), []
     for channel in observation.channels:
         if isinstance(channel.gain, FreeGain):
             block = next(blocks)
             if channel.gain.amplitude is None:
-                bounds = scales_of(block, band).amplitude()
-                channel = replace(channel, gain=FreeGain(bounds))
+                low, high = scales_of(block, prior.frequency).amplitude()
+                channel = replace(channel, gain=FreeGain((0.0 if invisible else low, high)))
         channels.append(channel)
     found = with_channels(observation, channels)
     for one in (likelihood, *likelihood.nodes):
         assert isinstance(one, FreeGains)
         one.observation = found
-    return found, likelihood
+    low, high = prior.amplitude
+    return found, replace(prior, amplitude=(0.0 if invisible else low, high))
 
 
 def check_width(observation: Observation, band: Bounds) -> None:

@@ -69,6 +69,11 @@ class ReadOptions:
         float | None,
         "Noise standard deviation per sample of the short stream, if it differs.",
     ] = None
+    free_gain: Annotated[
+        bool,
+        "The second stream (--short) is that of a sensor of unknown response: each component has an amplitude and a "
+        "phase of its own in it.",
+    ] = False
     time: Annotated[
         str | int | None,
         "Column or array of the time stamps. With 'none', stamps are left aside, and the step is the stated one or the "

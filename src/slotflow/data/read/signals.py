@@ -10,6 +10,7 @@ from pathlib import Path
 
 from slotflow.core.files import PathLike
 from slotflow.data.channel import Channel
+from slotflow.data.gain import FREE
 from slotflow.data.observation import Observation, stated_levels
 from slotflow.data.read.formats import STANDARD_INPUT, file_name, naming, open_table
 from slotflow.data.read.formats.sniff import kind_of
@@ -38,6 +39,7 @@ class Signals:
         t_ref: The instant that phases refer to.
         stated: Whether the caller chose it.
         further: Series that continue the long streams.
+        free_gain: Whether the gain of the short streams is free.
     """
 
     def __init__(
@@ -47,10 +49,12 @@ class Signals:
         t_ref: float,
         stated: bool,
         further: tuple[Series, ...] = (),
+        free_gain: bool = False,
     ) -> None:
         self.long = long
         self.further = further
         self.short = short
+        self.free_gain = free_gain
         self.t_ref = t_ref
         self.stated = stated
         self._kept: dict[tuple[int, int], list[Observation | ValueError]] = {}
@@ -91,6 +95,10 @@ class Signals:
                 with naming(part.file):
                     parts.append(part.read(first, last, self.t_ref, self.stated))
             columns[0] = [_joined(one) for one in zip(*parts, strict=True)]
+        if self.free_gain:
+            columns[1] = [
+                x if isinstance(x, ValueError) else replace(x, gain=FREE) for x in columns[1]
+            ]
         found: list[Observation | ValueError] = []
         for one in zip(*columns, strict=True):
             bad = [x for x in one if isinstance(x, ValueError)]
@@ -148,7 +156,13 @@ def open_signals(path: PathLike, options: ReadOptions | None = None) -> Iterator
                 table = stack.enter_context(open_table(one, options))
                 further.append(read_series(table, file_name(one), "long", options))
                 _check_further(long, further[-1])
-        yield Signals(long, short, reference, options.t_ref is not None, tuple(further))
+        if options.free_gain and short is None:
+            raise ValueError(
+                f"{file_name(path)}: expected a second stream whose gain is free, received one stream alone; give the "
+                "other one (--short, short_path), or drop --free-gain (free_gain)."
+            )
+        stated = options.t_ref is not None
+        yield Signals(long, short, reference, stated, tuple(further), options.free_gain)
 
 
 def count_signals(path: PathLike, options: ReadOptions | None = None) -> int:

@@ -109,6 +109,10 @@ class Likelihood(ABC):
         """
         return None
 
+    def strength_apart(self, z: Any) -> Any | None:
+        """Squared SNR of each of K components z, (K, Z), for σ = 1 in the channels of `apart`, (K,), or None."""
+        return None
+
     def apart_with_one_more(self, z: Any, place: Any) -> tuple[Any, Any] | None:
         """What one more tone at each of some places, (G,), adds to `apart` of tones z, (K, Z); (G,) each, or None."""
         xi, _ = self.waveform.unpack(z)

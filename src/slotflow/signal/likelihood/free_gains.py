@@ -250,6 +250,18 @@ class IntegratedGains(Likelihood):
                 log_volume -= 0.5 * np.linalg.slogdet(matrix)[1]
         return gain, log_volume
 
+    def strength_apart(self, z: Any) -> Array:
+        """ûᵀ Σ⁻¹ û of each tone's amplitude in the free channels for σ = 1, summed over them, (K,)."""
+        xi, k = TONE.unpack(np.asarray(z))[0], len(z)
+        strength = np.zeros(k)
+        for j in range(len(self.free) if k else 0):
+            mean, precision = (part[0] for part in self.conditionals(j, xi[None]))
+            covariance = np.linalg.inv(precision).reshape(2, k, 2, k)
+            own = covariance[:, np.arange(k), :, np.arange(k)]  # (K, 2, 2)
+            pair = mean.reshape(2, k).T
+            strength += np.einsum("ki,kij,kj->k", pair, np.linalg.inv(own), pair)
+        return strength
+
     def equations(self, xi: Any, c: Any) -> Equations:
         """RSS with its first derivatives and the Gauss–Newton matrix, the free amplitudes eliminated."""
         if isinstance(xi, Tensor):

@@ -28,6 +28,8 @@ USUAL += [-9999.9, 9999.9, -999.0e3, -32767, -32768, 1e20, 1e30, 1e35, 9.9692099
 """Numbers that instruments and archives write where they have none."""
 RTOL = 1e-6
 """Relative difference of a sample from a mark, for the sake of single precision."""
+SMALLEST_USUAL = (1 - RTOL) * min(map(abs, USUAL))
+"""Samples that are all smaller hold no usual mark."""
 MOST_MARKS = 8
 """Numbers that a file may name at most."""
 APART_NAMED, APART_USUAL = 0.25, 1.0
@@ -60,11 +62,13 @@ def without_marks(
     x = values.astype(np.float64)
     if not np.isfinite(x).all():
         x[np.isinf(x)] = math.nan
+    extremes = _extremes(x)
+    if stated is None and not named and not max(map(abs, extremes)) >= SMALLEST_USUAL:
+        return x, ()
     notes = []
     candidates = [(mark, APART_NAMED) for mark in named] + [(mark, APART_USUAL) for mark in USUAL]
     if stated is not None:
         candidates = [(stated, -math.inf), *candidates]
-    extremes = _extremes(x)
     for mark, distance in candidates:
         if mark != stated and not any(_is_mark(one, mark) for one in extremes):
             continue  # nothing lies outside of all others but an extreme

@@ -188,6 +188,7 @@ class Written:
             log_det += doubled * float(np.log(np.diag(factor)).sum())
         if self.local:
             matrix, log_det = self._inside(matrix, np.asarray(shape.taps))
+            log_det += doubled * len(matrix) * float(np.log(level).mean())
         return matrix, log_det
 
     def _filter(self, taps: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
@@ -208,9 +209,10 @@ class Written:
         limits = (low if channel.is_complex else max(low, 0.0), high)
         f = spanning(self.band, limits, width)
         wave = np.exp(2j * np.pi * np.outer(channel.times, f))
+        gain = np.abs(np.exp(-2j * np.pi * np.outer(f * channel.step, np.arange(len(taps)))) @ taps)
+        wave = wave / gain  # tones of equal energy after the filter
         span = matrix @ (wave if channel.is_complex else np.concatenate([wave.real, wave.imag], 1))
         u, values, _ = np.linalg.svd(span, full_matrices=False)
         inside = u[:, values**2 > SPANNED * values[0] ** 2].conj().T @ matrix
-        gain = np.abs(np.exp(-2j * np.pi * np.outer(f * channel.step, np.arange(len(taps)))) @ taps)
         degrees = len(inside) * (2 if channel.is_complex else 1)
         return inside, -degrees * float(np.log(gain).mean())

@@ -12,10 +12,10 @@ and so on; then each core's tones are drawn, and coupled to those of the others 
 from __future__ import annotations
 
 import dataclasses
-import math
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from slotflow.bands.coupling import Coupling, couple
 from slotflow.core.arrays import Array
@@ -137,11 +137,18 @@ class CoreDraws:
         if self.statistics is None or not (n and k):
             return theta
         shared, place = np.unique(counts, axis=0, return_inverse=True)
-        for i, chosen in enumerate(shared):
-            if coupling := self.coupling(tuple(chosen.tolist())):
+        for i in np.flatnonzero(self._odds(shared) > COUPLED_ODDS):
+            if coupling := self.coupling(tuple(shared[i].tolist())):
                 rows = np.flatnonzero(place.ravel() == i)
                 theta[rows] = coupling.apply(theta[rows], self.prior)
         return theta
+
+    def _odds(self, counts: NDArray[np.int64]) -> Array:
+        """Odds of numbers of tones in the cores, (m, W), against the most probable ones, (m,)."""
+        most = int(counts.max(initial=0)) + 1
+        table = np.array([np.pad(p, (0, most))[:most] / p.max() for p in self.counts])
+        odds: Array = np.take_along_axis(table.T, counts, axis=0).prod(1)
+        return odds
 
     def coupling(self, counts: tuple[int, ...]) -> Coupling | None:
         """The map to joint draws for given numbers of tones in the cores; None where there is none.
@@ -152,8 +159,8 @@ class CoreDraws:
             return None
         if counts not in self.couplings:
             found, known = None, []
-            odds = [p[j] / p.max() for p, j in zip(self.counts, counts, strict=True)]
-            if math.prod(odds) > COUPLED_ODDS and sum(counts) <= MOST_COUPLED:
+            likely = float(self._odds(np.array([counts]))[0]) > COUPLED_ODDS
+            if likely and sum(counts) <= MOST_COUPLED:
                 fits = [_core_fit(w, j) for w, j in zip(self.windows, counts, strict=True)]
                 known = [fit for fit in fits if fit is not None]
             if len(known) == len(counts):

@@ -130,6 +130,10 @@ class LaplacePosterior(Posterior):
             reason = UNSAMPLED
             if self.left_out > LEFT_OUT_SHARE:
                 reason += f"; orders of the probability {self.left_out:.2f} have no Gaussian"
+            if not self.slots.result.complete:
+                reason += (
+                    "; the time budget ended before all orders were looked at, raise max_seconds"
+                )
             at_k_max = float(self.k_probs[self.prior.k_max])
             verdict = judge(checks, at_k_max=at_k_max, unsampled=reason)
             self._verdict = graded(verdict, statistics, fit, self.noise_std)

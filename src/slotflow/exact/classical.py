@@ -32,6 +32,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from slotflow.core.budget import time_left
 from slotflow.data.observation import Observation, as_list
 from slotflow.data.sampling import Grid
 from slotflow.signal.evidence import gaussian_draws, log_evidence
@@ -77,6 +78,8 @@ class Classical:
     """ln Z_K, (B, K_max + 1), −inf where there is no fit, or one that is worse by `FAR`."""
     prior: Prior
     """The prior of the evidence."""
+    complete: bool = True
+    """Whether all orders that may matter were looked at before the time of the call was over."""
 
     @property
     def k_bic(self) -> NDArray[np.int64]:
@@ -176,10 +179,14 @@ def classical(
             start = linear_amplitudes(statistics.take(active), frequency)
         _improve(result, k, start, active, statistics)
         active = active[_worth_going_on(result, active, k, statistics.n)]
-        if len(active) == 0:
+        if len(active) == 0 or time_left() < 0:
             break
+    complete = len(active) == 0 or k == orders - 1
     best = torch.maximum(result.bic.argmin(-1), _evidence(result, everyone, n).argmax(-1))
     for k in range(orders - 2, 0, -1):  # backward: one tone less, where that could be the answer
+        if time_left() < 0:
+            complete = False
+            break
         near = (k >= best - 2) & result.bic[:, k + 1].isfinite()
         for drop in (_weakest, _crowded):
             rows = torch.nonzero(near).squeeze(-1)
@@ -198,7 +205,7 @@ def classical(
             _improve(result, k, fits[k].theta[rows], rows, statistics, max_iterations=60)
     asked = prior.k_max + 1
     evidence = _evidence(result, everyone, n)[:, :asked]
-    result = Classical(fits[:asked], result.bic[:, :asked], evidence, prior)
+    result = Classical(fits[:asked], result.bic[:, :asked], evidence, prior, complete)
     counts = evidence > evidence.amax(-1, keepdim=True) - HOPELESS
     counts.scatter_(1, torch.as_tensor(result.k_bic)[:, None], True)
     for k in range(asked):  # whatever still counts goes all the way

@@ -23,6 +23,7 @@ import numpy as np
 from scipy import fft, linalg, ndimage
 
 from slotflow.core.arrays import Array
+from slotflow.core.budget import time_left
 from slotflow.core.numeric import phasor
 from slotflow.signal.noise.burg import best_order, partial_autocorrelations
 from slotflow.signal.noise.filters import (
@@ -164,7 +165,9 @@ def background_of(series: Series, highest: int, above: float = 0.0) -> Backgroun
     rest, lines = series, list[Line]()
     rounds = ROUNDS if series.n <= LONG else FEW_ROUNDS
     most = max(MOST_LINES * LONG // max(series.n, LONG), FEWEST_LINES)
-    for _ in range(rounds):
+    for done in range(rounds):
+        if done and time_left() < 0:  # the lines so far are those that matter most
+            break
         taps = robust_filter(rest, highest)
         peaks = _peaks(rest.filtered(taps), above)[: most - len(lines)]
         if not peaks:

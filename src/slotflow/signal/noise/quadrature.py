@@ -11,6 +11,8 @@ well.
   each with the weight p/q.
 
 Several versions of the data may be given, such as with and without a doubtful line: the lattice covers all of them.
+Where the time of the call is over (`slotflow.core.budget`), the search for the maximum ends where it is, and the
+lattice with the points that it has.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ import numpy as np
 from scipy import optimize, special
 
 from slotflow.core.arrays import Array
+from slotflow.core.budget import time_left
 
 __all__ = ["Nodes", "nodes_of"]
 
@@ -91,7 +94,7 @@ def _maximum(
 
     def cost(x: Array) -> float:
         prior = log_prior(start + scale * x)
-        if not math.isfinite(prior):
+        if not math.isfinite(prior) or time_left() < 0:
             return 1e30
         return -float(log_likelihood(start + scale * x)[version]) - prior
 
@@ -153,7 +156,7 @@ def _lattice(
     inverse = np.linalg.inv(step)
     queue = [tuple(int(i) for i in np.rint(inverse @ (x - origin))) for x in modes]
     seen = set(queue)
-    while queue and len(known) < 16 * MOST_NODES:
+    while queue and len(known) < 16 * MOST_NODES and (time_left() > 0 or not known):
         place = queue.pop()
         if not (visit(place) > tops - DEPTH).any():
             continue

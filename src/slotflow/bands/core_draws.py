@@ -137,9 +137,9 @@ class CoreDraws:
         if self.statistics is None or not (n and k):
             return theta
         shared, place = np.unique(counts, axis=0, return_inverse=True)
-        for i in np.flatnonzero(self._odds(shared) > COUPLED_ODDS):
-            if coupling := self.coupling(tuple(shared[i].tolist())):
-                rows = np.flatnonzero(place.ravel() == i)
+        for row in np.flatnonzero(self._odds(shared) > COUPLED_ODDS):
+            if coupling := self.coupling(tuple(shared[row].tolist())):
+                rows = np.flatnonzero(place.ravel() == row)
                 theta[rows] = coupling.apply(theta[rows], self.prior)
         return theta
 

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from slotflow.core.arrays import Array
+from slotflow.core.budget import time_left
 from slotflow.signal.fit import fit, linear_amplitudes
 from slotflow.signal.gauss_newton import LARGEST_MOVE, Bound, Climb, State, climb
 from slotflow.signal.likelihood import Likelihood, Statistics
@@ -305,10 +306,13 @@ class Modes:
 
         It ends where no peak of the residual stands out of what lies between the peaks. Where tones may fill the band,
         each of them is weak beside the sum of the others, nothing need stand out, and the first of them do not pay
-        for their parameters: there it ends after `PATIENCE` tones in a row that did not.
+        for their parameters: there it ends after `PATIENCE` tones in a row that did not. It also ends with the time of
+        the call, after one tone at least.
         """
         k, paid, least = 0, 0, self._bic(0)
         while k < most and not (self.explained(k) and (self.roomy or k - paid >= PATIENCE)):
+            if k and time_left() < 0:
+                break
             base = self.best(k)
             assert base is not None
             f = base.places

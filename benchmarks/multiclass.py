@@ -52,7 +52,7 @@ def results(model: MulticlassSlotFlow, size: int, seed: int) -> dict[str, Any]:
     began = time.process_time()
     answers = list(model.infer_each(signals))
     seconds = time.process_time() - began
-    probs = torch.stack([torch.as_tensor(post.probs) for post in answers])
+    probs = torch.stack([torch.as_tensor(post.mixed.probs) for post in answers])
     counts, _ = batch.by_class()
     right = right_classes(model.tables, probs, counts)
     loud = (batch.gains.masked_fill(~batch.mask, torch.inf).amin(1) > LOUD) & (batch.k > 0)
@@ -76,7 +76,7 @@ def coverages(
     """Largest deviation of coverage from its level of each class and parameter, beside what chance allows."""
     found: dict[str, Any] = {}
     for name, curve in class_coverage(answers, truth, seed=seed).items():
-        names = answers[0].waveform(name).names
+        names = answers[0].mixed.waveform.members[name].names
         worst = {parameter: curve.worst(i)[1] for i, parameter in enumerate(names)}
         chance = deviation_of_perfect(curve.n_tones)
         found[name] = {"components": curve.n_tones, **rounded(worst), "by chance": round(chance, 4)}

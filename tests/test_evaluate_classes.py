@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 import torch
 
 from slotflow import Observation
 from slotflow.core.arrays import Array
+from slotflow.network.multiclass.mixed import MixedSlots
 from slotflow.network.multiclass.posterior import ClassPosterior
+from slotflow.signal.waveforms import Classes
 from slotflow.studies.measures.calibration import deviation_of_perfect
 from slotflow.studies.measures.classes import class_coverage, count_scores, right_classes
 from slotflow.waveforms import Chirp, Tone
@@ -47,8 +47,7 @@ def test_right_classes_by_hand() -> None:
 class KnownSlots:
     """Components around centres that are themselves drawn: a posterior that is right by construction."""
 
-    def __init__(self, name: str, centres: Array, width: float) -> None:
-        self.target = SimpleNamespace(waveform=WAVEFORMS[name])
+    def __init__(self, centres: Array, width: float) -> None:
         self.centres, self.width = centres, width
 
     def sample(self, n: int, k: int, seed: int) -> Array:
@@ -67,12 +66,13 @@ def answers(width: float, n: int, seed: int) -> tuple[list[ClassPosterior], list
         for name, k in zip(WAVEFORMS, counts, strict=True):
             waveform = WAVEFORMS[name]
             centres = rng.normal(size=(2, waveform.size))
-            slots[name] = KnownSlots(name, centres, 0.2 * width)
+            slots[name] = KnownSlots(centres, 0.2 * width)
             theta = centres[:k] + 0.2 * rng.normal(size=(k, waveform.size))
             truth[name] = waveform.sorted(theta)
         obs = Observation.from_arrays(np.zeros(4), 1.0)
         probs = np.full(len(TABLES), 1 / len(TABLES))
-        posts.append(ClassPosterior(TABLES.numpy(), probs, slots, obs, "known"))  # type: ignore[arg-type]
+        mixed = MixedSlots(TABLES.numpy(), probs, slots, Classes(**WAVEFORMS))  # type: ignore[arg-type]
+        posts.append(ClassPosterior(mixed, obs, 1.0, "known"))
         truths.append(truth)
     return posts, truths
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from multiclass_helpers import CLASSES, LONG, SHORT, make_batch, make_model, sma
 from training_helpers import metrics, tiny
 from typer.testing import CliRunner
 
-from slotflow import Config, Observation, Prior, SlotFlow
+from slotflow import Config, Observation, Posterior, Prior, SlotFlow
 from slotflow.cli import app
 from slotflow.network.multiclass.model import MulticlassSlotFlow
 from slotflow.network.multiclass.posterior import ClassPosterior
@@ -66,23 +67,25 @@ def test_slopes_of_the_axes_are_derivatives(seed: int) -> None:
 
 
 def test_counts_of_an_answer_are_one_distribution(answer: ClassPosterior) -> None:
-    assert answer.probs.sum() == pytest.approx(1) and answer.k_probs.sum() == pytest.approx(1)
+    tables, probs = answer.count_table
+    assert probs.sum() == pytest.approx(1) and answer.k_probs.sum() == pytest.approx(1)
     mean = sum(answer.count_probs(name) @ np.arange(4) for name in answer.classes)
     assert mean == pytest.approx(answer.k_probs @ np.arange(4))
     top = answer.how_many(3)
-    assert top[0][0] == answer.most_probable and top[0][1] == answer.probs.max()
+    assert top[0][0] == answer.most_probable and top[0][1] == probs.max()
     assert [p for _, p in top] == sorted((p for _, p in top), reverse=True)
+    assert len(answer.how_many(1000)) == len(tables)
     assert "chirp" in repr(answer)
 
 
 def test_draws_follow_the_counts(answer: ClassPosterior, seed: int) -> None:
     n = 4000
-    draws = answer.sample(n, seed)
+    draws = answer.sample_classes(n, seed)
     for i, name in enumerate(answer.classes):
         p = answer.count_probs(name)
         share = np.bincount(draws.counts[:, i], minlength=len(p)) / n
         assert np.all(np.abs(share - p) < 5 * np.sqrt(p * (1 - p) / n) + 1e-9)
-        theta, waveform = draws.theta[name], answer.waveform(name)
+        theta, waveform = draws.theta[name], answer.mixed.waveform.members[name]
         assert theta.shape[0] == n and theta.shape[2] == waveform.size
         present = np.isfinite(theta).all(-1)
         np.testing.assert_array_equal(present.sum(1), draws.counts[:, i])
@@ -95,24 +98,38 @@ def test_draws_follow_the_counts(answer: ClassPosterior, seed: int) -> None:
 
 
 def test_draws_given_the_counts(answer: ClassPosterior, seed: int) -> None:
-    draws = answer.sample(50, seed, {"tone": 1, "damped": 2})
-    assert {name: theta.shape[1] for name, theta in draws.theta.items()} == {
-        "tone": 1,
-        "chirp": 0,
-        "damped": 2,
-    }
+    counts = {"tone": 1, "damped": 2}
+    draws = answer.sample_classes(50, seed, counts)
+    sizes = {name: theta.shape[1] for name, theta in draws.theta.items()}
+    assert sizes == {"tone": 1, "chirp": 0, "damped": 2}
     assert all(np.isfinite(theta).all() for theta in draws.theta.values())
-    again = answer.sample(50, seed, {"tone": 1, "damped": 2})
+    again = answer.sample_classes(50, seed, counts)
     np.testing.assert_array_equal(draws.theta["damped"], again.theta["damped"])
+
+
+def test_draws_of_all_classes_in_one_table(answer: ClassPosterior, seed: int) -> None:
+    """Given K, classes come as often as q(n | K, x) says, and each component has the columns of its class alone."""
+    n, k = 3000, 2
+    theta, waveform = answer.sample(n, k, seed), answer.mixed.waveform
+    kind = waveform.class_of(theta)
+    tables, p = answer.mixed.tables, answer.mixed.given_k(k)
+    for i, name in enumerate(answer.classes):
+        expected, spread = p @ tables[:, i], math.sqrt(p @ tables[:, i] ** 2)
+        assert (kind == i).sum(1).mean() == pytest.approx(expected, abs=5 * spread / math.sqrt(n))
+        for parameter in ("drift", "rate"):
+            own = parameter in waveform.members[name].ranges
+            values = waveform.of(theta, parameter)[kind == i]
+            assert (values != 0).all() if own else (values == 0).all()
 
 
 @pytest.mark.parametrize("name", ["tone", "chirp", "damped"])
 def test_density_of_one_component_is_normalized(answer: ClassPosterior, name: str) -> None:
     """E[u/q] over draws from q is 1 for a density u inside its support: the prior's, A in the middle of its range."""
-    draws, waveform = answer.sample(1500, 5, {name: 1}).theta[name], answer.waveform(name)
-    log_q = answer.slots[name].log_prob(draws)[:, 0, 0]
-    total = math.log(answer.probs[answer._row({name: 1})]) + log_q[0]
-    assert answer.log_prob({name: draws[0]}) == pytest.approx(total)
+    draws = answer.sample_classes(800, 5, {name: 1}).theta[name]
+    waveform, index = answer.mixed.waveform.members[name], answer.classes.index(name)
+    row = answer.mixed.waveform.own_theta(index, draws)
+    total = answer.log_prob(row)
+    log_q = total - math.log(answer.mixed.probs[answer._row({name: 1})])
     amplitude = waveform.of(draws, "amplitude")[:, 0]
     low, high = np.quantile(amplitude, [0.2, 0.8])
     log_u = -np.log(amplitude * math.log(high / low) * 2 * math.pi)  # the band is 1 Hz wide
@@ -124,22 +141,28 @@ def test_density_of_one_component_is_normalized(answer: ClassPosterior, name: st
     assert error < 0.1 and abs(ratio.mean() - 1) < 5 * error
 
 
-def test_density_does_not_know_an_order(answer: ClassPosterior, seed: int) -> None:
-    draws = answer.sample(1, seed, {"tone": 2, "chirp": 1}).theta
-    one = {"tone": draws["tone"][0], "chirp": draws["chirp"][0]}
-    other = {"chirp": one["chirp"], "tone": one["tone"][::-1]}
-    assert answer.log_prob(one) == pytest.approx(answer.log_prob(other), abs=1e-9)
+def test_density_of_several_components_by_hand(answer: ClassPosterior, seed: int) -> None:
+    """Two tones and a chirp, in any order: q(n) / 3! times the two ways to give tones to slots."""
+    draws = answer.sample_classes(1, seed, {"tone": 2, "chirp": 1}).theta
+    slots, waveform = answer.mixed.classes, answer.mixed.waveform
+    tones, chirp = slots["tone"].log_prob(draws["tone"])[0], slots["chirp"].log_prob(draws["chirp"])
+    ways = np.logaddexp(tones[0, 0] + tones[1, 1], tones[0, 1] + tones[1, 0])
+    row = answer._row({"tone": 2, "chirp": 1})
+    expected = math.log(answer.mixed.probs[row] / 6) + ways + chirp[0, 0, 0]
+    parts = [waveform.own_theta(0, draws["tone"][0]), waveform.own_theta(1, draws["chirp"][0])]
+    theta = np.concatenate(parts)
+    for order in itertools.permutations(range(3)):
+        assert answer.log_prob(theta[list(order)]) == pytest.approx(expected, abs=1e-9)
 
 
-def test_summary_has_classes_and_their_own_columns(answer: ClassPosterior) -> None:
-    frame = answer.summary({"tone": 1, "chirp": 1, "damped": 1}, n=300)
-    assert frame["class"].tolist() == ["tone", "chirp", "damped"]
-    assert frame["existence"].tolist() == pytest.approx(
-        [1 - answer.count_probs(name)[0] for name in answer.classes]
-    )
-    assert frame["drift_median"].notna().tolist() == [False, True, False]
-    assert frame["rate_sd"].notna().tolist() == [False, False, True]
-    assert answer.summary({}).empty
+def test_what_a_posterior_can_do(answer: ClassPosterior, tmp_path: Path) -> None:
+    assert 0 <= answer.constrained_fraction(2) < 1
+    assert answer.verdict.status == "approximate"
+    assert {"class", "drift", "rate"} <= set(answer.to_dataframe(20).columns)
+    answer.save(tmp_path / "answer.nc", n=50)
+    loaded = Posterior.load(tmp_path / "answer.nc")
+    assert loaded.waveform.text == answer.waveform.text
+    np.testing.assert_allclose(loaded.k_probs, answer.k_probs)
 
 
 # ---------------------------------------------------------------- the network
@@ -150,20 +173,18 @@ def test_alone_as_in_a_batch(seed: int) -> None:
     batch = make_batch(model, 5, seed)
     signals = [batch.observation(i) for i in range(5)]
     together = model.infer(signals)
-    assert isinstance(together, list)
     for one, post in zip(signals, together, strict=True):
         alone = model.infer(one)
-        assert isinstance(alone, ClassPosterior)
-        np.testing.assert_allclose(alone.probs, post.probs, atol=1e-12)
-    assert len(set(float(p.probs[0]) for p in together)) == 5
+        assert isinstance(alone, ClassPosterior) and isinstance(post, ClassPosterior)
+        np.testing.assert_allclose(alone.mixed.probs, post.mixed.probs, atol=1e-12)
+    assert len({float(p.k_probs[0]) for p in together}) == 5
 
 
 def test_another_prior_over_k(seed: int) -> None:
     model = make_model(seed)
     obs = make_batch(model, 1, seed).observation(0)
     post, other = model.infer(obs), model.infer(obs, k_prior={1: 0.5, 2: 0.5})
-    assert isinstance(post, ClassPosterior) and isinstance(other, ClassPosterior)
-    assert other.k_probs[[0, 3]].sum() == 0
+    assert other.k_probs[[0, 3]].sum() == 0 and other.prior.k_max == 2
     ratio = other.k_probs[1] / other.k_probs[2]
     assert ratio == pytest.approx(post.k_probs[1] / post.k_probs[2])
 
@@ -174,7 +195,7 @@ def test_files(tmp_path: Path, seed: int) -> None:
     loaded = SlotFlow.from_pretrained(tmp_path / "model.safetensors")
     assert isinstance(loaded, MulticlassSlotFlow) and loaded.config == model.config
     obs = make_batch(model, 1, seed).observation(0)
-    np.testing.assert_array_equal(loaded.infer(obs).probs, model.infer(obs).probs)
+    np.testing.assert_array_equal(loaded.infer(obs).k_probs, model.infer(obs).k_probs)
 
 
 # ---------------------------------------------------------------- training
@@ -228,9 +249,9 @@ def test_other_refusals(answer: ClassPosterior, seed: int) -> None:
     with pytest.raises(ValueError, match=r"expected a class of .*received 'bell'"):
         answer.count_probs("bell")
     with pytest.raises(ValueError, match=r"sum to 0\.\.3"):
-        answer.sample(3, counts={"tone": 4})
+        answer.sample_classes(3, counts={"tone": 4})
     with pytest.raises(ValueError, match="n >= 1"):
-        answer.sample(0)
+        answer.sample_classes(0)
 
 
 def test_the_command_line_says_what_it_cannot(tmp_path: Path) -> None:

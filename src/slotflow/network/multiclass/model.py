@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Unpack
 
 import numpy as np
 import torch
@@ -11,15 +11,16 @@ from torch import Tensor, nn
 
 from slotflow.data.observation import Observation, as_list
 from slotflow.data.sampling import Grid
-from slotflow.network.cardinality import k_posterior
+from slotflow.network.cardinality import k_posterior, under_k_prior
 from slotflow.network.config import ModelConfig
 from slotflow.network.flow import ConditionalFlow
 from slotflow.network.model import SlotFlow
 from slotflow.network.multiclass.counts import ClassHead, count_tables
 from slotflow.network.multiclass.densities import ClassSlotDensities
+from slotflow.network.multiclass.mixed import MixedSlots
 from slotflow.network.multiclass.posterior import ClassPosterior
 from slotflow.network.multiclass.target import class_target
-from slotflow.network.options import KPrior
+from slotflow.network.options import InferOptions, KPrior
 from slotflow.network.paper.counter import CardinalityHead
 from slotflow.network.paper.encoder import DualStreamEncoder, Encoding
 from slotflow.network.paper.model import check_streams
@@ -42,7 +43,7 @@ class MulticlassSlotFlow(SlotFlow):
         super().__init__(config)
         waveform = config.prior.waveform.on(config.long.t0, config.long.mid_time)
         assert isinstance(waveform, Classes)
-        self.classes = waveform.class_names
+        self.waveform, self.classes = waveform, waveform.class_names
         self.tables = count_tables(config.prior.k_min, self.k_max, len(self.classes))
         """Every number of components of each class, (R, C), on the CPU."""
         self.targets = [class_target(member, config) for member in waveform.members.values()]
@@ -71,45 +72,44 @@ class MulticlassSlotFlow(SlotFlow):
 
     # ------------------------------------------------------------------ inference
 
-    def infer(  # type: ignore[override]
-        self, observation: Observation | Iterable[Observation], **options: Any
-    ) -> ClassPosterior | list[ClassPosterior]:
-        """Posterior of one observation, or of each of several: how many of each kind, and draws of each class.
-
-        Args:
-            observation: What was measured, sampled as in the training.
-            **options: `k_prior`, `batch_size`, `device`, `dtype` and `prior`, as in `SlotFlow.infer`.
-        """
-        found = list(self.infer_each(as_list(observation), **options))
-        return found[0] if isinstance(observation, Observation) else found
-
-    def infer_each(  # type: ignore[override]
+    def infer_each(
         self,
         observations: Iterable[Observation],
         *,
-        k_prior: KPrior | None = None,
-        prior: Prior | None = None,
-        method: str = "network",
-        refine: bool = False,
-        batch_size: int = 256,
-        device: str | torch.device | None = None,
-        dtype: torch.dtype | None = None,
+        refine: bool = True,
+        **options: Unpack[InferOptions],
     ) -> Iterator[ClassPosterior]:
-        """The posteriors of `infer` one after another."""
-        if refine or method != "network":
+        """Posteriors one after another: how many of each kind, and draws of each class.
+
+        It is the network's answer alone, whatever `refine` says: no exact step begins from it.
+
+        Args:
+            observations: What was measured, sampled as in the training.
+            refine: Not looked at.
+            **options: `k_prior`, `batch_size`, `device` and `dtype`, as in `SlotFlow.infer`; `prior` if it is that of
+                the training.
+        """
+        name, own = self.config.name, self.config.prior
+        if options.get("method", "network") != "network":
             raise ValueError(
-                f"the model {self.config.name!r} gives the network's answer alone, received method = {method!r}, "
-                f"refine = {refine}; leave them out."
+                f"the model {name!r} gives the network's answer alone, received method = {options['method']!r}; leave "
+                "it out."
             )
-        if prior is not None and prior != self.config.prior:
+        if options.get("prior") not in (None, own):
             raise ValueError(
-                f"the model {self.config.name!r} answers under the prior of its training only, "
-                f"{self.config.prior}, received {prior}; leave it out, or state p(K) as k_prior."
+                f"the model {name!r} answers under the prior of its training only, {own}, received "
+                f"{options['prior']}; leave it out, or state p(K) as k_prior."
             )
         signals = as_list(observations)
         for obs in signals:
             check_streams(obs, self.config)
-        self._move(device, dtype)
+        self._move(options.get("device"), options.get("dtype"))
+        return self._answers(signals, options.get("k_prior"), options.get("batch_size", 256))
+
+    def _answers(
+        self, signals: list[Observation], k_prior: KPrior | None, batch_size: int
+    ) -> Iterator[ClassPosterior]:
+        """Posteriors of observations that have been checked; the model's mode is left as it was."""
         training = self.training
         self.eval()
         try:
@@ -122,30 +122,30 @@ class MulticlassSlotFlow(SlotFlow):
     def _class_posteriors(
         self, chunk: list[Observation], k_prior: KPrior | None
     ) -> list[ClassPosterior]:
-        """Posteriors of observations that have been checked."""
+        """Posteriors of one batch."""
+        config = self.config
         long = np.stack([obs.long.values for obs in chunk])
         short = np.stack([obs.short.values for obs in chunk if obs.short is not None])
         streams = (torch.as_tensor(x).to(self.device, self.dtype) for x in (long, short))
         encoding, embedding, logits = self.encode(*streams)
-        log_k = k_posterior(logits, self.config.prior, k_prior).log()
+        log_k = k_posterior(logits, config.prior, k_prior).log()
         log_probs = self.class_head.table_log_probs(embedding, log_k, self.tables)
         probs = log_probs.softmax(-1).cpu().numpy()
         if not np.isfinite(probs).all():
             raise ValueError(
-                f"expected data of the size of the training's (noise levels {self.config.prior.sigma}), received "
-                f"values up to {np.abs(long).max():.3g}, which overflow; rescale them."
+                f"expected data of the size of the training's (noise levels {config.prior.sigma}), received values up "
+                f"to {np.abs(long).max():.3g}, which overflow; rescale them."
             )
-        tables = self.tables.numpy()
-        return [
-            ClassPosterior(
-                tables,
-                probs[i],
-                self._slots(encoding.context[i]),
-                obs,
-                f"slotflow:{self.config.name}",
-            )
-            for i, obs in enumerate(chunk)
-        ]
+        stated = under_k_prior(config.prior, k_prior, config.prior)
+        found = []
+        for i, obs in enumerate(chunk):
+            slots = self._slots(encoding.context[i])
+            mixed = MixedSlots(self.tables.numpy(), probs[i], slots, self.waveform)
+            noise = config.prior.known_sigma
+            if noise is None:
+                noise = obs.noise_level(config.prior.frequency)[0]
+            found.append(ClassPosterior(mixed, obs, noise, f"slotflow:{config.name}", stated))
+        return found
 
     def _slots(self, context: Tensor) -> dict[str, ClassSlotDensities]:
         """Densities of each class's components, given a signal's global context, (H,)."""

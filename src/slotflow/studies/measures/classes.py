@@ -92,8 +92,7 @@ def class_coverage(
     parts: dict[str, list[tuple[ToneSummary, NDArray[np.bool_]]]] = {}
     for i, (post, truth) in enumerate(zip(posteriors, truths, strict=True)):
         counts = {name: len(theta) for name, theta in truth.items()}
-        drawn = post.sample(draws, seed + i, counts)
-        width = len(post.k_probs) - 1
+        drawn, width = post.sample_classes(draws, seed + i, counts), post.k_max
         for name, theta in truth.items():
             if not len(theta):
                 continue
@@ -104,7 +103,7 @@ def class_coverage(
                 torch.as_tensor(np.pad(theta, room))[None],
                 mask,
                 seed + i,
-                post.waveform(name),
+                post.mixed.waveform.members[name],
             )
             parts.setdefault(name, []).append((found, mask.numpy()))
     return {

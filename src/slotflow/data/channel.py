@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass
 from typing import Any
@@ -125,8 +126,7 @@ class Channel:
     def _stamps(self, n: int) -> NDArray[np.float64]:
         """The time stamps of n samples, (n,)."""
         if not math.isnan(self.dt):  # an even series: what `times` says follows from it
-            with np.errstate(over="ignore"):  # spans without end are refused below
-                return self.t0 + self.dt * np.arange(n, dtype=np.float64)
+            return _even_stamps(n, self.dt, self.t0)
         if self.times is None:
             raise ValueError(
                 f"dt must be a positive number of seconds, received {self.dt}; give it, or give times."
@@ -228,6 +228,15 @@ class Channel:
 
 Stream = Channel
 """The name of version 0.1."""
+
+
+@functools.lru_cache(maxsize=8)
+def _even_stamps(n: int, dt: float, t0: float) -> NDArray[np.float64]:
+    """Even time stamps, (n,), which many signals of one file share and nobody may write to."""
+    with np.errstate(over="ignore"):  # spans without end are refused by their channel
+        stamps: NDArray[np.float64] = t0 + dt * np.arange(n, dtype=np.float64)
+    stamps.setflags(write=False)
+    return stamps
 
 
 def as_series(values: ArrayLike, name: str = "values") -> Values:

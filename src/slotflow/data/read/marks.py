@@ -59,16 +59,16 @@ def without_marks(
     """
     if values.dtype.kind == "c":
         return values, ()
+    low, high = _extremes(values)
+    if stated is None and not named and -SMALLEST_USUAL < low <= high < SMALLEST_USUAL:
+        return values.astype(np.float64, copy=False), ()  # as most series are
     x = values.astype(np.float64)
-    if not np.isfinite(x).all():
-        x[np.isinf(x)] = math.nan
-    extremes = _extremes(x)
-    if stated is None and not named and not max(map(abs, extremes)) >= SMALLEST_USUAL:
-        return x, ()
+    x[np.isinf(x)] = math.nan
     notes = []
     candidates = [(mark, APART_NAMED) for mark in named] + [(mark, APART_USUAL) for mark in USUAL]
     if stated is not None:
         candidates = [(stated, -math.inf), *candidates]
+    extremes = _extremes(x)
     for mark, distance in candidates:
         if mark != stated and not any(_is_mark(one, mark) for one in extremes):
             continue  # nothing lies outside of all others but an extreme
@@ -87,9 +87,9 @@ def _is_mark(x: Any, mark: float) -> Any:
     return abs(x - mark) <= RTOL * abs(mark)
 
 
-def _extremes(x: NDArray[np.float64]) -> tuple[float, float]:
-    """The smallest and the largest sample; NaN if there is none."""
-    if x.size and math.isfinite(low := float(x.min())):  # as most series are
+def _extremes(x: NDArray[Any]) -> tuple[float, float]:
+    """The smallest and the largest sample that is not NaN; NaN if there is none."""
+    if x.size and not math.isnan(low := float(x.min())):
         return low, float(x.max())
     known = x[~np.isnan(x)]
     return (float(known.min()), float(known.max())) if known.size else (math.nan, math.nan)

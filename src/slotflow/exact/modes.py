@@ -34,6 +34,8 @@ __all__ = ["Mode", "Modes", "peaks"]
 
 CLOSE = 0.75
 """Distance of two tones in bins 1/T below which they are unresolved."""
+RESOLVED = 2.0
+"""Distance in bins from which on tones do not share what they explain."""
 PEAKS = 3
 """Peaks of the residual that start a tone."""
 DEATHS = 3
@@ -49,7 +51,7 @@ STEPS = 40
 SIDE_LOBE, SIDE_LOBES = 0.5, 4
 """Height of a side lobe of the sampling, in units of the main one, that may be taken for a tone; and how many are."""
 EXCLUDED = 20.0
-"""Nats by which a side lobe must explain less than the tone to be left alone."""
+"""Nats by which a side lobe must explain less than the tone, or fewer tones than others, to be left alone."""
 PATIENCE = 3
 """The first pursuit may end after so many tones in a row without a better BIC."""
 BINS_OF_A_TONE = 8.0
@@ -258,10 +260,15 @@ class Modes:
         if base is None or k < 1 or ("down", k) in self.done:
             return
         self.done.add(("down", k))
-        f = base.places
-        starts = [np.delete(f, j) for j in np.argsort(base.strength)[:DEATHS]]
-        j = int(np.diff(f).argmin())
-        starts.append(np.append(np.delete(f, [j, j + 1]), f[j : j + 2].mean()))
+        f, deaths = base.places, np.argsort(base.strength)[:DEATHS]
+        resolved = not base.bounded and base.gap(self.bin) > RESOLVED
+        if resolved:  # RSS/2σ² rises by half the strength of what is left out, more or less
+            missed = base.strength[deaths] - base.strength.min()
+            deaths = deaths[missed < 4 * EXCLUDED]
+        starts = [np.delete(f, j) for j in deaths]
+        if not resolved:
+            j = int(np.diff(f).argmin())
+            starts.append(np.append(np.delete(f, [j, j + 1]), f[j : j + 2].mean()))
         self.add(starts)
 
     def aliases(self, k: int) -> None:

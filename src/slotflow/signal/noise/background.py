@@ -76,6 +76,8 @@ LARGEST_GROUP = 24
 """Lines that are fitted together at most."""
 STEPS = 4
 """Gauss–Newton steps of a group."""
+SETTLED = 1e-4
+"""Shift of a frequency, in bins, at which it is found."""
 
 
 @dataclass(frozen=True)
@@ -260,6 +262,8 @@ def _fitted(
         target = rest + _whitened_sum(group, taps, series, u)
         for _ in range(STEPS):
             group = _solved(target, group, u, weights, bin_)
+            if all(abs(_shift(line)) < SETTLED * bin_ for line in group):
+                break
         rest = target - _as_kind(np.sum([line.values(u) for line in group], 0), series)
         gains = gain(taps, series.step, np.array([line.frequency for line in group]))
         found += [

@@ -35,12 +35,13 @@ def partial_autocorrelations(series: Series, highest: int) -> Samples:
         valid = valid[1:] & valid[:-1] & follows[1:]
         follows = follows[1:]
         f, b = forward[1:], backward[:-1]
-        if valid.sum() < 2:
+        used = (f, b) if valid.all() else (f[valid], b[valid])
+        if len(used[0]) < 2:
             break
-        power = float((np.abs(f[valid]) ** 2).sum() + (np.abs(b[valid]) ** 2).sum())
+        power = sum(float(np.vdot(x, x).real) for x in used)
         if power == 0.0:
             break
-        r = 2 * (f[valid] * b[valid].conj()).sum() / power
+        r = 2 * np.vdot(used[1], used[0]) / power
         found.append(r)
         forward, backward = f - r * b, b - np.conj(r) * f
     return np.array(found, dtype=series.values.dtype)

@@ -13,7 +13,9 @@ from test_importance import observe
 from tone_helpers import LONG, SHORT, statistics_of
 
 from slotflow import Grid, Prior
-from slotflow.exact.modes import OUTSIDE, Modes, peaks
+from slotflow.exact.mode import OUTSIDE
+from slotflow.exact.modes import Modes
+from slotflow.exact.peaks import peaks
 from slotflow.exact.proposals.assembly import laplace_evidence, without_weakest
 from slotflow.exact.search import across_orders
 from slotflow.exact.target import Target

@@ -3,34 +3,30 @@ r"""Maxima of the likelihood for one number of tones after another: births, spli
 From K tones to K + 1: one more at the strongest peaks of the residual's spectrum inside the band, at frequencies that
 the caller suggests, or a tone split into two. From K to K − 1: the tones that the data would miss least are left out,
 by c_k Σ_kk⁻¹ c_k of their complex amplitudes, or the closest pair becomes one. Every start is refitted jointly
-(`laplace.py`), all starts of one order in one batch; the distinct maxima are kept, the best first.
-
-The tones of an unresolved pair can cancel each other with ever larger amplitudes. A fit that fails, or ends with
-amplitudes that the prior excludes, is repeated with a Gaussian prior of c that has the size of the largest amplitude:
-its maximum is bounded, and so is its covariance along what the data do not see.
+(`signal/fit.py`), all starts of one order in one batch; the distinct maxima are kept, the best first. A fit that fails,
+or ends with amplitudes that the prior excludes, is repeated with amplitudes held back (`bounded.py`).
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
-from torch import Tensor
 
 from slotflow.core.arrays import Array
 from slotflow.core.budget import time_left
+from slotflow.exact.bounded import bounded_modes
+from slotflow.exact.mode import Mode, reordered, same
+from slotflow.exact.peaks import peaks, residual_power, side_lobes
 from slotflow.signal.fit import fit, linear_amplitudes
-from slotflow.signal.gauss_newton import LARGEST_MOVE, Bound, Climb, State, climb
-from slotflow.signal.likelihood import Likelihood, Statistics
+from slotflow.signal.likelihood import Likelihood
 from slotflow.signal.prior import Prior
-from slotflow.signal.waveforms import TONE, Waveform
 
-__all__ = ["Mode", "Modes", "peaks"]
+__all__ = ["CLOSE", "Modes"]
 
 CLOSE = 0.75
 """Distance of two tones in bins 1/T below which they are unresolved."""
@@ -42,14 +38,6 @@ DEATHS = 3
 """Tones that are tried to be left out."""
 KEPT = 4
 """Maxima of one order that are kept."""
-PADDING = 8
-"""Points of the spectrum per bin."""
-OUTSIDE = 5.0
-"""Standard deviations of an amplitude by which a maximum may lie outside the prior."""
-STEPS = 40
-"""Steps of a fit with bounded amplitudes."""
-SIDE_LOBE, SIDE_LOBES = 0.5, 4
-"""Height of a side lobe of the sampling, in units of the main one, that may be taken for a tone; and how many are."""
 EXCLUDED = 20.0
 """Nats by which a side lobe must explain less than the tone, or fewer tones than others, to be left alone."""
 PATIENCE = 3
@@ -58,62 +46,6 @@ BINS_OF_A_TONE = 8.0
 """Bins of a band for each tone that it may hold from which on the median of its spectrum is the noise's."""
 CLEAR = 14.0
 """A peak stands out if its power is so many times the level that the median of the spectrum tells."""
-
-
-@dataclass(frozen=True, eq=False)
-class Mode:
-    """One maximum of the likelihood of K tones."""
-
-    z: Array
-    """Coordinates, sorted by place, (K, Z)."""
-    rss: float
-    """Residual sum of squares."""
-    covariance: Array
-    """Of z, σ² (JᵀJ)⁻¹, (K·Z, K·Z); with the bound's precision added if bounded."""
-    bounded: bool = False
-    """Whether amplitudes were held back: this is a maximum under a Gaussian prior of c, not of the likelihood."""
-    waveform: Waveform = TONE
-    """The form of a component."""
-    strength_apart: Array | None = None
-    """Squared SNR of each component in channels where its amplitude is integrated out, (K,), if there are any."""
-
-    @property
-    def places(self) -> Array:
-        """What the components are sorted by (frequencies of tones), (K,)."""
-        return self.waveform.place_in_z(self.z)
-
-    @cached_property
-    def _amplitude_blocks(self) -> Array:
-        """Covariance of each component's Re c and Im c, (K, 2M, 2M)."""
-        k, first = len(self.z), len(self.waveform.shape)
-        blocks = self.covariance.reshape(k, self.z.shape[1], k, self.z.shape[1])
-        every = np.arange(k)
-        own: Array = blocks[every, first:, every, first:]
-        return own
-
-    @cached_property
-    def strength(self) -> Array:
-        """c_k Σ_kk⁻¹ c_k, squared SNR of each component with all others unknown, (K,)."""
-        c = self.z[:, len(self.waveform.shape) :]
-        if not len(c):
-            return np.zeros(0)
-        strength: Array = np.einsum("ki,kij,kj->k", c, np.linalg.pinv(self._amplitude_blocks), c)
-        return strength if self.strength_apart is None else strength + self.strength_apart
-
-    def plausible(self, prior: Prior) -> bool:
-        """Whether all amplitudes lie within the prior's bounds or close to them for their errors."""
-        c = self.z[:, len(self.waveform.shape) :]
-        amplitude = self.waveform.moduli(self.z)[:, 0]
-        unit = c / np.maximum(amplitude, 1e-300)[:, None]
-        variance = np.einsum("ki,kij,kj->k", unit, self._amplitude_blocks, unit)
-        spread = np.sqrt(np.maximum(variance, 0.0))
-        low, high = prior.amplitude
-        inside = (amplitude > low - OUTSIDE * spread) & (amplitude < high + OUTSIDE * spread)
-        return bool(inside.all())
-
-    def gap(self, bins: float) -> float:
-        """Smallest distance of two places in units of `bins` Hz; inf for fewer than two components."""
-        return float(np.diff(self.places).min() / bins) if len(self.z) > 1 else math.inf
 
 
 class Modes:
@@ -168,12 +100,12 @@ class Modes:
         for i in torch.nonzero(result.converged).flatten().tolist():
             tones, rss = result.theta[i].numpy(), float(result.rss[i])
             order = np.argsort(self.waveform.place_of(tones))
-            covariance = _reordered(self._in_z(tones, covariances[i]), order)
+            covariance = reordered(self._in_z(tones, covariances[i]), order)
             mode = Mode(self.statistics.to_z(tones), rss, covariance, waveform=self.waveform)
             self._keep(mode)
             good[i] = mode.plausible(self.prior)
         if not good.all() and (self.prior.min_separation < CLOSE * self.bin or not good.any()):
-            for mode in self._bounded(starts[torch.from_numpy(~good)]):
+            for mode in bounded_modes(self.statistics, self.prior, starts[torch.from_numpy(~good)]):
                 self._keep(mode)
         modes.sort(key=lambda m: m.rss)
         inside = [m for m in modes if m.plausible(self.prior)]
@@ -191,7 +123,7 @@ class Modes:
             variance = max(mode.rss, 1e-300) / self.statistics.n if known is None else known**2
             mode = replace(mode, strength_apart=apart / variance)
         modes = self.found.setdefault(len(mode.z), [])
-        twin = next((j for j, m in enumerate(modes) if _same(m, mode, self.bin)), None)
+        twin = next((j for j, m in enumerate(modes) if same(m, mode, self.bin)), None)
         if twin is None:
             modes.append(mode)
         elif mode.rss < modes[twin].rss and mode.bounded == modes[twin].bounded:
@@ -205,39 +137,6 @@ class Modes:
         half = half.reshape(k * size, k, columns)
         carried: Array = np.einsum("mkj,kij->mki", half, change)
         return carried.reshape(k * size, k * size)
-
-    def _bounded(self, starts: Tensor) -> list[Mode]:
-        """Fits from frequencies, (B, K), with amplitudes held back by a Gaussian of the prior's size."""
-        waveform, prior, (size, k) = self.waveform, self.prior, starts.shape
-        several = self.statistics.take(torch.zeros(size, dtype=torch.int64))
-        shapes, parts = len(waveform.shape), waveform.coordinates - len(waveform.shape)
-        wide = [LARGEST_MOVE * scale for scale in waveform.scales(1 / self.bin)]
-        pull = np.tile([0.0] * shapes + [prior.amplitude[1] ** -2] * parts, k)
-        reach = np.tile([step**-2 for step in wide] + [0.0] * parts, k)
-        bound = Bound(torch.from_numpy(pull), torch.from_numpy(reach))
-        none = torch.zeros(size, dtype=torch.float64)
-        known = None if prior.known_sigma is None else none + prior.known_sigma**2
-        z = torch.zeros(size, k, waveform.coordinates, dtype=torch.float64)
-        waveform.place_in_z(z)[:] = starts
-        mask = torch.ones_like(starts, dtype=torch.bool)
-        start = State.at(several, z, mask, over=none.bool())
-        start.damping = none + 1.0
-        end = climb(several, start, Climb(STEPS, 0.0, known, none, bound))
-        found = []
-        for i in range(size):
-            tones, rss = end.z[i].numpy(), float(end.rss[i])
-            place = waveform.place_in_z(tones)
-            level = rss / several.n if known is None else float(known[i])
-            with np.errstate(
-                divide="ignore", invalid="ignore"
-            ):  # nothing is left of noiseless data
-                curvature = end.matrix[i].numpy() / level + np.diag(pull + reach)
-            order = np.argsort(place)
-            covariance = _reordered(np.linalg.inv(curvature), order)
-            inside = (place > prior.frequency[0]) & (place < prior.frequency[1])
-            if np.isfinite(covariance).all() and np.isfinite(tones).all() and inside.all():
-                found.append(Mode(tones[order], rss, covariance, True, waveform))
-        return found
 
     def up(self, k: int) -> None:
         """Looks for maxima of order k from those of k − 1."""
@@ -294,19 +193,8 @@ class Modes:
 
     @cached_property
     def _side_lobes(self) -> list[tuple[float, float]]:
-        """Distances in Hz, and heights, of the strongest side lobes of an uneven sampling, the highest first."""
-        if isinstance(self.statistics, Statistics):
-            return []
-        (low, high), step = self.prior.frequency, self.bin / PADDING
-        distance = np.arange(1.5 * self.bin, high - low, step)
-        if len(distance) < 3:
-            return []
-        height = np.abs(self.statistics.kernel(distance))
-        height /= abs(complex(self.statistics.kernel(np.zeros(1))[0]))
-        middle = height[1:-1]
-        top = np.flatnonzero((middle >= height[:-2]) & (middle > height[2:]) & (middle > SIDE_LOBE))
-        best = top[np.argsort(-middle[top])][:SIDE_LOBES]
-        return [(float(distance[1 + i]), float(middle[i])) for i in best]
+        """Distances in Hz, and heights, of the strongest side lobes of an uneven sampling."""
+        return side_lobes(self.statistics, self.prior.frequency)
 
     def pursue(self, most: int) -> int:
         """Adds peaks one by one, up to `most` tones; the number of tones of the smallest BIC.
@@ -348,7 +236,7 @@ class Modes:
         base = self.best(k)
         if base is None:
             return False
-        power = _residual_power(self.statistics, base.z, self.prior.frequency)[1]
+        power = residual_power(self.statistics, base.z, self.prior.frequency)[1]
         return bool(power.max() <= CLEAR * np.median(power) / math.log(2))  # of an exponential law
 
     def _bic(self, k: int) -> float:
@@ -367,63 +255,3 @@ class Modes:
             mode = self.best(k)
         assert mode is not None
         return mode
-
-
-def peaks(statistics: Likelihood, z: Array, prior: Prior, count: int) -> list[float]:
-    """Frequencies of the strongest peaks of the residual in the band, on the long stream, the strongest first.
-
-    Args:
-        statistics: Of one signal.
-        z: Tones that are subtracted first, (K, 3).
-        prior: Gives the band.
-        count: Peaks at most.
-    """
-    f, power = _residual_power(statistics, z, prior.frequency)
-    inside = power[1:-1]
-    top = (inside >= power[:-2]) & (inside > power[2:])
-    top &= (f[1:-1] >= prior.frequency[0]) & (f[1:-1] <= prior.frequency[1])
-    index = np.flatnonzero(top)
-    return [float(f[1 + i]) for i in index[np.argsort(-inside[index])][:count]]
-
-
-def _residual_power(
-    statistics: Likelihood, z: Array, band: tuple[float, float]
-) -> tuple[Array, Array]:
-    """Power of the residual of tones z, (K, Z), in units of the noise's mean, and its frequencies in Hz, (G,) each.
-
-    Even channels have an FFT for it, the first of them alone; any other likelihood knows its matched filter.
-    """
-    low, high = band
-    if isinstance(statistics, Statistics):
-        grid, rest = statistics.grids[0], statistics.residuals(z)[0]
-        size = 2 ** math.ceil(math.log2(PADDING * grid.n))
-        step = 1 / (size * grid.dt)
-        first, last = max(math.ceil(low / step) - 1, 0), min(math.ceil(high / step), size // 2)
-        spectrum = np.abs(np.fft.rfft(rest, size)[first : last + 1]) ** 2
-        level = max(float((rest**2).sum()), 1e-300)  # N σ² if nothing but noise is left
-        return step * np.arange(first, first + len(spectrum)), spectrum / level
-    step = statistics.bin / PADDING
-    f = np.arange(low - step, high + 1.5 * step, step)
-    left = statistics.less(z)
-    variance = max(float(left.energy), 1e-300) / statistics.n
-    power = np.abs(left.matched(f[None, :, None])[0, :, 0]) ** 2
-    power /= np.maximum(statistics.weight_at(f), 1e-300)
-    apart = statistics.apart_with_one_more(z, f)
-    if apart is not None:  # half the fall of RSS is a power
-        power = power + 0.5 * apart[0]
-    return f, power / variance
-
-
-def _reordered(covariance: Array, order: NDArray[np.int64]) -> Array:
-    """A covariance of the coordinates of K components, (K·Z, K·Z), with the components in another order."""
-    k = len(order)
-    blocks = covariance.reshape(k, len(covariance) // k, k, -1)[order][:, :, order]
-    return blocks.reshape(covariance.shape)
-
-
-def _same(a: Mode, b: Mode, bins: float) -> bool:
-    """Whether two maxima of the same order are one."""
-    first = len(a.waveform.shape)
-    near = np.abs(a.places - b.places).max() < 0.02 * bins
-    c_a, c_b = a.z[:, first:], b.z[:, first:]
-    return bool(near and np.abs(c_a - c_b).max() < 0.05 * np.abs(c_a).max())

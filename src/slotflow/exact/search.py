@@ -38,7 +38,8 @@ import numpy as np
 from slotflow.core.arrays import Array
 from slotflow.core.numeric import log_sum_exp
 from slotflow.exact.importance import Importance, importance_sample
-from slotflow.exact.modes import Mode, Modes
+from slotflow.exact.mode import Mode
+from slotflow.exact.modes import Modes
 from slotflow.exact.orders import NEGLIGIBLE, Orders
 from slotflow.exact.proposals.assembly import (
     WEAK,

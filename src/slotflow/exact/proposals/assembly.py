@@ -16,7 +16,8 @@ import numpy as np
 from slotflow.core.arrays import Array
 from slotflow.core.numeric import log_sum_exp
 from slotflow.exact.importance import effective_share, inside_support
-from slotflow.exact.modes import CLOSE, Mode, Modes
+from slotflow.exact.mode import Mode
+from slotflow.exact.modes import CLOSE, Modes
 from slotflow.exact.proposals.births import Births, BirthTable
 from slotflow.exact.proposals.collapsed import bent
 from slotflow.exact.proposals.edges import cut

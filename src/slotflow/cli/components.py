@@ -103,14 +103,20 @@ class ShownComponents:
         """
         table = Table(box=SIMPLE_HEAD, header_style="bold", padding=(0, 1, 0, 0), show_edge=False)
         table.add_column("#", justify="right")
-        units = self.waveform.units(self.record["unit"])
-        for parameter, unit in zip(self.waveform.parameters, units, strict=True):
+        rows = self.record["components"]
+        several = any("class" in row for row in rows)
+        if several:
+            table.add_column("class")
+        units = dict(
+            zip(self.waveform.names, self.waveform.units(self.record["unit"]), strict=True)
+        )
+        for parameter in self.waveform.measured:
+            unit = units[parameter.name]
             unit = self.unit.name if parameter.unit == HERTZ.name else unit
             heading = f"{parameter.name} [{unit}]" if unit else parameter.name
             table.add_column(escape(heading), justify="right", no_wrap=True)
             if self.truth:
                 table.add_column("truth", justify="right", style="cyan")
-        rows = self.record["components"]
         doubtful = any(row["existence"] < SURE_EXISTENCE for row in rows)
         if doubtful:
             table.add_column("exists", justify="right")
@@ -119,7 +125,11 @@ class ShownComponents:
             table.add_column("is")
         for row, exact in self._strongest(self._pairs(), most):
             cells = [str(row["component"]) if row else "–"]
-            for parameter in self.waveform.parameters:
+            if several:
+                cells.append(
+                    f"{row['class']} ({chance(row['class_probability'], 2)})" if row else ""
+                )
+            for parameter in self.waveform.measured:
                 cells += self._cells(row, exact, parameter)
             if doubtful:
                 cells.append(chance(row["existence"], 2) if row else "")
@@ -154,6 +164,8 @@ class ShownComponents:
         """Median and sd of a parameter; of a place with several modes, those of the most probable one."""
         if "modes" in row and name == self.place.name:
             return row["modes"][0]["median"], row["modes"][0]["sd"]
+        if row[f"{name}_median"] is None:  # the component's class has no such parameter
+            return math.nan, math.nan
         return row[f"{name}_median"], row[f"{name}_sd"]
 
     def _inflation(self, row: Record) -> float:

@@ -19,8 +19,9 @@ from slotflow.posterior.channels import channel_name
 from slotflow.posterior.contract import Result
 from slotflow.posterior.display import Epoch
 from slotflow.posterior.facts import UNKNOWN_UNIT
-from slotflow.posterior.summaries import STATISTICS, covariance_names, moments, unwrapped
-from slotflow.signal.waveforms import Waveform
+from slotflow.posterior.moments import STATISTICS, moments, of_likeliest_class, unwrapped
+from slotflow.posterior.summaries import covariance_names
+from slotflow.signal.waveforms import Classes, Waveform
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -75,13 +76,15 @@ def to_catalogue(post: Result, n: int, seed: int, epoch: Epoch) -> pd.DataFrame:
         raise ValueError(f"to_catalogue expects n >= 1 draws, received {n}.")
     found, waveform = post.aligned(n, seed), post.waveform
     present = np.isfinite(waveform.place_of(found.theta))  # (n, J)
+    measured = [waveform.column(p.name) for p in waveform.measured]
     rows: list[dict[str, Any]] = []
     for j, exists in enumerate(found.existence):
         draws = epoch.shift(found.theta[present[:, j], j : j + 1], waveform)  # (m, 1, P)
         row: dict[str, Any] = {"component": j + 1, "existence": float(exists)}
-        row |= {name: float(value[0]) for name, value in moments(draws, waveform).items()}
-        covariance = np.cov(unwrapped(draws, waveform)[0][:, 0].T, bias=True)  # (P, P)
-        upper = covariance[np.triu_indices(waveform.size)].tolist()
+        row |= {name: value.tolist()[0] for name, value in moments(draws, waveform).items()}
+        kept = unwrapped(of_likeliest_class(draws, waveform), waveform)[0][:, 0]  # (m, P)
+        covariance = np.cov(kept[:, measured].T, bias=True)
+        upper = covariance[np.triu_indices(len(measured))].tolist()
         row |= dict(zip(covariance_names(waveform), upper, strict=True))
         rows.append(row | {"verdict": post.verdict.status})
     frame = pd.DataFrame(rows, columns=None if rows else _columns(waveform)).set_index("component")
@@ -184,5 +187,6 @@ def _groups(post: Result, n: int, seed: int) -> dict[str, xr.Dataset]:
 
 def _columns(waveform: Waveform) -> list[str]:
     """Columns of a catalogue without rows."""
-    stats = [f"{name}_{what}" for name in waveform.names for what in STATISTICS]
-    return ["component", "existence", *stats, *covariance_names(waveform), "verdict"]
+    stats = [f"{p.name}_{what}" for p in waveform.measured for what in STATISTICS]
+    kinds = ["class", "class_probability"] if isinstance(waveform, Classes) else []
+    return ["component", "existence", *kinds, *stats, *covariance_names(waveform), "verdict"]

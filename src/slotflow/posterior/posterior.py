@@ -17,7 +17,13 @@ from slotflow.core.later import later
 from slotflow.posterior.combinations import Combination, find_combinations
 from slotflow.posterior.contract import Result
 from slotflow.posterior.display import display_unit, epoch_of
-from slotflow.posterior.summaries import correlation, in_unit, summary, with_combinations
+from slotflow.posterior.summaries import (
+    class_probs,
+    correlation,
+    in_unit,
+    summary,
+    with_combinations,
+)
 from slotflow.posterior.tuples import SampledSlots
 from slotflow.signal.noise.model import NoiseModel
 from slotflow.signal.prior import Prior
@@ -30,6 +36,9 @@ if TYPE_CHECKING:
     from slotflow.posterior.birth import BirthProposal
 
 __all__ = ["Posterior"]
+
+CLASS_DRAWS = 2000
+"""Draws behind the probabilities of classes, those of a summary."""
 
 
 class Posterior(Result):
@@ -158,6 +167,11 @@ class Posterior(Result):
         frame = summary(self, self._k(k), n, seed, epoch_of(self, phase_at))
         frame = with_combinations(frame, self)
         return in_unit(frame, display_unit(self, frequency_unit), self.waveform)
+
+    @property
+    def class_probs(self) -> pd.DataFrame:
+        """Probability of each class of each component, for priors with several classes: rows as those of `summary`."""
+        return class_probs(self, self.k_map, CLASS_DRAWS, 0)
 
     def correlation(self, k: int | None = None, n: int = 4000, seed: int = 0) -> Array:
         """Posterior correlations of all parameters given K, components in the order of their frequencies.

@@ -15,23 +15,22 @@ from slotflow.posterior.combinations import find_combinations
 from slotflow.posterior.contract import Result
 from slotflow.posterior.display import Epoch
 from slotflow.posterior.matching import Labels, match
-from slotflow.signal.waveforms import TONE, Waveform
+from slotflow.posterior.moments import STATISTICS, class_shares, moments, unwrapped
+from slotflow.signal.waveforms import TONE, Classes, Waveform
 
 if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = [
-    "STATISTICS",
     "Mode",
+    "class_probs",
     "components",
     "correlation",
     "covariance_names",
     "frequency_columns",
     "in_unit",
-    "moments",
     "place_modes",
     "summary",
-    "unwrapped",
     "with_combinations",
 ]
 
@@ -43,40 +42,6 @@ MODES_APART = 0.5
 """Bins without a draw that separate two modes of a component's place."""
 SMALLEST_MODE = 0.02
 """Share of the draws from which on a mode is named."""
-STATISTICS = ("median", "sd", "q05", "q95")
-"""What a table says of each parameter."""
-
-
-def unwrapped(draws: Array, waveform: Waveform = TONE) -> tuple[Array, Array]:
-    """Draws with angles as distances in [−π, π) from their circular means, (n, k, P), and those means, (k, P).
-
-    The means of parameters that are no angles are zero.
-    """
-    centre, shifted = np.zeros(draws.shape[1:]), draws.copy()
-    for i, parameter in enumerate(waveform.parameters):
-        if parameter.circular:
-            centre[:, i] = np.angle(np.exp(1j * draws[..., i]).mean(axis=0))
-            shifted[..., i] = np.mod(draws[..., i] - centre[:, i] + np.pi, 2 * np.pi) - np.pi
-    return shifted, centre
-
-
-def moments(draws: Array, waveform: Waveform = TONE) -> dict[str, Array]:
-    """Median, sd, 5 % and 95 % of each parameter of each component, (k,) each.
-
-    Args:
-        draws: Parameters of the components, (n, k, P), n >= 1.
-        waveform: Names the parameters.
-    """
-    shifted, centre = unwrapped(draws, waveform)
-    columns: dict[str, Array] = {}
-    for i, parameter in enumerate(waveform.parameters):
-        x = shifted[..., i]
-        q05, q50, q95 = np.quantile(x, [0.05, 0.5, 0.95], axis=0)
-        if parameter.circular:
-            q05, q50, q95 = (np.mod(q + centre[:, i], 2 * np.pi) for q in (q05, q50, q95))
-        found = zip(STATISTICS, (q50, x.std(axis=0), q05, q95), strict=True)
-        columns |= {f"{parameter.name}_{what}": values for what, values in found}
-    return columns
 
 
 def components(post: Result, k: int, n: int, seed: int) -> tuple[Array, Labels, Array]:
@@ -122,6 +87,21 @@ def summary(post: Result, k: int, n: int, seed: int, epoch: Epoch | None = None)
     if limit is not None:
         frame.attrs["upper_limit"] = limit.record()
     return frame
+
+
+def class_probs(post: Result, k: int, n: int, seed: int) -> pd.DataFrame:
+    """The table of `Posterior.class_probs`: a row for each component given K, a column for each class."""
+    import pandas as pd
+
+    waveform = post.waveform
+    if not isinstance(waveform, Classes):
+        raise ValueError(
+            f"expected components of several classes, received a posterior of {waveform.text}; state them in "
+            "the prior: Prior(classes={...})."
+        )
+    shares = class_shares(components(post, k, n, seed)[0], waveform)
+    index = pd.RangeIndex(1, k + 1, name="component")
+    return pd.DataFrame(shares, index, list(waveform.class_names))
 
 
 def with_combinations(frame: pd.DataFrame, post: Result) -> pd.DataFrame:
@@ -218,7 +198,7 @@ def in_unit(frame: pd.DataFrame, unit: FrequencyUnit, waveform: Waveform) -> pd.
 
 def frequency_columns(waveform: Waveform) -> dict[str, int]:
     """The columns of tables that are frequencies, with the power of Hz in which they are: 2 for a variance."""
-    powers = {p.name: int(p.unit == HERTZ.name) for p in waveform.parameters}
+    powers = {p.name: int(p.unit == HERTZ.name) for p in waveform.measured}
     columns = {f"{name}_{what}": power for name, power in powers.items() for what in STATISTICS}
     pairs = combinations_with_replacement(powers.values(), 2)
     columns |= {name: sum(p) for name, p in zip(covariance_names(waveform), pairs, strict=True)}
@@ -227,7 +207,8 @@ def frequency_columns(waveform: Waveform) -> dict[str, int]:
 
 def covariance_names(waveform: Waveform) -> list[str]:
     """Columns of a catalogue that hold the upper triangle of the covariance matrix, row by row."""
-    return [f"cov_{a}_{b}" for a, b in combinations_with_replacement(waveform.names, 2)]
+    names = [p.name for p in waveform.measured]
+    return [f"cov_{a}_{b}" for a, b in combinations_with_replacement(names, 2)]
 
 
 def correlation(draws: Array, resolution: float = 0.0, waveform: Waveform = TONE) -> Array:

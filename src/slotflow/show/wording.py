@@ -42,6 +42,8 @@ NAMES = ("", "short stream: ")
 
 def measured(value: float, sd: float) -> str:
     """A value and two digits of its uncertainty: 2.526053 ± 0.000033; the value alone where that is only rounding."""
+    if not math.isfinite(value):  # a parameter that the component's class lacks
+        return "–"
     if sd <= ROUNDING_SHARE * abs(value):
         return f"{value:.6g}"
     return f"{number(value, sd)} ± {number(sd, sd)}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -32,8 +33,12 @@ def components(
     units = dict(zip(waveform.names, waveform.units(post.unit), strict=True))
     units |= {p.name: unit.name for p in waveform.parameters if p.unit == HERTZ.name}
     factors = {p.name: unit.factor if p.unit == HERTZ.name else 1.0 for p in waveform.parameters}
-    order = sorted(waveform.names, key=lambda name: name != waveform.place)  # its place first
+    names = [p.name for p in waveform.measured]
+    order = sorted(names, key=lambda name: name != waveform.place)  # its place first
     columns = {"name": "", "existence": "exists"}
+    several = "class" in frame
+    if several:
+        columns["class"] = "class (probability)"
     columns |= {name: f"{name} [{units[name]}]" if units[name] else name for name in order}
     related = "combination" in frame
     if related:
@@ -45,6 +50,7 @@ def components(
         [
             f"Component {row['component']}",
             chance(float(row["existence"])),
+            *([f"{row['class']} ({chance(row['class_probability'], 2)})"] if several else []),
             *(_measured(row, name, factors[name], larger) for name in order),
             *([_label(row)] if related else []),
         ]
@@ -58,6 +64,8 @@ def components(
 def _measured(row: Mapping[Any, Any], name: str, factor: float, inflation: float) -> Stacked:
     """A parameter in a cell, its values times a factor and its standard deviation inflated."""
     sd = factor * float(row[f"{name}_sd"])
+    if not math.isfinite(sd):  # the component's class has no such parameter
+        return Stacked("–", "")
     low, high = (number(factor * float(row[f"{name}_{q}"]), sd) for q in ("q05", "q95"))
     value = measured(factor * float(row[f"{name}_median"]), inflation * sd)
     return Stacked(value, f"{low} to {high}")

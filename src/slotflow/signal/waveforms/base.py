@@ -55,6 +55,8 @@ class Parameter:
     """Of its values; `DATA_UNIT` for that of the samples."""
     circular: bool = False
     """Whether it is an angle in [0, 2π), whose mean is taken on the circle."""
+    categorical: bool = False
+    """Whether it is the number of a kind, which has neither mean nor error."""
 
 
 class Waveform(ABC):
@@ -159,6 +161,11 @@ class Waveform(ABC):
     def names(self) -> tuple[str, ...]:
         """Names of the columns of θ."""
         return tuple(p.name for p in self.parameters)
+
+    @property
+    def measured(self) -> tuple[Parameter, ...]:
+        """The parameters that are quantities, which have a value and an error."""
+        return tuple(p for p in self.parameters if not p.categorical)
 
     @property
     def size(self) -> int:

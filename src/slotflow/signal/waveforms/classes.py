@@ -24,7 +24,7 @@ from slotflow.signal.waveforms.tone import Tone
 
 __all__ = ["CLASS", "Classes"]
 
-CLASS = Parameter("class", "class", "")
+CLASS = Parameter("class", "class", "", categorical=True)
 """Number of the class in the order in which they were given, from 0."""
 
 

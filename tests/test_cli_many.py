@@ -153,9 +153,20 @@ def test_tables_and_no_folders(many: Path, tmp_path: Path) -> None:
     medians = [float(row["frequency_median"]) for row in catalogue]
     assert medians == pytest.approx([c["frequency_median"] for c in found])
     names = {"component", *gaussian_posterior([0.0, 1.0, 0.0, 0.0]).to_catalogue(n=50)}
-    facts = {"file", "signal", "k_map", "p_k_map"}
+    facts = {"file", "signal", "k_map", "p_k_map", "combination", "combination_chance"}
     assert {name for name in names if "cov_" not in name} == set(catalogue[0]) - facts
     assert run(many, *FLAGS, "--quiet", "--out", out, "--save", "none") == ""
+
+
+def test_harmonics_are_labelled_in_the_catalogue_of_many(tmp_path: Path) -> None:
+    rng, t = np.random.default_rng(0), 0.1 * np.arange(1000)
+    x = rng.normal(size=(2, 1000)) * 0.3 + np.cos(2 * np.pi * 1.1 * t)
+    x[1] += 0.5 * np.cos(2 * np.pi * 2.2 * t + 1)
+    np.savez(tmp_path / "two.npz", x=x, dt=0.1)
+    flags = ("--band", "1:2.4", "--amplitude", "0.1:2", "--max-seconds", "60", "--save", "none")
+    run(tmp_path / "two.npz", *flags, "--out", tmp_path / "out", "--quiet")
+    found = [(r["signal"], r["combination"]) for r in rows(tmp_path / "out" / "catalogue.csv")]
+    assert found == [("0", ""), ("1", ""), ("1", "2f1")]
 
 
 def test_of_many_signals_too_is_told_what_was_assumed(

@@ -47,8 +47,7 @@ def result_record(
     shown = writer.results
     epoch = epoch_of(post, shown.phase_at)
     summary = summarize(post, post.k_map, writer.samples, writer.seed, epoch)
-    if full:  # of many signals, combinations would take as long as the rest
-        summary = with_combinations(summary, post)
+    summary = with_combinations(summary, post)
     record: dict[str, Any] = {"file": str(answer.file), "signal": answer.signal}
     record["signals_in_file"] = answer.in_file
     record |= posterior_record(post, summary, full, shown.frequency_unit)

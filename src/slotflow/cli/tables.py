@@ -18,8 +18,10 @@ from slotflow.signal.waveforms import waveform_named
 
 __all__ = ["write_table", "write_tables"]
 
-UNLISTED = ("slot", "modes", "combination", "combination_chance")
+UNLISTED = ("slot", "modes")
 """What is known of some components of a single signal, and has no column in a catalogue of many."""
+LABELS = {"combination": "", "combination_chance": ""}
+"""Columns that only some signals have: which components are harmonics or combinations of others."""
 
 
 def write_tables(store: Store, folder: Path) -> dict[str, str]:
@@ -70,7 +72,8 @@ def _components(records: Iterator[Record], unit: FrequencyUnit) -> Iterator[Reco
                 scaled = columns[name] * unit.factor ** powers[name]
                 columns[f"{name} [{unit.name}]"] = scaled
                 del columns[name]
-            yield facts | columns
+            labels = {name: columns.pop(name, empty) for name, empty in LABELS.items()}
+            yield facts | columns | labels
 
 
 def _common_unit(records: Iterator[Record]) -> FrequencyUnit:

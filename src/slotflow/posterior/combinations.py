@@ -17,11 +17,13 @@ one of them with the probability
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from slotflow.core.arrays import Array
 
@@ -68,11 +70,29 @@ class Combination(NamedTuple):
         return text
 
 
-class _Trial(NamedTuple):
-    """A combination of parents."""
+class _Trials(NamedTuple):
+    """Combinations n·f_i + m·f_j of components, (T,) each; m = 0 where there is one component alone."""
 
-    complexity: int
-    terms: tuple[tuple[int, int], ...]
+    first: NDArray[np.int64]
+    """n."""
+    at_first: NDArray[np.int64]
+    """i."""
+    second: NDArray[np.int64]
+    """m."""
+    at_second: NDArray[np.int64]
+    """j."""
+
+    @property
+    def complexity(self) -> NDArray[np.int64]:
+        """|n| + |m|."""
+        return np.abs(self.first) + np.abs(self.second)
+
+    def terms(self, row: int) -> tuple[tuple[int, int], ...]:
+        """Whole number and component of each term of a combination, those above 0 first."""
+        found = [(int(self.first[row]), int(self.at_first[row]))]
+        if self.second[row]:
+            found.append((int(self.second[row]), int(self.at_second[row])))
+        return tuple(sorted(found, key=lambda term: term[0] < 0))
 
 
 def find_combinations(
@@ -109,35 +129,47 @@ def find_combinations(
     return tuple(found[i] for i in sorted(found))
 
 
-def _trials(parents: list[int], fundamentals: list[int]) -> list[_Trial]:
-    """All combinations of some components, the simplest first."""
-    trials = [_Trial(n, ((n, i),)) for i in fundamentals for n in range(2, HIGHEST_HARMONIC + 1)]
-    for i, j in itertools.combinations(parents, 2):
-        for n, m in itertools.product(range(1, HIGHEST_SUM), repeat=2):
-            if n + m <= HIGHEST_SUM:
-                trials += [_Trial(n + m, ((n, i), (sign * m, j))) for sign in (1, -1)]
-                trials.append(_Trial(n + m, ((-n, i), (m, j))))
-    return sorted(trials, key=lambda trial: trial.complexity)
+@functools.lru_cache(maxsize=2 * MOST_PARENTS)
+def _pairs(count: int) -> _Trials:
+    """All combinations of two of so many parents, which are counted from 0."""
+    numbers = [
+        signs
+        for n, m in itertools.product(range(1, HIGHEST_SUM), repeat=2)
+        if n + m <= HIGHEST_SUM
+        for signs in ((n, m), (n, -m), (-n, m))
+    ]
+    rows = [(n, i, m, j) for i, j in itertools.combinations(range(count), 2) for n, m in numbers]
+    return _Trials(*np.array(rows, dtype=np.int64).reshape(-1, 4).T)
+
+
+def _trials(parents: list[int], fundamentals: list[int]) -> _Trials:
+    """All multiples of some components and all combinations of two of others."""
+    pairs, who = _pairs(len(parents)), np.array(parents, dtype=np.int64)
+    multiples = np.arange(2, HIGHEST_HARMONIC + 1)
+    first = np.tile(multiples, len(fundamentals))
+    at_first = np.repeat(np.array(fundamentals, dtype=np.int64), len(multiples))
+    return _Trials(
+        np.concatenate([first, pairs.first]),
+        np.concatenate([at_first, who[pairs.at_first]]),
+        np.concatenate([0 * first, pairs.second]),
+        np.concatenate([at_first, who[pairs.at_second]]),
+    )
 
 
 def _match(
     child: int,
-    trials: list[_Trial],
+    trials: _Trials,
     places: Array,
     errors: Array,
     band: tuple[float, float],
     resolution: float,
 ) -> Combination | None:
     """The simplest combination at the place of a component, the nearest among equally simple ones."""
-    if not trials:
-        return None
-    numbers = np.zeros((len(trials), len(places)))
-    for row, trial in enumerate(trials):
-        for number, component in trial.terms:
-            numbers[row, component] = number
-    complexity = np.array([trial.complexity for trial in trials])
-    deviation = places[child] - numbers @ places
-    sd = np.sqrt(errors[child] ** 2 + numbers**2 @ errors**2)
+    complexity = trials.complexity
+    at = trials.first * places[trials.at_first] + trials.second * places[trials.at_second]
+    deviation, squares = places[child] - at, errors**2
+    variance = trials.first**2 * squares[trials.at_first]
+    sd = np.sqrt(squares[child] + variance + trials.second**2 * squares[trials.at_second])
     tolerance = np.maximum(TOLERANCE * sd, SMALLEST_TOLERANCE * resolution)
     hits = np.flatnonzero(np.abs(deviation) <= tolerance)
     if not len(hits):
@@ -145,13 +177,12 @@ def _match(
     best = min(hits.tolist(), key=lambda row: (complexity[row], abs(deviation[row]) / sd[row]))
     half = NEIGHBOURHOOD * (band[1] - band[0])
     low, high = max(band[0], places[child] - half), min(band[1], places[child] + half)
-    at = numbers @ places
     near = (at >= low) & (at <= high) & (complexity <= complexity[best])
     near[best] = True
     expected = float((2 * tolerance[near]).sum()) / max(high - low, resolution)
     return Combination(
         child,
-        tuple(sorted(trials[best].terms, key=lambda term: term[0] < 0)),
+        trials.terms(best),
         float(deviation[best]),
         float(sd[best]),
         -math.expm1(-expected),

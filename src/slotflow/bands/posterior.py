@@ -76,13 +76,13 @@ class BandPosterior(Posterior):
         slots = CoreDraws(windows, k_max, prior, likelihood)
         slots.k_max = k_max = max(1, int(np.flatnonzero(slots.k_probs > NEGLIGIBLE).max()))
         levels = [w.posterior.noise_std for w in windows]
-        errors = [w.posterior.noise_std_error for w in windows]
+        errors = [e for w in windows if (e := w.posterior.noise_std_error) is not None]
         super().__init__(
             slots.k_probs,
             slots,
             observation,
             float(np.median(levels)),
-            max((error for error in errors if error is not None), default=None),
+            float(np.median(errors)) if errors else None,
             method=f"{windows[0].posterior.method}, {len(windows)} windows",
             prior=dataclasses.replace(prior, k_max=k_max, k_probs=None),
         )
@@ -148,7 +148,7 @@ def _noise_of(facts: list[NoiseFacts]) -> NoiseFacts | None:
     words = f"a level of its own in each window, {low if low == high else f'{low} to {high}'}"
     return NoiseFacts(
         " and ".join(dict.fromkeys(one.name for one in facts)),
-        Estimate(float(np.median(levels)), max(sds)),
+        Estimate(float(np.median(levels)), float(np.median(sds))),
         Estimate(math.nan, math.nan),
         words,
     )

@@ -28,6 +28,8 @@ MEANING = {
 """What each verdict says."""
 MOST_REMEDIES = 3
 """Remedies that are named."""
+TIME, COLOUR = "the time budget ended", "perhaps the noise is not white"
+"""What the reason of an approximate verdict says where time was short, or a colour of the noise is in doubt."""
 SURE_OF_K = 0.95
 """p(K | x) from which on K can be reported alone."""
 TOO_SMALL = 1e-100
@@ -136,6 +138,13 @@ def _confirm(post: Posterior) -> str:
         return (
             "Run the exact step: slotflow infer (in Python: post.refine()). Until then the widths and p(K | x) are "
             "those of a Gaussian around each fit."
+        )
+    if TIME in post.verdict.reason:
+        return "Give it more time (--max-seconds); what was not sampled has the widths of a fit."
+    if COLOUR in post.verdict.reason:
+        return (
+            "Use the strong components. Weak ones, and the widths, rest on the noise being as assumed: compare with "
+            "another colour (--noise ar, power_law, local; in Python: noise=…)."
         )
     return (
         "Read the reason. More time (--max-seconds) or more draws often settle it; if they do not, treat the widths "

@@ -31,6 +31,7 @@ import numpy as np
 
 from slotflow.bands.core_draws import MOST_COUPLED, Window, best_tones, inside, seen_in
 from slotflow.bands.coupling import joint_fit
+from slotflow.bands.fisher import joint_covariance
 from slotflow.bands.found import FoundTones
 from slotflow.bands.layout import Layout
 from slotflow.bands.noise import WindowNoise
@@ -205,18 +206,15 @@ class Analysis:
         size = TONE.coordinates
         every = (size * rows[:, None] + np.arange(size)).ravel()
         case = Unexamined(self.found.noise_level(low, high), why, self.likelihood.reference)
-        block = self._fisher[np.ix_(every, every)]
+        block = self._covariance[np.ix_(every, every)]
         return searched_posterior(
             self.layout.observation, prior, self.found.theta[rows], block, case
         )
 
     @cached_property
-    def _fisher(self) -> Array:
-        """JᵀJ of all tones that the search found, (K·Z, K·Z)."""
-        z = self.likelihood.to_z(self.found.theta)[None]
-        found = self.likelihood.in_numpy.equations(*TONE.unpack(z))
-        matrix: Array = np.asarray(found.matrix)[0]
-        return matrix
+    def _covariance(self) -> Array:
+        """Covariance of all tones that the search found, for σ = 1, (K·Z, K·Z)."""
+        return joint_covariance(self.likelihood, self.found.theta)
 
     def _fit_together(self) -> None:
         """Carries the tones of all cores to their joint maximum, or leaves them where there is none nearby."""

@@ -3,6 +3,11 @@
 White noise over the whole spectrum stays white in every window. Where the series is not white, every window has local
 noise (`slotflow.signal.noise.local`): the smooth filter for the whole is found once, from what the search leaves of the
 data, and each window has a level, and if need be a slope, of its own.
+
+**Noise that tones took.** K tones that were fitted to N samples took 3K degrees of freedom of the noise with them, all
+of them near their frequencies: what a crowd of tones leaves of white noise is not white. With J the derivatives of the
+tones by their parameters, (x − m) + J(JᵀJ)⁻¹Jᵀe for white e of the same level is white again if the noise was. Where
+the share 3K/N is not small, the test and the filter look at such data.
 """
 
 from __future__ import annotations
@@ -12,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from slotflow.bands.core_draws import seen_in
 from slotflow.core.arrays import Array
 from slotflow.data.channel import Channel
 from slotflow.data.observation import Observation
@@ -21,9 +27,14 @@ from slotflow.signal.noise.local import LOCAL_ORDER, local_noise
 from slotflow.signal.noise.model import NoiseModel
 from slotflow.signal.noise.series import series_of
 from slotflow.signal.noise.stated import parse_noise
+from slotflow.signal.waveforms import TONE, Waveform
 
 __all__ = ["WindowNoise", "window_noise"]
 
+SMALL_SHARE = 0.03
+"""Share of the degrees of freedom that tones may take without being noticed."""
+STEP = 1e-4
+"""Of a parameter's natural scale, in a derivative by differences."""
 LONGEST = 16_384
 """Samples that a filter is fitted to at most."""
 
@@ -68,7 +79,9 @@ def window_noise(observation: Observation, stated: Any, band: Bounds, tones: Arr
         return WindowNoise(stated)
     if any(np.ptp(channel.values) == 0 for channel in observation.channels):
         return WindowNoise("white")  # the verdict says what constant data are
-    observation = Observation([_stretch(channel) for channel in observation.channels])
+    observation = Observation(
+        [_refilled(_stretch(channel), tones) for channel in observation.channels]
+    )
     kind = parse_noise(stated).kind
     if kind not in ("auto", "local"):
         return WindowNoise(stated)
@@ -81,6 +94,31 @@ def window_noise(observation: Observation, stated: Any, band: Bounds, tones: Arr
     series = [series_of(channel, tones) for channel in observation.channels]
     backgrounds = tuple(background_of(one, LOCAL_ORDER) for one in series)
     return WindowNoise(None, backgrounds, tuple(known_ratios(observation)), words)
+
+
+def _refilled(channel: Channel, tones: Array, waveform: Waveform = TONE) -> Channel:
+    """A channel with the noise again that the tones (K, P) took with them, where that is a good part of it."""
+    size = waveform.coordinates * len(tones)
+    if size < SMALL_SHARE * channel.n or size >= channel.n or channel.is_complex:
+        return channel
+    reference = float(0.5 * (channel.times[0] + channel.times[-1]))
+    z = waveform.to_z(tones, reference)
+    amplitude = float(waveform.moduli(z).mean())
+    scales = [*waveform.scales(channel.duration)] + [amplitude] * (
+        waveform.coordinates - len(waveform.shape)
+    )
+    columns = []
+    for one in z:
+        for j, scale in enumerate(scales):
+            step = np.zeros((1, waveform.coordinates))
+            step[0, j] = STEP * scale
+            ends = [waveform.to_theta(one + sign * step, reference) for sign in (1, -1)]
+            columns.append(seen_in(channel, ends[0]) - seen_in(channel, ends[1]))
+    span, _ = np.linalg.qr(np.stack(columns, 1))
+    rest = channel.values - seen_in(channel, tones)
+    level = np.sqrt((rest**2).sum() / (channel.n - size))
+    noise = level * np.random.default_rng(0).standard_normal(channel.n)
+    return replace(channel, values=channel.values + span @ (span.T @ noise))
 
 
 def _stretch(channel: Channel) -> Channel:

@@ -17,6 +17,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from slotflow.bands.fisher import joint_covariance
 from slotflow.bands.spectrum_fit import STRAY, SpectrumFit
 from slotflow.core.arrays import Array
 from slotflow.signal.fit import fit, linear_amplitudes
@@ -32,8 +33,6 @@ UNRESOLVED = 1.0
 """Distance in bins below which two tones may be one."""
 TRIAL_STEPS = 10
 """Gauss–Newton steps of a trial."""
-SMALLEST_EIGENVALUE = 1e-9
-"""Of the scaled Fisher matrix, below which a direction counts as known to that precision."""
 SAME_PLACE = 0.01
 """Distance in bins within which a tone that was tried in vain is not tried again."""
 
@@ -84,13 +83,10 @@ def _noise(tones: SpectrumFit) -> Array:
 def _losses(tones: SpectrumFit) -> Array:
     """By how much the sum of squares grows, to second order, without each of the tones, (K,)."""
     waveform, k = tones.waveform, len(tones.theta)
-    z = tones.likelihood.to_z(tones.theta)
-    equations = tones.likelihood.in_numpy.equations(*waveform.unpack(z[None]))
-    matrix = np.asarray(equations.matrix)[0]
-    scale = 1 / np.sqrt(np.diag(matrix))
-    values, vectors = np.linalg.eigh(matrix * scale * scale[:, None])
-    values = np.maximum(values, SMALLEST_EIGENVALUE)
-    covariance = (vectors / values) @ vectors.T * scale * scale[:, None]
+    z, covariance = (
+        tones.likelihood.to_z(tones.theta),
+        joint_covariance(tones.likelihood, tones.theta),
+    )
     first, size, every = len(waveform.shape), waveform.coordinates, np.arange(k)
     blocks = covariance.reshape(k, size, k, size)[every, first:, every, first:]
     c = z[:, first:]

@@ -19,7 +19,7 @@ from slotflow.posterior.posterior import Posterior
 from slotflow.posterior.verdict import Verdict
 from slotflow.signal.evidence import gaussian_draws
 from slotflow.signal.prior import Prior
-from slotflow.signal.systems import factorize, theta_covariance
+from slotflow.signal.systems import theta_covariance
 from slotflow.signal.waveforms import TONE
 
 __all__ = ["NO_TIME", "WORSE", "SearchedPosterior", "Unexamined", "searched_posterior"]
@@ -81,7 +81,7 @@ class SearchedPosterior(Posterior):
 
 
 def searched_posterior(
-    observation: Observation, prior: Prior, theta: Array, fisher: Array, case: Unexamined
+    observation: Observation, prior: Prior, theta: Array, inverse: Array, case: Unexamined
 ) -> SearchedPosterior:
     """The posterior of a window as far as the search knows it.
 
@@ -89,17 +89,16 @@ def searched_posterior(
         observation: The data.
         prior: That of the window.
         theta: Tones that the search found in the window, sorted by place, (k, P).
-        fisher: JᵀJ of their coordinates, (k·Z, k·Z); all other tones are held.
+        inverse: The block of (JᵀJ)⁻¹ of all tones that belongs to their coordinates, (k·Z, k·Z).
         case: Noise level at the window, and why it is not sampled.
     """
     if not len(theta):
         none = np.zeros((DRAWS, 0, TONE.size))
         return SearchedPosterior(observation, prior, theta, none, case)
-    system = factorize(fisher[None], np.ones((1, len(fisher)), dtype=bool))
     z = TONE.to_z(theta, case.reference)[None]
     levels = np.full(1, case.level)
-    covariance = theta_covariance(TONE, system.inverse(), z, levels, case.reference)
+    covariance = theta_covariance(TONE, inverse[None], z, levels, case.reference)
     generator = torch.Generator().manual_seed(0)
-    normal = torch.randn(DRAWS, len(fisher), generator=generator, dtype=torch.float64)
+    normal = torch.randn(DRAWS, len(inverse), generator=generator, dtype=torch.float64)
     around = gaussian_draws(torch.from_numpy(theta[None]), torch.from_numpy(covariance), normal)
     return SearchedPosterior(observation, prior, theta, TONE.sorted(around[0].numpy()), case)

@@ -8,17 +8,21 @@ The tables of the publication state every pulsation, a sin(2π(f t + φ)) with t
 subtracting them is the light curve of the binary, and noise. It is folded with the published period and a spline is
 fitted to it, with knots one or two cadences apart in eclipses and a few elsewhere. That curve is subtracted from the
 flux; pulsations and noise remain. The third column of the files is not used: it is no standard deviation.
+
+``python benchmarks/star_curves.py FOLDER SMALL`` writes what remains, and the published pulsations, into a folder of
+small files (NPZ), which is read like the original.
 """
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from scipy.interpolate import LSQUnivariateSpline
 
-__all__ = ["Star", "binary", "load", "names"]
+__all__ = ["Star", "binary", "copied", "load", "names", "samples"]
 
 OUT_OF_ECLIPSE_KNOTS = 16
 FEWEST_ORBITS, SAMPLES_OF_A_KNOT, MOST_KNOTS = 10, 30, 4
@@ -47,11 +51,36 @@ class Star:
 
 def names(folder: Path) -> list[str]:
     """Names of the light curves in a folder, in order."""
-    return sorted(path.name.removesuffix(".dat") for path in folder.glob("sim_*_lc.dat"))
+    return sorted({path.stem for end in ("dat", "npz") for path in folder.glob(f"sim_*_lc.{end}")})
+
+
+def samples(folder: Path, name: str) -> int:
+    """Size of a light curve's file, which grows with the number of its samples."""
+    small = folder / f"{name}.npz"
+    return (small if small.exists() else folder / f"{name}.dat").stat().st_size
 
 
 def load(folder: Path, name: str) -> Star | None:
-    """Reads one light curve and takes its eclipses away; None where the file holds no numbers."""
+    """One light curve without its eclipses; None where the file holds no numbers."""
+    small = folder / f"{name}.npz"
+    if not small.exists():
+        return _prepared(folder, name)
+    with np.load(small) as stored:
+        return Star(name, stored["times"], stored["flux"], stored["truth"])
+
+
+def copied(folder: Path, small: Path) -> int:
+    """Writes the light curves of a folder without their eclipses into another one; how many there are."""
+    small.mkdir(parents=True, exist_ok=True)
+    stars = [star for name in names(folder) if (star := load(folder, name)) is not None]
+    for star in stars:
+        arrays = {"times": star.times, "flux": star.flux, "truth": star.truth}
+        np.savez_compressed(small / f"{star.name}.npz", **arrays)
+    return len(stars)
+
+
+def _prepared(folder: Path, name: str) -> Star | None:
+    """Reads one light curve of the publication and takes its eclipses away."""
     t, flux, _ = np.loadtxt(folder / f"{name}.dat", unpack=True)
     table = np.atleast_2d(
         np.loadtxt(folder / "pulse_data" / f"{name}_pulse_info.dat", delimiter=",")
@@ -134,3 +163,7 @@ def eclipsed(x: Array, y: Array, width: float) -> Array:
     ordinary = 2 * np.median(np.abs(mean - np.median(mean)))
     deep = np.median(y) - mean > 4 * sigma / np.sqrt(count) + ordinary
     return np.convolve(deep, np.ones(5), "same") > 0
+
+
+if __name__ == "__main__":
+    print(copied(Path(sys.argv[1]), Path(sys.argv[2])), "light curves")

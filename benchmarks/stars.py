@@ -1,10 +1,12 @@
 """Pulsating stars: are the published frequencies found, how many false ones join them, and do the errors hold?
 
 ``python benchmarks/stars.py FOLDER --out stars.json`` analyses the light curves of ``star_curves.py`` (FOLDER is
-``star_shadow/data`` of https://github.com/LucIJspeert/star_shadow; the files are not part of this repository) with
+``star_shadow/data`` of https://github.com/LucIJspeert/star_shadow, or the small copy that
+``python benchmarks/star_curves.py FOLDER SMALL`` makes of it; the files are not part of this repository) with
 ``model.infer(observation)`` as it is, under a time budget. ``--rival`` analyses the same series by iterative
-pre-whitening instead (``prewhitening.py``, which needs astropy). Finished stars are kept in the file and not repeated;
-``--report`` prints the scores of one or several files.
+pre-whitening instead (``prewhitening.py``, which needs astropy). Finished stars are kept in the file and not repeated,
+and one that fails is tried again; ``--limit`` ends a run after so many seconds, whatever is left. ``--report`` prints
+the scores of a file.
 
 Frequencies are matched one to one with the published ones within 1/T, by the assignment with the smallest sum of
 distances. Recall is the share of published frequencies with a partner, false frequencies are found ones without.
@@ -17,77 +19,28 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from functools import cache
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from prewhitening import prewhiten
-from scipy.optimize import linear_sum_assignment
-from star_curves import Star, load, names
+from series_proof import differences, infer_series, paired, rows_of, run_all
+from star_curves import Star, load, names, samples
 
 A_YEAR = 10_000
 """Light curves with more samples are those of a year."""
 RESOLVED = 1.5
 """Distance to the next tone in 1/T from which on a tone counts as resolved."""
-DRAWS = 2000
+NEAR = 1.0
+"""Largest distance of a pair, in 1/T."""
 Array = np.ndarray
-
-
-@cache
-def pretrained() -> Any:
-    """The default model, loaded once in each process."""
-    import torch
-
-    from slotflow import SlotFlow
-
-    torch.set_num_threads(1)
-    return SlotFlow.from_pretrained()
-
-
-def inferred(star: Star, seconds: float) -> tuple[Array, Array, dict[str, Any]]:
-    """Our answer: A, φ and f of the most probable number of tones, their sds, and the verdict."""
-    from slotflow.data.observation import Observation
-    from slotflow.posterior.summaries import components, moments
-
-    observation = Observation.from_arrays(values=star.flux, times=star.times)
-    post = pretrained().infer(observation, max_seconds=seconds)
-    facts = {"verdict": str(post.verdict), "status": post.verdict.status}
-    if post.k_map == 0:
-        return np.zeros((0, 3)), np.zeros((0, 3)), facts
-    found = moments(components(post, post.k_map, DRAWS, 0)[0])
-    columns = [
-        (found[f"{name}_median"], found[f"{name}_sd"])
-        for name in ("amplitude", "phase", "frequency")
-    ]
-    return np.stack([c[0] for c in columns], 1), np.stack([c[1] for c in columns], 1), facts
-
-
-def pairs(found: Array, true: Array, duration: float) -> tuple[Array, Array]:
-    """Indices of frequencies that belong together, at most 1/T apart.
-
-    Args:
-        found: (J,).
-        true: (K,).
-        duration: T.
-
-    Returns:
-        Indices into found and into true, one for each pair.
-    """
-    distance = np.abs(found[:, None] - true[None, :]) * duration
-    rows, columns = linear_sum_assignment(np.minimum(distance, 10.0))
-    near = distance[rows, columns] <= 1
-    return rows[near], columns[near]
 
 
 def scored(star: Star, tones: Array, errors: Array) -> dict[str, Any]:
     """Counts and pulls of one star."""
     duration = float(star.times[-1] - star.times[0])
-    i, j = pairs(tones[:, 2], star.truth[:, 2], duration)
-    difference = tones[i] - star.truth[j]
-    difference[:, 1] = np.mod(difference[:, 1] + np.pi, 2 * np.pi) - np.pi
+    i, j = paired(tones[:, 2], star.truth[:, 2], duration, NEAR)
+    difference = differences(tones[i], star.truth[j])
     f = star.truth[:, 2]
     gaps = np.abs(f[:, None] - f[None, :]) + np.where(np.eye(len(f), dtype=bool), np.inf, 0.0)
     return {
@@ -106,17 +59,12 @@ def analysed(folder: Path, name: str, rival: bool, seconds: float) -> dict[str, 
     star = load(folder, name)
     if star is None:
         return None
-    start = time.process_time(), time.perf_counter()
-    facts: dict[str, Any] = {}
-    if rival:
-        tones, errors = prewhiten(star.times, star.flux)
-    else:
-        tones, errors, facts = inferred(star, seconds)
-    spent = {
-        "cpu_seconds": round(time.process_time() - start[0], 1),
-        "seconds": round(time.perf_counter() - start[1], 1),
-    }
-    return scored(star, tones, errors) | facts | spent
+    if not rival:
+        answer = infer_series(star.times, star.flux, seconds)
+        return scored(star, answer.tones, answer.errors) | answer.facts
+    start = time.process_time()
+    tones, errors = prewhiten(star.times, star.flux)
+    return scored(star, tones, errors) | {"cpu_seconds": round(time.process_time() - start, 1)}
 
 
 def summary(rows: list[dict[str, Any]]) -> dict[str, Any]:
@@ -155,7 +103,7 @@ def spread(pulls: Array) -> dict[str, Any]:
 
 def report(file: Path) -> dict[str, Any]:
     """Scores of a file, for the light curves of a year and of a month."""
-    rows = [row for row in json.loads(file.read_text("utf-8")).values() if row is not None]
+    rows = [row for row in rows_of(file).values() if row is not None]
     return {
         "year": summary([row for row in rows if row["n"] > A_YEAR]),
         "month": summary([row for row in rows if row["n"] <= A_YEAR]),
@@ -165,24 +113,20 @@ def report(file: Path) -> dict[str, Any]:
 def main() -> None:
     """Analyses what the file does not hold yet, then prints the scores."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("folder", type=Path, help="star_shadow/data")
+    parser.add_argument("folder", type=Path, help="star_shadow/data, or its small copy")
     parser.add_argument("--out", type=Path, required=True, help="JSON file of the stars")
     parser.add_argument("--rival", action="store_true", help="pre-whitening instead of ours")
     parser.add_argument("--size", type=int, default=100, help="how many stars, the first ones")
     parser.add_argument("--seconds", type=float, default=60.0, help="time budget of one star")
     parser.add_argument("--jobs", type=int, default=1, help="processes")
+    parser.add_argument("--limit", type=float, help="seconds of the whole run")
     parser.add_argument("--report", action="store_true", help="print the scores only")
     args = parser.parse_args()
-    rows = json.loads(args.out.read_text("utf-8")) if args.out.exists() else {}
-    missing = [] if args.report else [n for n in names(args.folder)[: args.size] if n not in rows]
-    with ProcessPoolExecutor(args.jobs, get_context("spawn")) as pool:
-        started = {
-            pool.submit(analysed, args.folder, name, args.rival, args.seconds): name
-            for name in missing
-        }
-        for future in as_completed(started):
-            rows[started[future]] = future.result()
-            args.out.write_text(json.dumps(rows) + "\n", "utf-8")
+    if not args.report:
+        chosen = names(args.folder)[: args.size]
+        chosen.sort(key=lambda name: -samples(args.folder, name))  # the longest ones first
+        tasks = {name: (args.folder, name, args.rival, args.seconds) for name in chosen}
+        run_all(analysed, tasks, args.out, args.jobs, args.limit)
     print(json.dumps(report(args.out), indent=1))
 
 

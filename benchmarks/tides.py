@@ -2,7 +2,7 @@
 
 ``python benchmarks/tides.py FOLDER --out tides.json`` takes a year of hourly sea level at Honolulu (``HNL2010.asc`` and
 ``HNL2010.mat`` of https://github.com/wesleybowman/UTide, ``tests/data``; not part of this repository). There are two
-parts, and each result is kept in the file as soon as it is there:
+parts, each result is kept in the file as soon as it is there, and ``--limit`` ends a run after so many seconds:
 
 - **Honolulu**: ``model.infer(observation)`` as it is, under a time budget, beside the amplitudes and 95 % intervals
   that UTide stored for the same series. UTide is told 59 frequencies; here none is named. UTide's amplitudes are those
@@ -17,18 +17,14 @@ from __future__ import annotations
 
 import argparse
 import json
-import time
 from collections import Counter
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from functools import cache
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from scipy.io import loadmat
 from scipy.ndimage import median_filter
-from scipy.optimize import linear_sum_assignment
+from series_proof import differences, infer_series, paired, rows_of, run_all
 
 NODAL = {
     "M2": 0.9929,
@@ -48,52 +44,9 @@ SMOOTHED = 65
 MEDIAN_OF_POWER = np.log(2)
 """Median over mean of the power of noise."""
 NORMAL_95 = 1.959964
-DRAWS = 2000
+NEAR = 0.5
+"""Largest distance of a frequency from the constituent that it is taken for, in 1/T."""
 Array = np.ndarray
-
-
-@cache
-def pretrained() -> Any:
-    """The default model, loaded once in each process."""
-    import torch
-
-    from slotflow import SlotFlow
-
-    torch.set_num_threads(1)
-    return SlotFlow.from_pretrained()
-
-
-def inferred(values: Array, seconds: float, noise: str) -> dict[str, Any]:
-    """Our answer to an hourly series.
-
-    Args:
-        values: (n,).
-        seconds: Time budget.
-        noise: What `infer` is told of the noise.
-
-    Returns:
-        Tones and their sds (K, 3), A, φ at mid-series and f in cycles per hour, the verdict, and the seconds.
-    """
-    from slotflow.data.observation import Observation
-    from slotflow.posterior.summaries import components, moments
-
-    times = np.arange(len(values)) - (len(values) - 1) / 2
-    observation = Observation.from_arrays(values=values, times=times)
-    start, busy = time.perf_counter(), time.process_time()
-    post = pretrained().infer(observation, max_seconds=seconds, noise=noise)
-    found = moments(components(post, post.k_map, DRAWS, 0)[0])
-    tones, errors = (
-        np.stack([found[f"{name}_{what}"] for name in ("amplitude", "phase", "frequency")], 1)
-        for what in ("median", "sd")
-    )
-    return {
-        "tones": tones,
-        "errors": errors,
-        "status": post.verdict.status,
-        "verdict": str(post.verdict),
-        "seconds": round(time.perf_counter() - start, 1),
-        "cpu_seconds": round(time.process_time() - busy, 1),
-    }
 
 
 def stored(folder: Path) -> tuple[Array, dict[str, Array]]:
@@ -109,20 +62,16 @@ def stored(folder: Path) -> tuple[Array, dict[str, Array]]:
     return level, table
 
 
-def paired(found: Array, true: Array, duration: float) -> tuple[Array, Array]:
-    """Indices of frequencies that belong together, at most half of 1/T apart, one to one."""
-    distance = np.abs(found[:, None] - true[None, :]) * duration
-    rows, columns = linear_sum_assignment(np.minimum(distance, 10.0))
-    near = distance[rows, columns] <= 0.5
-    return rows[near], columns[near]
+def hours(n: int) -> Array:
+    """Times of an hourly series, counted from its middle, (n,)."""
+    return np.arange(n) - (n - 1) / 2
 
 
 def honolulu(folder: Path, seconds: float, noise: str) -> dict[str, Any]:
     """The year at Honolulu beside UTide's table."""
     level, table = stored(folder)
-    answer = inferred(level, seconds, noise)
-    tones, errors = answer.pop("tones"), answer.pop("errors")
-    i, j = paired(tones[:, 2], table["f"], len(level))
+    tones, errors, facts = infer_series(hours(len(level)), level, seconds, noise)
+    i, j = paired(tones[:, 2], table["f"], len(level), NEAR)
     lines = {}
     for name, factor in NODAL.items():
         k = int(np.flatnonzero(table["name"] == name)[0])
@@ -140,7 +89,7 @@ def honolulu(folder: Path, seconds: float, noise: str) -> dict[str, Any]:
             }
     named = sorted(table["name"][j].tolist())
     away = np.abs(tones[:, 2][:, None] - table["f"][None, :]).min(1) * len(level) > 1
-    return answer | {
+    return facts | {
         "found": len(tones),
         "named_by_utide": named,
         "unnamed": [
@@ -154,7 +103,7 @@ def honolulu(folder: Path, seconds: float, noise: str) -> dict[str, Any]:
 def red_spectrum(level: Array, table: dict[str, Array]) -> Array:
     """Noise power in the bins of a series twice as long, (n + 1,), from the residual of UTide's constituents."""
     n = len(level)
-    t = np.arange(n) - (n - 1) / 2
+    t = hours(n)
     waves = np.exp(2j * np.pi * np.outer(t, table["f"]))
     design = np.concatenate([waves.real, waves.imag, np.stack([np.ones(n), t], 1)], 1)
     residual = level - design @ np.linalg.lstsq(design, level, rcond=None)[0]
@@ -174,16 +123,14 @@ def simulated(folder: Path, seed: int, seconds: float, noise: str) -> dict[str, 
     keep = (table["A"] > table["half_width"]) & (table["f"] > LOWEST)
     f, a = table["f"][keep], table["A"][keep]
     phi = rng.uniform(0, 2 * np.pi, len(f))
-    t = np.arange(n) - (n - 1) / 2
+    t = hours(n)
     values = values + (a * np.cos(2 * np.pi * np.outer(t, f) + phi)).sum(1)
-    answer = inferred(values, seconds, noise)
-    tones, errors = answer.pop("tones"), answer.pop("errors")
-    i, j = paired(tones[:, 2], f, n)
+    tones, errors, facts = infer_series(t, values, seconds, noise)
+    i, j = paired(tones[:, 2], f, n, NEAR)
     main = np.isin(table["name"][keep][j], list(NODAL))
-    difference = tones[i] - np.stack([a, phi, f], 1)[j]
-    difference[:, 1] = np.mod(difference[:, 1] + np.pi, 2 * np.pi) - np.pi
+    difference = differences(tones[i], np.stack([a, phi, f], 1)[j])
     away = np.abs(tones[:, 2][:, None] - f[None, :]).min(1) * n > 1
-    return answer | {
+    return facts | {
         "found": len(tones),
         "constituents": len(f),
         "matched": len(i),
@@ -216,6 +163,20 @@ def summary(rows: list[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
+def work(part: str | int, folder: Path, seconds: float, noise: str) -> dict[str, Any]:
+    """The row of Honolulu ("honolulu") or of a simulated year (its seed)."""
+    if isinstance(part, str):
+        return honolulu(folder, seconds, noise)
+    return simulated(folder, part, seconds, noise)
+
+
+def report(file: Path) -> dict[str, Any]:
+    """Both parts of a record."""
+    rows = rows_of(file)
+    years = [row for name, row in rows.items() if name != "honolulu" and row is not None]
+    return {"honolulu": rows.get("honolulu"), "simulated": summary(years)}
+
+
 def main() -> None:
     """Runs what the file does not hold yet, then prints both parts."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -226,18 +187,14 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=60.0, help="time budget of one year")
     parser.add_argument("--noise", default="auto", help="what infer is told of the noise")
     parser.add_argument("--jobs", type=int, default=1, help="processes")
+    parser.add_argument("--limit", type=float, help="seconds of the whole run")
+    parser.add_argument("--report", action="store_true", help="print the scores only")
     args = parser.parse_args()
-    rows = json.loads(args.out.read_text("utf-8")) if args.out.exists() else {}
-    tasks: dict[str, Any] = {"honolulu": (honolulu, args.folder, args.seconds, args.noise)}
-    for seed in range(args.seed, args.seed + args.size):
-        tasks[str(seed)] = (simulated, args.folder, seed, args.seconds, args.noise)
-    with ProcessPoolExecutor(args.jobs, get_context("spawn")) as pool:
-        started = {pool.submit(*task): name for name, task in tasks.items() if name not in rows}
-        for future in as_completed(started):
-            rows[started[future]] = future.result()
-            args.out.write_text(json.dumps(rows) + "\n", "utf-8")
-    years = [row for name, row in rows.items() if name != "honolulu"]
-    print(json.dumps({"honolulu": rows["honolulu"], "simulated": summary(years)}, indent=1))
+    if not args.report:
+        parts = ["honolulu", *range(args.seed, args.seed + args.size)]
+        tasks = {str(part): (part, args.folder, args.seconds, args.noise) for part in parts}
+        run_all(work, tasks, args.out, args.jobs, args.limit)
+    print(json.dumps(report(args.out), indent=1))
 
 
 if __name__ == "__main__":

@@ -83,7 +83,9 @@ def test_stars_are_scored_one_to_one(scripts: None, tmp_path: Path) -> None:
     total = stars.summary([row | {"cpu_seconds": 1.0, "status": "exact"}])
     assert (total["recall"], total["false"], total["right_count"]) == (1.0, 1, 0)
     assert total["pulls"]["rms"] == {"A": 1.0, "phi": 2.0, "f": 0.5}
-    assert stars.pairs(star.truth[:, 2] + 0.5, star.truth[:, 2], 80.0)[0].size == 0
+    assert (
+        stars.scored(star, star.truth + np.array([0, 0, 0.5]), errors[:3])["matched"] == 0
+    )  # the control
 
 
 def test_prewhitening_finds_what_is_there(scripts: None, tmp_path: Path) -> None:
@@ -114,10 +116,43 @@ def test_the_noise_of_simulated_tides_has_the_residual_s_spectrum(scripts: None)
     assert abs(np.log(ratio).mean()) < 0.1
 
 
-def test_tides_are_paired_within_half_a_bin(scripts: None) -> None:
-    tides = imported("tides")
-    i, j = tides.paired(np.array([0.1, 0.2004, 0.3]), np.array([0.2, 0.3, 0.4]), 1000.0)
+def test_frequencies_are_paired_within_a_distance(scripts: None) -> None:
+    proof = imported("series_proof")
+    i, j = proof.paired(np.array([0.1, 0.2004, 0.3]), np.array([0.2, 0.3, 0.4]), 1000.0, 0.5)
     assert list(zip(i.tolist(), j.tolist(), strict=True)) == [(1, 0), (2, 1)]
+    turned = proof.differences(np.array([[1.0, 6.2, 2.0]]), np.array([[0.5, 0.1, 2.5]]))
+    np.testing.assert_allclose(turned, [[0.5, 6.1 - 2 * np.pi, -0.5]])
+
+
+def half(number: float) -> dict[str, float] | None:
+    """Work for a record: some numbers have no row, and some fail."""
+    if number < 0:
+        raise ValueError("negative")
+    return {"half": number / 2} if number else None
+
+
+def test_a_record_grows_and_goes_on(scripts: None, tmp_path: Path) -> None:
+    """A task that fails is a row; the next run makes only what is missing, and that task again."""
+    proof = imported("series_proof")
+    file = tmp_path / "record.json"
+    tasks: dict[str, tuple[float, ...]] = {"a": (4.0,), "b": (-1.0,), "c": (0.0,)}
+    rows = proof.run_all(half, tasks, file, jobs=1)
+    assert rows["a"] == {"half": 2.0} and rows["c"] is None
+    assert rows["b"] == {"error": "ValueError: negative"} == json.loads(file.read_text())["b"]
+    proof.write_record(file, rows | {"a": {"half": 7.0}})
+    again = proof.run_all(half, tasks | {"b": (2.0,)}, file, jobs=2)
+    assert again == {"a": {"half": 7.0}, "b": {"half": 1.0}, "c": None}
+    assert proof.run_all(half, tasks | {"d": (1.0,)}, file, jobs=1, limit=0.01).keys() == {*"abc"}
+
+
+def test_a_small_copy_of_the_stars_is_read_alike(scripts: None, tmp_path: Path) -> None:
+    made_star(tmp_path)
+    curves = imported("star_curves")
+    assert curves.copied(tmp_path, tmp_path / "small") == 1
+    one, other = (curves.load(folder, "sim_000_lc") for folder in (tmp_path, tmp_path / "small"))
+    assert curves.names(tmp_path / "small") == ["sim_000_lc"]
+    for name in ("times", "flux", "truth"):
+        np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
 
 
 def record(f: list[float], status: str = "exact") -> dict[str, object]:

@@ -59,7 +59,8 @@ def infer_series(times: Array, values: Array, seconds: float, noise: str = "auto
         noise: What `infer` is told of the noise.
     """
     from slotflow.data.observation import Observation
-    from slotflow.posterior.summaries import components, moments
+    from slotflow.posterior.moments import moments
+    from slotflow.posterior.summaries import components
 
     model = pretrained()
     start, busy = time.perf_counter(), time.process_time()

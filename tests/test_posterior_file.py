@@ -17,13 +17,16 @@ import numpy as np
 import pytest
 import xarray as xr
 from posterior_helpers import gaussian_posterior
+from scipy.signal import lfilter
 
 from slotflow import Channel, Observation, Posterior, Prior, SlotFlow, Stream, simulate
 from slotflow.baselines.laplace_posterior import classical_posterior
 from slotflow.posterior.draws import Draws
 from slotflow.posterior.file import PLAIN_VERSION, SEAL, VERSION
+from slotflow.posterior.residual import residual
 from slotflow.posterior.sampled import SampledPosterior, SamplerRun
 from slotflow.posterior.verdict import Check, Verdict
+from slotflow.signal.likelihood import likelihood_of
 from slotflow.signal.waveforms import TONE
 
 DATA = Path(__file__).parent / "data"
@@ -475,3 +478,31 @@ def test_any_channels_come_back(tmp_path: Path) -> None:
         for name in ("plain", "a")
     ]
     assert versions == [PLAIN_VERSION, VERSION]
+
+
+@pytest.mark.parametrize("noise", ["ar(1)", "local", "power_law"])
+def test_a_file_knows_how_to_whiten_its_data(noise: str, tmp_path: Path) -> None:
+    """Red noise: the residual of a loaded posterior is as white as before, and red where the filter is forgotten."""
+    rng, t = np.random.default_rng(4), 0.1 * np.arange(600)
+    red = lfilter([1.0], [1.0, -0.8], rng.normal(size=700))[100:]
+    even = noise != "power_law"  # red modes are for uneven times
+    kept = np.ones(600, bool) if even else rng.random(600) < 0.7
+    channel = Channel((red + 2 * np.cos(2 * np.pi * 1.7 * t))[kept], times=t[kept])
+    prior = Prior(k_min=1, k_max=1, frequency=(0.9, 2.5), amplitude=(0.5, 4), sigma=(0, 5))
+    options = {"noise": noise, "max_seconds": 60, "draws": 500}
+    post = SlotFlow.from_pretrained().infer(Observation(channel), prior=prior, **options)
+    post.save(tmp_path / "post.nc", n=N)
+    back = Posterior.load(tmp_path / "post.nc")
+    assert back.noise_model is not None and back.noise_model.local == (noise == "local")
+
+    def correlation(rest: Any) -> float:
+        return float(np.corrcoef(rest[1:], rest[:-1])[0, 1])
+
+    theta = post.best_fit()
+    fresh, stored = (residual(one.statistics(), theta)[0] for one in (post, back))
+    np.testing.assert_allclose(stored, fresh, rtol=1e-6, atol=1e-8 * np.abs(fresh).max())
+    assert abs(correlation(stored)) < 4 / np.sqrt(len(stored))
+    forgotten = likelihood_of(post.observation, None, prior.frequency)
+    assert correlation(residual(forgotten, theta)[0]) > 0.4
+    back.save(tmp_path / "again.nc", n=N)
+    assert Posterior.load(tmp_path / "again.nc").noise_model is not None

@@ -23,6 +23,7 @@ from slotflow.exact.target import Target
 from slotflow.posterior.draws import WeightedDraws
 from slotflow.posterior.noise import Estimate
 from slotflow.posterior.posterior import Posterior
+from slotflow.posterior.residual import likeliest
 from slotflow.posterior.tuples import Slots
 from slotflow.posterior.verdict import (
     DrawQuality,
@@ -32,7 +33,7 @@ from slotflow.posterior.verdict import (
     judge,
     residual_words,
 )
-from slotflow.signal.likelihood import Likelihood
+from slotflow.signal.likelihood import GeneralTones, Likelihood
 from slotflow.signal.noise.model import NoiseModel
 from slotflow.signal.prior import Prior
 from slotflow.signal.waveforms import TONE, Waveform
@@ -174,6 +175,16 @@ class RefinedPosterior(Posterior):
     def orders(self) -> Orders:
         """Everything that is known of each K, how it was found included."""
         return self.slots.orders
+
+    @property
+    def noise_model(self) -> NoiseModel | None:
+        """How the residual of the best fit is whitened; None where the noise is white."""
+        likelihood = likeliest(self.statistics(), self.best_fit())
+        if not isinstance(likelihood, GeneralTones):
+            return None
+        name = "white" if self.noise is None else self.noise.name
+        found = NoiseModel(name, (likelihood.node,), local=likelihood.local)
+        return None if found.is_white else found
 
     def statistics(self) -> Likelihood:
         """The likelihood of the data, as the search used it."""

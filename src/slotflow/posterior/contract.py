@@ -150,17 +150,17 @@ class Result(Facts):
     def statistics(self) -> Likelihood:
         """The likelihood of the data, which fits, residuals and tests ask; refused where a file lacks the data.
 
-        A method that knows the colour of the noise overrides this; here the noise is white.
+        The noise is that of `noise_model`.
         """
         from slotflow.signal.likelihood import Statistics
         from slotflow.signal.likelihood.observed import likelihood_of
 
-        data = self._data()
-        if data.is_plain:
+        data, noise = self._data(), self.noise_model
+        if data.is_plain and noise is None:
             return Statistics.from_observation(data)
         highest = data.long.nyquist
         band = (-highest if data.is_complex else 0.0, highest)
-        return likelihood_of(data, None, band if self.prior is None else self.prior.frequency)
+        return likelihood_of(data, noise, band if self.prior is None else self.prior.frequency)
 
     def centres(self, k: int | None = None, seed: int = 0) -> Array:
         """Where k components are, (k, P): what the slots say, or else medians of draws, circular means of angles.

@@ -22,6 +22,7 @@ from slotflow.signal.waveforms import TONE, Waveform
 
 if TYPE_CHECKING:
     from slotflow.posterior.verdict import Verdict
+    from slotflow.signal.noise.model import NoiseModel
 
 __all__ = ["UNKNOWN_UNIT", "EmptyRegion", "Facts", "WindowRow"]
 
@@ -114,6 +115,11 @@ class Facts:
     def k_map(self) -> int:
         """Most probable K."""
         return int(self.k_probs.argmax())
+
+    @property
+    def noise_model(self) -> NoiseModel | None:
+        """How the residual is whitened: the shape of the noise that is most plausible; None where it is white."""
+        return None
 
     @property
     def has_data(self) -> bool:

@@ -24,6 +24,7 @@ from slotflow.core.version import __version__
 from slotflow.posterior.channels import channel_variables
 from slotflow.posterior.contract import Result
 from slotflow.posterior.facts import UNKNOWN_UNIT
+from slotflow.posterior.noise_file import noise_variables
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -65,7 +66,7 @@ def dataset(post: Result, n: int, seed: int) -> xr.Dataset:
         variables["upper_limit"] = (("limit_frequency",), limit.amplitude, facts)
         coordinates["limit_frequency"] = ("limit_frequency", limit.frequency, {"units": "Hz"})
     if post.has_data:
-        variables |= channel_variables(post.observation)
+        variables |= channel_variables(post.observation) | noise_variables(post.noise_model)
     if post.has_sigma:
         words = {"units": unit, "long_name": "noise level"}
         variables["sigma"] = (("draw",), post.joint_sigma(n, seed), words)

@@ -19,10 +19,12 @@ from slotflow.posterior.draws import Draws
 from slotflow.posterior.facts import EmptyRegion, WindowRow
 from slotflow.posterior.limits import CREDIBILITY, UpperLimit
 from slotflow.posterior.noise import NoiseFacts
+from slotflow.posterior.noise_file import read_noise
 from slotflow.posterior.posterior import Posterior
 from slotflow.posterior.standing import Standing
 from slotflow.posterior.stored import read_dataset, stored_waveform
 from slotflow.posterior.verdict import Check, Verdict
+from slotflow.signal.noise.model import NoiseModel
 from slotflow.signal.prior import Prior
 
 if TYPE_CHECKING:
@@ -77,6 +79,7 @@ class LoadedPosterior(Posterior):
             self.assumed = Assumed.from_record(json.loads(assumed))
         if noise := str(facts.get("noise", "")):
             self.noise = NoiseFacts.from_record(json.loads(noise))
+        self._noise_model = read_noise(found)
         self.proposed_by = str(facts.get("proposed_by", ""))
         self.log_evidence = _log_evidence(found)
         self.ess = float(facts["ess"]) if "ess" in facts else None
@@ -92,6 +95,11 @@ class LoadedPosterior(Posterior):
             for name, value in found.data_vars.items()
             if value.dims == ("k_value",) and name not in CONTRACT_TABLES
         }
+
+    @property
+    def noise_model(self) -> NoiseModel | None:
+        """How the residual is whitened, as the file keeps it."""
+        return self._noise_model
 
     @property
     def has_data(self) -> bool:

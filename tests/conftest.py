@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import os
 import zlib
+from collections.abc import Callable
+from pathlib import Path
 
 # Read when NumPy and torch are loaded, and by child processes: as many tests at once as there are cores.
 os.environ["OMP_NUM_THREADS"] = "1"
@@ -36,6 +38,18 @@ def base_seed() -> int:
 def seed(request: pytest.FixtureRequest, base_seed: int) -> int:
     """A seed of the test's own, below 2³⁰ (so that seed + 1, seed + 2, … are valid too)."""
     return (zlib.crc32(request.node.name.encode()) + 1_000_003 * base_seed) % 2**30
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Callable[[str, str], Path]:
+    """Writes a text file and returns its path."""
+
+    def write_file(name: str, text: str) -> Path:
+        path = tmp_path / name
+        path.write_text(text, encoding="utf-8")
+        return path
+
+    return write_file
 
 
 @pytest.fixture(scope="session")

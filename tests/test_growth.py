@@ -7,13 +7,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import torch
+from evidence_helpers import assert_weighted_means, prior_weighted
 from scipy.special import i0e, logsumexp
 from statistics_helpers import assert_within
 from test_importance import observe
 from tone_helpers import to_z
 
 from slotflow import Grid, Prior
+from slotflow.core.arrays import Array
 from slotflow.exact.importance import Importance, importance_sample
 from slotflow.exact.proposals.births import Births, BirthTable
 from slotflow.exact.proposals.growth import Growth
@@ -57,16 +58,9 @@ def grown(statistics: Statistics, k: int, rng: np.random.Generator) -> list[Impo
     return results
 
 
-def brute(statistics: Statistics, k: int, seed: int) -> tuple[np.ndarray, np.ndarray, float, float]:
+def brute(statistics: Statistics, k: int, seed: int) -> tuple[Array, Array, float, float]:
     """Draws of the prior, their weights, ln Z and its error."""
-    target = Target(statistics, PRIOR, k)
-    generator = torch.Generator().manual_seed(seed)
-    theta = PRIOR.sample_theta(torch.full((BRUTE,), k), generator).numpy()[:, :k]
-    rss = target.rss(to_z(theta, statistics.reference))
-    log_l = target.log_likelihood(rss) - math.lgamma(k + 1)
-    total = float(logsumexp(log_l))
-    weights = np.exp(log_l - total)
-    return theta, weights, total - math.log(BRUTE), math.sqrt(float((weights**2).sum()))
+    return prior_weighted(Target(statistics, PRIOR, k), BRUTE, seed)
 
 
 def test_evidence_and_draws_are_those_of_the_prior_weighted(seed: int) -> None:
@@ -79,15 +73,8 @@ def test_evidence_and_draws_are_those_of_the_prior_weighted(seed: int) -> None:
         assert result.ess > 0.3
         assert_within(result.log_evidence, log_z, math.hypot(error, result.log_evidence_error))
         # The mean of the largest amplitude and of the lowest frequency, in the errors of both.
-        for statistic in (lambda t: t[..., 0].max(-1), lambda t: t[..., 2].min(-1)):
-            ours, theirs = statistic(result.theta), statistic(theta)
-            mine = np.exp(result.log_weights)
-            means = float(mine @ ours), float(weights @ theirs)
-            errors = [
-                math.sqrt(float((w**2) @ (x - m) ** 2))
-                for w, x, m in zip((mine, weights), (ours, theirs), means, strict=True)
-            ]
-            assert_within(means[0], means[1], 1.5 * math.hypot(*errors))
+        statistic = (lambda t: t[..., 0].max(-1), lambda t: t[..., 2].min(-1))
+        assert_weighted_means(result, theta, weights, statistic)
 
 
 def test_a_wrong_evidence_below_is_carried_up(seed: int) -> None:

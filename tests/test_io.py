@@ -6,12 +6,12 @@ import os
 import pickle
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import h5py
 import numpy as np
 import pytest
+from io_helpers import Write, read_stream
 
 from slotflow.core.files import atomic_path
 from slotflow.data.channel import Channel
@@ -27,25 +27,6 @@ from slotflow.signal.simulation_file import write_simulation
 
 X = np.array([0.5, -1.25, 2.0, 0.0, 3.5])
 T = 10.0 + 0.25 * np.arange(5)
-
-Write = Callable[[str, str], Path]
-
-
-def read_stream(path: Path, dt: float | None = None, **options: object) -> Channel:
-    """The long stream of a file that holds one signal."""
-    return read_observation(path, dt, **options).long
-
-
-@pytest.fixture
-def write(tmp_path: Path) -> Write:
-    """Writes a text file and returns its path."""
-
-    def write_file(name: str, text: str) -> Path:
-        path = tmp_path / name
-        path.write_text(text, encoding="utf-8")
-        return path
-
-    return write_file
 
 
 def table(delimiter: str, header: str = "") -> str:

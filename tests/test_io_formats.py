@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import re
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -13,36 +12,17 @@ import h5py
 import numpy as np
 import pytest
 import xarray as xr
+from io_helpers import Write, read_stream
 from scipy.io import wavfile
 
 from slotflow import Observation
-from slotflow.data.channel import Channel
-from slotflow.data.read.files import find_files, read_observation, read_observations
+from slotflow.data.read.files import find_files, read_observations
 from slotflow.data.read.formats import large
 from slotflow.data.read.timestamps import header_unit, parse_date, print_date, unit_seconds
 
 ROOT = Path(__file__).resolve().parents[1]
 X = np.array([0.5, -0.25, 0.125, 0.0, 0.75, -1.0])
 T = 0.25 * np.arange(6)
-
-Write = Callable[[str, str], Path]
-
-
-def read_stream(path: Path | str, dt: float | None = None, **options: object) -> Channel:
-    """The long stream of a file that holds one signal."""
-    return read_observation(path, dt, **options).long
-
-
-@pytest.fixture
-def write(tmp_path: Path) -> Write:
-    """Writes a text file and returns its path."""
-
-    def write_file(name: str, text: str) -> Path:
-        path = tmp_path / name
-        path.write_text(text, encoding="utf-8")
-        return path
-
-    return write_file
 
 
 def rows(times: object, delimiter: str = ",") -> str:

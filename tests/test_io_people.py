@@ -5,12 +5,12 @@ from __future__ import annotations
 import sys
 import time
 import zlib
-from collections.abc import Callable
 from pathlib import Path
 
 import h5py
 import numpy as np
 import pytest
+from io_helpers import Write, read_stream
 from scipy.io import savemat, wavfile
 
 from slotflow.data.channel import Channel
@@ -26,25 +26,6 @@ from slotflow.data.read.timestamps import Stamps
 DAY, YEAR = 86400.0, 31557600.0
 X = np.random.default_rng(14).normal(size=60)
 E = np.random.default_rng(15).uniform(0.5, 2.0, 60)
-
-Write = Callable[[str, str], Path]
-
-
-def read_stream(path: Path, dt: float | None = None, **options: object) -> Channel:
-    """The long stream of a file that holds one signal."""
-    return read_observation(path, dt, **options).long
-
-
-@pytest.fixture
-def write(tmp_path: Path) -> Write:
-    """Writes a text file and returns its path."""
-
-    def write_file(name: str, text: str) -> Path:
-        path = tmp_path / name
-        path.write_text(text, encoding="utf-8")
-        return path
-
-    return write_file
 
 
 def said(channel: Channel, words: str) -> bool:

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 import torch
 import xarray as xr
+from evidence_helpers import assert_draws_as_on_grid, grid_around
 from statistics_helpers import assert_mean, assert_within
 from tone_helpers import to_theta, to_z
 from typer.testing import CliRunner
@@ -306,23 +307,9 @@ def test_one_tone_equals_the_grid(seed: int, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="another"):
         rjmcmc(observation, Prior(k_min=1, k_max=3), SMALL, file=file)
 
-    mean, covariance = target.gaussian(to_z(sim.components(0), statistics.reference)) or (0, 0)
-    assert isinstance(mean, np.ndarray) and isinstance(covariance, np.ndarray)
-    sd = np.sqrt(np.diag(covariance))
-    axes = [m + s * np.linspace(-6, 6, 41) for m, s in zip(mean, sd, strict=True)]
-    grid = np.stack(np.meshgrid(*axes, indexing="ij"), -1).reshape(-1, 1, 3)
-    log_p, _ = target.log_prob(grid)
-    weights = np.exp(log_p - log_p.max())
-    weights /= weights.sum()
-    theta, draws = to_theta(grid[:, 0], statistics.reference), post.slots.theta[1][:, 0]
-    n = post.sampling.least_effective
-    for i in (0, 2):
-        centre = weights @ theta[:, i]
-        width = math.sqrt(weights @ (theta[:, i] - centre) ** 2)
-        assert_within(draws[:, i].mean(), centre, width / math.sqrt(n))
-        assert_within(draws[:, i].std(), width, 1.5 * width / math.sqrt(2 * n))
-        with pytest.raises(AssertionError):
-            assert_within(draws[:, i].mean() + 0.5 * width, centre, width / math.sqrt(n))
+    theta, weights, _ = grid_around(target, sim.components(0))
+    draws, n = post.slots.theta[1][:, 0], post.sampling.least_effective
+    assert_draws_as_on_grid(draws, n, theta, weights)
 
 
 @needs_eryn

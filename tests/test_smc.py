@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 import xarray as xr
+from evidence_helpers import assert_draws_as_on_grid, grid_around
 from scipy.stats import f as f_law
 from statistics_helpers import assert_mean, assert_same_law, assert_within
 from tone_helpers import to_theta, to_z
@@ -210,32 +211,14 @@ def test_one_tone_equals_the_grid(seed: int) -> None:
     sim, statistics = signal(seed, 1)
     target = Target(statistics, prior, 1)
     post = smc(sim.observation(0), prior, ParticleOptions(islands=20), seed=seed)
-    mean, covariance = target.gaussian(to_z(sim.components(0), statistics.reference)) or (0, 0)
-    assert isinstance(mean, np.ndarray) and isinstance(covariance, np.ndarray)
-    axes = [
-        m + s * np.linspace(-6, 6, 41)
-        for m, s in zip(mean, np.sqrt(np.diag(covariance)), strict=True)
-    ]
-    grid = np.stack(np.meshgrid(*axes, indexing="ij"), -1).reshape(-1, 1, 3)
-    log_p, _ = target.log_prob(grid)
-    weights = np.exp(log_p - log_p.max())
-    volume = math.prod(float(axis[1] - axis[0]) for axis in axes)
-    log_z = math.log(weights.sum() * volume) + log_p.max()
+    theta, weights, log_z = grid_around(target, sim.components(0))
     value, error = post.log_evidence[1]
     assert 0 < error < 0.3
     assert_within(value, log_z, error)
     with pytest.raises(AssertionError):
         assert_within(value + 2.0, log_z, error)
-    weights /= weights.sum()
-    theta, draws = to_theta(grid[:, 0], statistics.reference), post.slots.theta[1][:, 0]
-    n = post.sampling.least_effective
-    for i in (0, 2):
-        centre = weights @ theta[:, i]
-        width = math.sqrt(weights @ (theta[:, i] - centre) ** 2)
-        assert_within(draws[:, i].mean(), centre, width / math.sqrt(n))
-        assert_within(draws[:, i].std(), width, 1.5 * width / math.sqrt(2 * n))
-        with pytest.raises(AssertionError):
-            assert_within(draws[:, i].mean() + 0.5 * width, centre, width / math.sqrt(n))
+    draws, n = post.slots.theta[1][:, 0], post.sampling.least_effective
+    assert_draws_as_on_grid(draws, n, theta, weights)
 
 
 def test_three_tones_equal_the_exact_layer(zoom: SlotFlow, seed: int) -> None:

@@ -117,3 +117,17 @@ def test_report_and_terminal_show_classes(post: Posterior) -> None:
     headings = [str(column.header) for column in shown.columns]
     assert "class" in headings and any(heading.startswith("drift") for heading in headings)
     assert any("–" in str(cell) for column in shown.columns for cell in column.cells)
+
+
+def test_picture_shows_each_component_in_the_parameters_of_its_class(post: Posterior) -> None:
+    """Five panels, none for the class; one row of drift and none of the rate, where nothing is damped."""
+    figure = post.plot("components")
+    panels = {ax.get_title(loc="left").split(" ")[0]: ax for ax in figure.axes}
+    assert set(panels) == {"Amplitude", "Phase", "Frequency", "Drift", ""}
+    rows = {
+        name: len([line for line in ax.lines if line.get_marker() == "o"])
+        for name, ax in panels.items()
+    }
+    assert rows == {"Amplitude": 2, "Phase": 2, "Frequency": 2, "Drift": 1, "": 0}
+    labels = [text.get_text() for text in panels["Amplitude"].get_yticklabels()]
+    assert any("chirp" in label for label in labels)

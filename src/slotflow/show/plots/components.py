@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from slotflow.posterior.moments import class_shares, of_likeliest_class
 from slotflow.show.plots.axes import draw_nothing
 from slotflow.show.plots.colours import INK, colour_of, text_colour
 from slotflow.show.plots.units import (
@@ -23,7 +24,7 @@ from slotflow.show.plots.units import (
 )
 from slotflow.show.plots.view import Float, View, match_truth
 from slotflow.show.wording import chance
-from slotflow.signal.waveforms import Parameter
+from slotflow.signal.waveforms import Classes, Parameter
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -48,7 +49,7 @@ def draw_components(axes: list[Axes], view: View) -> None:
     standard deviation is 1.
 
     Args:
-        axes: A panel for each parameter of the waveform.
+        axes: A panel for each parameter of the waveform that is a quantity.
         view: What to show.
     """
     if view.count == 0:
@@ -58,8 +59,15 @@ def draw_components(axes: list[Axes], view: View) -> None:
         return
     shown, rows = view.shown, view.rows
     truth = match_truth(view.waveform, shown, view.shown_truth)  # NaN where there is no partner
-    for column, (ax, parameter) in enumerate(zip(axes, view.waveform.parameters, strict=True)):
-        _draw_parameter(ax, view, parameter, shown[:, rows, column], truth[rows, column])
+    own = [_of_own_class(view, j) for j in rows]  # columns of each row's parameters, and its draws
+    for ax, parameter in zip(axes, view.waveform.measured, strict=True):
+        column = view.waveform.column(parameter.name)
+        at = [i for i, (columns, _) in enumerate(own) if column in columns]
+        if at:
+            samples = np.stack([own[i][1][:, column] for i in at], axis=1)
+            _draw_parameter(ax, view, parameter, at, samples, truth[[rows[i] for i in at], column])
+        else:
+            draw_nothing(ax, f"no component with a {parameter.name}")
         ax.set_ylim(len(rows) - 0.7, -0.95)
         ax.set_yticks(range(len(rows)), [""] * len(rows))
         ax.grid(axis="y", visible=False)
@@ -71,8 +79,27 @@ def draw_components(axes: list[Axes], view: View) -> None:
         axes[0].set_xlabel(f"{left_out}; {view.count - len(rows)} are left out", loc="left", size=8)
 
 
+def _of_own_class(view: View, j: int) -> tuple[set[int], Float]:
+    """Columns of the parameters that a component has, and its draws, (n, P), those of its likeliest class repeated."""
+    waveform, draws = view.waveform, view.shown[:, j : j + 1]
+    if not isinstance(waveform, Classes):
+        return set(range(waveform.size)), draws[:, 0]
+    chosen = of_likeliest_class(draws, waveform)[:, 0]
+    member = waveform.members[_class_name(view, j)]
+    columns = {waveform.column(name) for name in member.names}
+    return columns, chosen[np.arange(len(draws)) % len(chosen)]
+
+
+def _class_name(view: View, j: int) -> str:
+    """Name of the likeliest class of a component; empty where there are no classes."""
+    if not isinstance(view.waveform, Classes):
+        return ""
+    best = class_shares(view.shown[:, j : j + 1], view.waveform)[0].argmax()
+    return view.waveform.class_names[int(best)]
+
+
 def _draw_parameter(
-    ax: Axes, view: View, parameter: Parameter, samples: Float, truth: Float
+    ax: Axes, view: View, parameter: Parameter, at: list[int], samples: Float, truth: Float
 ) -> None:
     """The panel of one parameter.
 
@@ -80,6 +107,7 @@ def _draw_parameter(
         ax: The panel.
         view: What the picture shows.
         parameter: Which one.
+        at: Rows of the picture that have it, R of them.
         samples: Of each row, (n, R).
         truth: (R,), NaN where it is not known.
     """
@@ -94,20 +122,19 @@ def _draw_parameter(
         offsets, true = offsets / sd, true / sd
     reach = _reach(offsets, true)
     factor, prefix = (1.0, "") if by_width else scale(reach / 3, si_unit)
-    for i, j in enumerate(view.rows):
-        _draw_row(
-            ax, i, colour_of(j), factor * offsets[:, i], (factor * true[i], 1.5 * factor * reach)
-        )
+    for n, i in enumerate(at):
+        colour, marks = colour_of(view.rows[i]), (factor * true[n], 1.5 * factor * reach)
+        _draw_row(ax, i, colour, factor * offsets[:, n], marks)
     shown = np.mod(median, TURN) if parameter.circular else median
     values = texts(shown, sd, si_unit or own_unit, prefixed=bool(si_unit))
     if parameter.name == view.waveform.place:
         values = [
-            _of_modes(view, j, in_unit, text) for j, text in zip(view.rows, values, strict=True)
+            _of_modes(view, view.rows[i], in_unit, text) for i, text in zip(at, values, strict=True)
         ]
-    for i, (j, text) in enumerate(zip(view.rows, values, strict=True)):
+    for i, text in zip(at, values, strict=True):
         ax.text(
             1.0, i - 0.3, text, transform=ax.get_yaxis_transform(),
-            ha="right", va="center", size=7, color=text_colour(colour_of(j)),
+            ha="right", va="center", size=7, color=text_colour(colour_of(view.rows[i])),
         )  # fmt: skip
     if reach > 0:  # far tails may leave the panel; the values stand beside it
         room = LETTER_WIDTH * max(len(re.sub(r"[${}^]", "", text)) for text in values)
@@ -195,8 +222,11 @@ def _name_rows(ax: Axes, view: View) -> None:
         if len(view.modes[j]) > 1:
             place, width = factor * view.modes[j][0].median, factor * view.modes[j][0].sd
         text = f"{j + 1}   {place:.{_decimals(width)}f} {unit}".replace("-", "−")
+        facts = [name for name in [_class_name(view, j)] if name]
         if (p := view.existence[j]) < SURE:
-            text += f"\nprobability {chance(p, 2)}"
+            facts.append(f"probability {chance(p, 2)}")
+        if facts:
+            text += "\n" + ", ".join(facts)
         names.append(text)
     ax.set_yticklabels(names)
     for j, label in zip(view.rows, ax.get_yticklabels(), strict=True):

@@ -119,7 +119,8 @@ def _parameters(
 ) -> tuple[str, ...]:
     """The parameters to show of some components."""
     if names is None:
-        return waveform.names if components <= MOST_WITH_ALL_PARAMETERS else (waveform.place,)
+        measured = tuple(p.name for p in waveform.measured)
+        return measured if components <= MOST_WITH_ALL_PARAMETERS else (waveform.place,)
     if not names or any(name not in waveform.names for name in names):
         raise ValueError(f"expected some of {', '.join(waveform.names)}, received {names!r}.")
     return tuple(names)

@@ -69,8 +69,9 @@ def plot_posterior(
         draw_data(figure.add_subplot(grid[0, :]), view)
         draw_spectrum(figure.add_subplot(grid[1, :4]), view)
         draw_k(figure.add_subplot(grid[1, 4:]), post, view.truth)
-        columns = grid[2, :].subgridspec(1, view.waveform.size, wspace=0.1)
-        panels = [figure.add_subplot(columns[i]) for i in range(view.waveform.size)]
+        count = len(view.waveform.measured)
+        columns = grid[2, :].subgridspec(1, count, wspace=0.1)
+        panels = [figure.add_subplot(columns[i]) for i in range(count)]
         draw_components(panels, view)
     return figure
 
@@ -130,13 +131,13 @@ def plot_components(
     view = View.of(post, truth, None, frequency_unit, phase_at)
     with style():
         figure = Figure(figsize=(_width(view), _height(len(view.rows)) + 0.3), layout="constrained")
-        draw_components(list(figure.subplots(1, view.waveform.size)), view)
+        draw_components(list(figure.subplots(1, len(view.waveform.measured))), view)
     return figure
 
 
 def _width(view: View) -> float:
     """Inches that panels for all parameters of a component need."""
-    return float(np.clip(WIDTH * view.waveform.size / 3, WIDTH, WIDEST))
+    return float(np.clip(WIDTH * len(view.waveform.measured) / 3, WIDTH, WIDEST))
 
 
 def _height(rows: int) -> float:

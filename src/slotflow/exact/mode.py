@@ -21,6 +21,8 @@ __all__ = ["OUTSIDE", "Mode", "reordered", "same"]
 
 OUTSIDE = 5.0
 """Standard deviations of an amplitude by which a maximum may lie outside the prior."""
+TOUCH = 0.1
+"""Bins by which a maximum may undercut the smallest separation."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,6 +79,10 @@ class Mode:
     def gap(self, bins: float) -> float:
         """Smallest distance of two places in units of `bins` Hz; inf for fewer than two components."""
         return float(np.diff(self.places).min() / bins) if len(self.z) > 1 else math.inf
+
+    def keeps_apart(self, prior: Prior, bins: float) -> bool:
+        """Whether components are as far from each other as the prior asks for, but for `TOUCH` of `bins` Hz."""
+        return self.gap(1.0) > prior.min_separation - TOUCH * bins
 
 
 def reordered(covariance: Array, order: NDArray[np.int64]) -> Array:

@@ -236,7 +236,6 @@ class RefinedPosterior(Posterior):
 def _fitted(k: int, slots: JointDraws) -> Array:
     """A fit of k tones that the search did not make, one tone at a time from the fits beside it, (k, P) or fewer."""
     from slotflow.exact.modes import Modes
-    from slotflow.exact.search import TOUCH
 
     statistics, prior, waveform = slots.statistics, slots.prior, slots.waveform
     found = slots.orders.fits
@@ -252,6 +251,6 @@ def _fitted(k: int, slots: JointDraws) -> Array:
             break
     for j in range(k, 0, -1):
         for mode in modes.plausible(j):
-            if not mode.bounded and mode.gap(1.0) > prior.min_separation - TOUCH * modes.bin:
+            if not mode.bounded and mode.keeps_apart(prior, modes.bin):
                 return waveform.to_theta(mode.z, statistics.reference)
     return np.zeros((0, waveform.size))

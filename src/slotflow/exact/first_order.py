@@ -1,0 +1,88 @@
+"""Where a search across K begins: the order of the starting points, or of the spectrum's peaks, that explains the data.
+
+BIC decides, since nothing was sampled yet. Tones that do not pay for their parameters are left out, and so are those
+that come closer to each other than the prior allows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from slotflow.core.arrays import Array
+from slotflow.exact.mode import Mode
+from slotflow.exact.problem import Problem
+from slotflow.exact.proposals.splits import RESOLVED
+
+__all__ = ["first_order"]
+
+UNSURE = 3.0
+"""Error of the linearized model, in units of half the BIC, that is allowed for."""
+KEPT_APART = 0.9
+"""Share of the prior's separation that a maximum must keep for draws around it to be allowed."""
+
+
+def first_order(problem: Problem, starts: Sequence[Array], pursue: bool) -> int:
+    """The order to begin with; maxima that were found on the way are kept in the problem.
+
+    Args:
+        problem: The signal.
+        starts: Sets of components, (K, P) each, the most probable first; without any, the spectrum is followed.
+        pursue: Whether to follow the residual's spectrum even where there are starts.
+    """
+    modes, most = problem.modes, problem.prior.k_max
+    for tones in starts:
+        places = problem.statistics.waveform.place_of(np.asarray(tones, dtype=np.float64))
+        modes.add([np.sort(places)])
+    first = len(starts[0]) if len(starts) else modes.pursue(most)
+    if pursue and len(starts):
+        known = modes.roomy and modes.explained(first)
+        first = _shed(problem, first if known else _promising(problem, modes.pursue(most)))
+    return _apart(problem, first)
+
+
+def _promising(problem: Problem, most: int) -> int:
+    """The order up to `most` whose best maximum has the smallest BIC."""
+    found = {k: mode for k in range(most + 1) if (mode := problem.modes.best(k)) is not None}
+    return max(found, key=lambda k: problem.minus_half_bic(k, found[k].rss))
+
+
+def _shed(problem: Problem, k: int) -> int:
+    """The order below k that is reached by leaving tones out as long as BIC falls."""
+    modes = problem.modes
+    while k > max(problem.prior.k_min, 1):
+        more = modes.best(k)
+        if more is not None and _needs_all(problem, more):
+            break
+        modes.down(k - 1)
+        fewer = modes.best(k - 1)
+        if more is not None and (
+            fewer is None
+            or problem.minus_half_bic(k - 1, fewer.rss) < problem.minus_half_bic(k, more.rss)
+        ):
+            break
+        k -= 1
+    return k
+
+
+def _needs_all(problem: Problem, mode: Mode) -> bool:
+    """Whether BIC rises without any tone of a maximum, as far as the linearized model tells."""
+    if mode.bounded or mode.gap(problem.modes.bin) < RESOLVED:
+        return False
+    k = len(mode.z)
+    rise = float(mode.strength.min() * problem.target(k).noise.variance(mode.rss))
+    without = problem.minus_half_bic(k - 1, mode.rss + rise)
+    return without < problem.minus_half_bic(k, mode.rss) - UNSURE
+
+
+def _apart(problem: Problem, k: int) -> int:
+    """The largest order ≤ k whose best maximum keeps the prior's separation: of others no draw is allowed."""
+    smallest = KEPT_APART * problem.prior.min_separation
+    while k > max(problem.prior.k_min, 1):
+        mode = problem.modes.best(k)
+        if mode is None or mode.gap(1.0) >= smallest:
+            break
+        problem.modes.down(k - 1)
+        k -= 1
+    return k

@@ -23,7 +23,7 @@ from slotflow.signal.noise.background import background_of
 from slotflow.signal.noise.filters import taps_of_partial
 from slotflow.signal.noise.local import local_noise
 from slotflow.signal.noise.model import ChannelNoise, NoiseModel, NoiseNode
-from slotflow.signal.noise.power_law import FILTER_LOSS, mode_frequencies, mode_variances
+from slotflow.signal.noise.red_whitening import FILTER_LOSS, mode_frequencies, mode_variances
 from slotflow.signal.noise.series import series_of
 
 BAND = (0.15, 0.35)

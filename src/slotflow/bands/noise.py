@@ -22,11 +22,12 @@ from slotflow.core.arrays import Array
 from slotflow.data.channel import Channel
 from slotflow.data.observation import Observation
 from slotflow.signal.noise.background import Background, background_of
-from slotflow.signal.noise.choice import choose_noise, known_ratios
+from slotflow.signal.noise.choice import choose_noise
 from slotflow.signal.noise.local import LOCAL_ORDER, local_noise
 from slotflow.signal.noise.model import NoiseModel
 from slotflow.signal.noise.series import series_of
 from slotflow.signal.noise.stated import parse_noise
+from slotflow.signal.noise.versions import known_ratios
 from slotflow.signal.waveforms import TONE, Waveform
 
 __all__ = ["WindowNoise", "window_noise"]

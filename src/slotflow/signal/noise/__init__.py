@@ -2,11 +2,12 @@
 
 - `base`, `white`: one level for all samples, unknown between bounds or known.
 - `model`: the shape of the noise as nodes, each of which whitens the channels.
-- `stated`: what a person can say; `choice`: from that, or from tests of the data, to a model.
-- `ar`, `power_law`, `psd`, `local`: the models, one file each; `quadrature`: where their nodes lie.
+- `stated`: what a person can say; `choice`: from that to a model, by the tests of `tested` where nothing is said, which
+  look at `versions` of the data.
+- `ar`, `power_law` (with `red_whitening`), `psd`, `local`: the models; `quadrature`: where their nodes lie.
 - `draws`: random noise of every kind.
 - `outliers`: samples that no noise explains, dropped.
-- `series`, `background`, `burg`, `filters`, `colour`: samples without lines, and filters that whiten them.
+- `series`, `lines`, `background`, `burg`, `filters`, `colour`: samples without lines, and filters that whiten them.
 """
 
 from slotflow.signal.noise.base import Noise

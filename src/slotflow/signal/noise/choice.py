@@ -1,72 +1,30 @@
 """Which noise to assume: as stated, or by tests of the data.
 
-`auto` looks at each channel twice, once as lines in white noise and once as lines in autoregressive noise
-(`background.py`). The noise is **white** if what remains of the first passes the tests of `colour.py` and the second
-has no more than `ODDS` on its side: a red series of a hundred samples can be explained by a few slow lines in white
-noise, but at a price of `LINE_PRICE` each. If it is not white, the noise is
-
-- **coloured**, autoregressive or a power law, whichever has the better evidence, if what is looked for fills much of
-  the spectrum and the whitened rest passes the tests;
-- **local** otherwise, so that only the band counts.
+`auto` means that the tests of `tested.py` decide, after a quick look that is enough for most series.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
-
-from slotflow.core.arrays import Array
 from slotflow.data.observation import Observation
-from slotflow.signal.noise.ar import (
-    HIGHEST_ORDER,
-    ar_noise,
-    check_filters,
-    evident_order,
-)
-from slotflow.signal.noise.background import Background, background_of
-from slotflow.signal.noise.burg import order_evidence, partial_autocorrelations
-from slotflow.signal.noise.colour import Whiteness, looks_white, shape_test, whiteness_of
-from slotflow.signal.noise.filters import taps_of_coefficients, taps_of_partial
+from slotflow.signal.noise.ar import HIGHEST_ORDER, ar_noise, check_filters, evident_order
+from slotflow.signal.noise.background import background_of
+from slotflow.signal.noise.colour import looks_white
+from slotflow.signal.noise.filters import taps_of_coefficients
 from slotflow.signal.noise.local import LOCAL_ORDER, local_noise
 from slotflow.signal.noise.model import ChannelNoise, NoiseModel, NoiseNode
-from slotflow.signal.noise.power_law import (
-    fitted_power_law,
-    likely_shape,
-    power_law_noise,
-    red_power,
-)
+from slotflow.signal.noise.power_law import power_law_noise
 from slotflow.signal.noise.psd import psd_noise
 from slotflow.signal.noise.series import Series, series_of
 from slotflow.signal.noise.stated import StatedNoise, parse_noise
+from slotflow.signal.noise.tested import tested_noise
+from slotflow.signal.noise.versions import known_ratios, red_versions_of, versions_of, white_noise
 
-__all__ = ["choose_noise", "known_ratios"]
+__all__ = ["choose_noise"]
 
 Bounds = tuple[float, float]
-
-SMALLEST_P = 1e-3
-"""P-value below which noise is not white."""
-SMALLEST_SHOWN_P = 1e-9
-"""P-value below which it is not told how small it is."""
-ODDS = 4.0
-"""Logarithm of the odds against white noise from which on it is given up."""
-OBVIOUS = 0.1
-"""What a sample must add to the logarithm of the odds against white noise for it to be given up at once."""
-MANY_SAMPLES = 5000
-"""Samples from which on that is done: in shorter ones crowded tones may look like colour."""
-LINE_PRICE = 1.5
-"""What a line costs of the logarithm of the evidence, in units of ln n."""
-MUCH_OF_THE_SPECTRUM = 0.4
-"""Share of the spectrum in the band from which on the noise is modelled as a whole."""
-SLOW_BINS = 20.0
-"""Frequencies in units of 1/T up to which lines may be red noise."""
-LONGEST_RED = 10_000
-"""Samples up to which a power law is tried."""
-SHORT = 400
-"""Samples up to which the noise is modelled as a whole in any case."""
 
 
 def choose_noise(
@@ -85,35 +43,24 @@ def choose_noise(
         return stated
     noise = parse_noise(stated)
     if noise.kind == "white":
-        return _white(observation, "white, as stated")
+        return white_noise(observation, "white, as stated")
     channels = [series_of(channel, tones) for channel in observation.channels]
     if noise.kind == "psd":
         return psd_noise(channels, noise.densities, f"{noise.text}, as stated")
     if noise.kind == "auto" and all(looks_white(series, band) for series in channels):
-        return _white(observation, "white: a quick look at the spectrum finds no colour")
+        return white_noise(observation, "white: a quick look at the spectrum finds no colour")
     channels = _resolved(observation, channels)
     if noise.kind == "ar":
         return _stated_ar(channels, noise)
     if noise.kind == "power_law":
         backgrounds = [background_of(series, LOCAL_ORDER) for series in channels]
-        return power_law_noise(_red_versions(backgrounds), f"{noise.text}, as stated", noise.shape)
+        return power_law_noise(
+            red_versions_of(backgrounds), f"{noise.text}, as stated", noise.shape
+        )
     if noise.kind == "local":
         backgrounds = [background_of(series, LOCAL_ORDER) for series in channels]
         return local_noise(backgrounds, band, known_ratios(observation), "local, as stated")
-    return _chosen(observation, channels, band)
-
-
-def known_ratios(observation: Observation) -> list[float]:
-    """Noise levels that the channels know in units of the first one's; 1 where they do not."""
-    levels = [channel.sigma for channel in observation.channels]
-    first = levels[0]
-    return [1.0 if one is None or first is None else one / first for one in levels]
-
-
-def _white(observation: Observation, words: str) -> NoiseModel:
-    """White noise, at the levels that the channels know."""
-    node = NoiseNode(tuple(ChannelNoise(ratio=ratio) for ratio in known_ratios(observation)))
-    return NoiseModel("white", (node,), words=words)
+    return tested_noise(observation, channels, band)
 
 
 def _resolved(observation: Observation, channels: Sequence[Series]) -> list[Series]:
@@ -143,193 +90,9 @@ def _stated_ar(channels: Sequence[Series], noise: StatedNoise) -> NoiseModel:
     backgrounds = [
         background_of(series, max(noise.order or 0, HIGHEST_ORDER)) for series in channels
     ]
-    versions = _versions(backgrounds)
+    versions = versions_of(backgrounds)
     order, words = noise.order, f"{noise.text}, as stated"
     if order is None:
         order = max(evident_order(versions[0]), 1)
         words = f"ar, as stated; order {order} has the most evidence"
     return ar_noise(versions, order, words)
-
-
-def _versions(backgrounds: Sequence[Background]) -> list[list[Series]]:
-    """The channels without lines, and, where some lines are doubtful, also with these left in."""
-    versions = [[b.rest for b in backgrounds]]
-    if any(b.doubtful is not None for b in backgrounds):
-        versions.append([b.rest if b.doubtful is None else b.doubtful for b in backgrounds])
-    return versions
-
-
-def _red_versions(backgrounds: Sequence[Background]) -> list[list[Series]]:
-    """The channels without lines but for slow ones, which may be red noise, and without any."""
-    rests, with_slow, slow = [b.rest for b in backgrounds], [], False
-    for b in backgrounds:
-        lines = b.slow_lines(SLOW_BINS / b.rest.duration)
-        slow |= bool(lines.any())
-        with_slow.append(replace(b.rest, values=b.rest.values + lines))
-    return [with_slow, rests] if slow else [rests]
-
-
-# ---------------------------------------------------------------------- auto
-
-
-def _chosen(observation: Observation, channels: Sequence[Series], band: Bounds) -> NoiseModel:
-    """The noise that tests of the data speak for."""
-    linked = [i > 0 and not c.has_free_gain for i, c in enumerate(observation.channels)]
-    looks = [
-        _look(series, band, tones_left) for series, tones_left in zip(channels, linked, strict=True)
-    ]
-    if all(look.is_white for look in looks):
-        found = _slow_noise(channels, looks, band)
-        return found if found is not None else _white_but_for_lines(observation, looks, band)
-    worst = max(looks, key=lambda look: look.against_white)
-    reason = f"white noise is refused ({worst.words})"
-    coloured = [look.coloured for look in looks]
-    first = channels[0]
-    share = (band[1] - band[0]) / ((2 if first.is_complex else 1) * first.nyquist)
-    if first.n <= SHORT or share >= MUCH_OF_THE_SPECTRUM:
-        found = _as_a_whole(coloured, reason)
-        if found is not None:
-            return found
-    return local_noise(coloured, band, known_ratios(observation), f"local: {reason}")
-
-
-def _white_but_for_lines(
-    observation: Observation, looks: Sequence[_Look], band: Bounds
-) -> NoiseModel:
-    """White noise, or local noise where lines outside the band leak into it."""
-    p = min(look.test.p_value for look in looks)
-    leaking = sum(len(look.white.leaking(band)) for look in looks)
-    if not leaking:
-        return _white(observation, f"white: it passes the tests (p = {p:.2g})")
-    words = f"local: the noise is white, but {leaking} lines outside the band leak into it"
-    return local_noise([look.white for look in looks], band, known_ratios(observation), words)
-
-
-def _slow_noise(
-    channels: Sequence[Series], looks: Sequence[_Look], band: Bounds
-) -> NoiseModel | None:
-    """A power law, if it explains the slowest lines of white noise better and the band reaches down to them."""
-    slow = [SLOW_BINS / series.duration for series in channels]
-    many = sum(line.frequency < slow[0] for line in looks[0].white.lines)
-    if many < 2 or band[0] > slow[0] or channels[0].is_complex:
-        return None
-    kept = [background_of(series, 0, above=f) for series, f in zip(channels, slow, strict=True)]
-    model, evidence = fitted_power_law(_versions(kept))
-    evidence -= sum(_line_price(b) for b in kept)
-    odds = evidence - sum(_evidence(look.white) for look in looks)
-    if odds < ODDS:
-        return None
-    words = f"power law: it explains what looks like {many} slow lines in white noise better, ln odds {odds:.0f}"
-    return replace(model, words=words)
-
-
-@dataclass(frozen=True, eq=False)
-class _Look:
-    """One channel as lines in white and in autoregressive noise."""
-
-    white: Background
-    coloured: Background
-    test: Whiteness
-    log_odds: float
-    """Of the second over the first."""
-
-    @property
-    def is_white(self) -> bool:
-        """Whether the noise passes as white."""
-        return self.test.p_value >= SMALLEST_P and self.log_odds <= ODDS
-
-    @property
-    def against_white(self) -> float:
-        """A number that grows with the evidence against white noise."""
-        return max(-math.log(max(self.test.p_value, 1e-300)), self.log_odds)
-
-    @property
-    def words(self) -> str:
-        """What speaks against white noise."""
-        if self.test.p_value < SMALLEST_P:
-            return f"{self.test.words}, {_p_words(self.test.p_value)}"
-        return (
-            f"AR({self.coloured.order}) noise with {len(self.coloured.lines)} lines explains the data better than "
-            f"white noise with {len(self.white.lines)}, ln odds {self.log_odds:.0f}"
-        )
-
-
-def _p_words(p: float) -> str:
-    """A p-value in words; how small one is that is next to nothing does not matter."""
-    return f"p = {p:.1g}" if p > SMALLEST_SHOWN_P else f"p < {SMALLEST_SHOWN_P:g}"
-
-
-def _look(series: Series, band: Bounds, tones_left: bool) -> _Look:
-    """Both explanations of a channel; all but the first are tested outside the band alone.
-
-    A long series that is obviously coloured has no lines taken off under white noise, which would be many.
-    """
-    coloured = background_of(series, LOCAL_ORDER)
-    long = series.n > MANY_SAMPLES and not tones_left
-    obvious = long and _gained([coloured.rest], coloured.order) > OBVIOUS * series.n
-    white = Background(series, np.ones(1)) if obvious else background_of(series, 0)
-    test = whiteness_of(white.rest, white.lines, band, outside=tones_left)
-    odds = 0.0 if tones_left else _evidence(coloured) - _evidence(white)
-    return _Look(white, coloured, test, odds)
-
-
-def _evidence(background: Background) -> float:
-    """Rough logarithm of the evidence for lines in autoregressive noise, up to a constant."""
-    series = background.rest
-    reals = series.n * (2 if series.is_complex else 1)
-    errors = 1.0 if series.errors is None else series.errors
-    power = float(np.mean(np.abs(series.values / errors) ** 2))
-    fit = -0.5 * reals * math.log(max(power, 1e-300))
-    partial = partial_autocorrelations(series, background.order)
-    gained = float(order_evidence(partial, series.n)[-1])
-    return fit + gained - _line_price(background)
-
-
-def _line_price(background: Background) -> float:
-    """What the lines of a background cost of the logarithm of the evidence."""
-    return LINE_PRICE * math.log(background.rest.n) * len(background.lines)
-
-
-def _as_a_whole(backgrounds: Sequence[Background], reason: str) -> NoiseModel | None:
-    """Autoregressive noise of a low order, or a power law; None if neither makes the rest white."""
-    versions = _versions(backgrounds)
-    channels = versions[0]
-    if not all(series.can_be_filtered for series in channels):
-        return _red_as_a_whole(backgrounds, reason)
-    order = evident_order(channels)
-    if order > 0 and all(_is_whitened(b, order) for b in backgrounds):
-        odds = _gained(channels, order)
-        words = f"ar({order}): {reason}; order {order} has the most evidence (ln odds {odds:.0f} over white)"
-        return ar_noise(versions, order, words)
-    return _red_as_a_whole(backgrounds, reason)
-
-
-def _red_as_a_whole(backgrounds: Sequence[Background], reason: str) -> NoiseModel | None:
-    """A power law; None if the spectrum has another shape, or the series is too long for it."""
-    versions = _red_versions(backgrounds)
-    if sum(series.n for series in versions[0]) > LONGEST_RED:
-        return None
-    knee, exponent = likely_shape(versions[0])
-    tested = "the spectrum's shape passes the tests"
-    for b, series in zip(backgrounds, versions[0], strict=True):
-        if not series.can_be_filtered:
-            tested = "its shape at such times is not tested"  # leakage hides it
-        elif shape_test(series, lambda f: 1 + red_power(f, knee, exponent), b.lines) < SMALLEST_P:
-            return None
-    words = f"power law: {reason}; {tested} (knee {knee:.3g} Hz, exponent {exponent:.2f})"
-    return power_law_noise(versions, words)
-
-
-def _is_whitened(background: Background, order: int) -> bool:
-    """Whether autoregressive noise of some order is all that remains."""
-    taps = taps_of_partial(partial_autocorrelations(background.rest, order))
-    test = whiteness_of(background.rest.filtered(taps), background.lines)
-    return test.p_value >= SMALLEST_P
-
-
-def _gained(channels: Sequence[Series], order: int) -> float:
-    """Logarithm of the odds of an order over white noise."""
-    each: list[Array] = [
-        order_evidence(partial_autocorrelations(series, order), series.n) for series in channels
-    ]
-    return float(sum(evidence[-1] for evidence in each))

@@ -23,7 +23,8 @@ from numpy.typing import NDArray
 from scipy import ndimage, special
 
 from slotflow.core.arrays import Array
-from slotflow.signal.noise.background import LEAKED, OUTSIDE, Line
+from slotflow.signal.noise.background import LEAKED, OUTSIDE
+from slotflow.signal.noise.lines import Line
 from slotflow.signal.noise.series import OVERSAMPLING, Series
 
 __all__ = ["Whiteness", "looks_white", "shape_test", "whiteness_of"]

@@ -23,7 +23,8 @@ from scipy import fft, signal
 from slotflow.core.arrays import Array
 from slotflow.signal.noise.ar import LARGEST
 from slotflow.signal.noise.filters import Samples, taps_of_coefficients, taps_of_partial
-from slotflow.signal.noise.power_law import EXPONENTS, Shape, red_power
+from slotflow.signal.noise.power_law import EXPONENTS
+from slotflow.signal.noise.red_whitening import Shape, red_power
 from slotflow.signal.noise.series import Series
 from slotflow.signal.noise.stated import StatedNoise
 

@@ -24,10 +24,11 @@ from dataclasses import replace
 import numpy as np
 
 from slotflow.core.arrays import Array
-from slotflow.signal.noise.background import Background, robust_filter, running_floor
+from slotflow.signal.noise.background import Background, robust_filter
 from slotflow.signal.noise.burg import partial_autocorrelations
 from slotflow.signal.noise.colour import whiteness_of
 from slotflow.signal.noise.filters import Samples, gain, taps_of_partial, taps_of_power
+from slotflow.signal.noise.lines import running_floor
 from slotflow.signal.noise.model import ChannelNoise, NoiseModel, NoiseNode
 from slotflow.signal.noise.quadrature import nodes_of
 from slotflow.signal.noise.series import OVERSAMPLING, Series

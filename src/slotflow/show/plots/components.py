@@ -83,8 +83,8 @@ def _of_own_class(view: View, j: int) -> tuple[set[int], Float]:
     """Columns of the parameters that a component has, and its draws, (n, P), those of its likeliest class repeated."""
     waveform, draws = view.waveform, view.shown[:, j : j + 1]
     if not isinstance(waveform, Classes):
-        return set(range(waveform.size)), draws[:, 0]
-    chosen = of_likeliest_class(draws, waveform)[:, 0]
+        return set(range(waveform.size)), draws.squeeze(1)
+    chosen = of_likeliest_class(draws, waveform).squeeze(1)
     member = waveform.members[_class_name(view, j)]
     columns = {waveform.column(name) for name in member.names}
     return columns, chosen[np.arange(len(draws)) % len(chosen)]

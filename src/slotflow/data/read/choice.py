@@ -4,12 +4,8 @@
   ``x`` or ``values``; otherwise the only one there is; otherwise the one with the obvious name, such as ``flux``
   (:mod:`slotflow.data.read.names`), which is noted. Two-dimensional arrays hold one signal per row.
 - Real and imaginary parts may be two arrays: ``re`` and ``im``, ``I`` and ``Q``, or two that the caller names.
-- An array of a few columns, of which the first one rises, is a table: time stamps and series. So is one of two or
-  three rows, if nothing else tells the step.
-- Errors are what the caller names; otherwise the array called after the series (``flux_err``), or ``error``, ``sigma``
-  and the like, if it has the shape of the series.
-- In a table of three columns without headers, the third one holds the errors of the second if its numbers are positive
-  and of the size of that one's scatter.
+- What belongs to it is found by :mod:`slotflow.data.read.companions`; an array that is a table by itself is taken apart
+  before (:mod:`slotflow.data.read.array_tables`).
 """
 
 from __future__ import annotations
@@ -18,25 +14,19 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from slotflow.data.read.names import (
-    complex_pair,
-    errors_of,
-    is_secondary,
-    obvious_series,
-    segments_of,
+from slotflow.data.read.companions import (
+    NAMES_SHOWN,
+    candidates,
+    choose_errors,
+    choose_segments,
+    has_errors,
+    named_array,
 )
+from slotflow.data.read.names import complex_pair, is_secondary, obvious_series
 from slotflow.data.read.options import ReadOptions
-from slotflow.data.read.tables import SHORTEST_SIGNAL, Array, Rows, Table
-from slotflow.data.read.timestamps import AUXILIARY, RATES, STEPS
+from slotflow.data.read.tables import Array, Rows, Table
 
-__all__ = ["Choice", "as_columns", "choose"]
-
-ERROR_TO_SCATTER = (0.05, 3.0)
-"""Smallest and largest error, as a share of the scatter from one sample to the next, of a column that holds errors."""
-FEW_COLUMNS, FEW_ROWS = range(2, SHORTEST_SIGNAL), (2, 3)
-"""Columns of an array that is a table, and rows of one that lies on its side."""
-NAMES_SHOWN = 12
-"""Names that a complaint lists at most."""
+__all__ = ["Choice", "choose"]
 
 
 @dataclass(frozen=True)
@@ -87,42 +77,6 @@ def _joined(re: Array, im: Array) -> Array:
     return np.asarray(re.astype(np.float64) + 1j * im.astype(np.float64))
 
 
-def as_columns(table: Table, role: str, options: ReadOptions) -> Table:
-    """A table whose only array, or the one that the caller names, holds time stamps and series as its columns.
-
-    Args:
-        table: The arrays of the file.
-        role: ``long`` or ``short``.
-        options: What the caller says about this series.
-
-    Returns:
-        Those columns; the table itself where there are none.
-    """
-    if table.columns:
-        return table
-    series = _candidates(table)
-    named = str(options.dataset or "").strip("/") or (series[0] if len(series) == 1 else "")
-    if named not in table.names or options.time is not None:
-        return table
-    count, size = table.shape(named)
-    timed = options.dt is not None or table.step is not None
-    timed = timed or table.find(named, role, *STEPS, *RATES) is not None
-    timed = timed or table.time_of(named, role) is not None
-    upright = size in FEW_COLUMNS and count > SHORTEST_SIGNAL
-    lying = count in FEW_ROWS and size > SHORTEST_SIGNAL and not timed
-    if not (upright or lying):
-        return table
-    values = table.get(named)
-    values = values.T if lying else values
-    if values.dtype.kind not in "fiu" or not (np.diff(values[:, 0].astype(np.float64)) > 0).all():
-        return table
-    names = [f"column {j + 1}" for j in range(values.shape[1])]
-    columns = dict(zip(names, values.T, strict=True))
-    kind = "rows" if lying else "columns"
-    notes = (*table.notes, f"the {kind} of {named!r} taken as a table, the first as time stamps")
-    return Table(names, columns.__getitem__, True, names[1:], names[0], notes=notes)
-
-
 def choose(table: Table, role: str, options: ReadOptions) -> Choice:
     """Chooses a series of a table and what belongs to it.
 
@@ -143,40 +97,11 @@ def choose(table: Table, role: str, options: ReadOptions) -> Choice:
     wanted = options.column if table.columns else options.dataset
     parts, notes = _parts(table, role, wanted, options.complex)
     time = table.time_of(parts[0], role, options.time)
-    errors, said = _errors(table, parts, time, options.errors)
-    segments = None
-    if options.segments is not None:
-        segments = _named(table, options.segments, "segments")
-    elif (found := segments_of(table.names)) and _is_numbering(table, found):
-        segments = found if found not in (*parts, time) else None
+    errors, said = choose_errors(table, parts, time, options.errors)
+    segments = choose_segments(table, (*parts, time), options.segments)
     if segments is not None:
         said += (f"each part that {segments!r} numbers has an offset of its own",)
     return Choice(parts, time, errors, segments, notes + said)
-
-
-def _named(table: Table, wanted: str | int, option: str) -> str:
-    """An array that the caller names, or a column by its number."""
-    if wanted in table.names:
-        return str(wanted)
-    if isinstance(wanted, str) and wanted.strip("/") in table.names:  # as HDF5 writes paths
-        return wanted.strip("/")
-    numbered = {str(i): name for i, name in enumerate(table.names, 1)}
-    if str(wanted) in numbered:
-        return numbered[str(wanted)]
-    listing = ", ".join(map(repr, table.names[:NAMES_SHOWN])) or "none"
-    raise ValueError(
-        f"expected one of {listing} as {option}, received {wanted!r}; name another (on the command line --{option})."
-    )
-
-
-def _candidates(table: Table) -> list[str]:
-    """The arrays that can be the series."""
-    series = table.offered
-    if series is None:
-        series = [name for name in table.names if name != table.time]
-    if table.columns:
-        return series
-    return [name for name in series if not AUXILIARY.match(name.rpartition("/")[2])]
 
 
 def _parts(
@@ -190,13 +115,13 @@ def _parts(
         wanted: What the caller names.
         paired: Whether the caller says that the samples are complex.
     """
-    series = _candidates(table)
+    series = candidates(table)
     kind, option = ("column", "column") if table.columns else ("array", "dataset")
     listing = ", ".join(map(repr, (series or table.names)[:NAMES_SHOWN])) or "none"
     if wanted is not None:
         both = str(wanted).split(",") if wanted not in table.names else [str(wanted)]
         try:
-            found = tuple(_named(table, one.strip(), option) for one in both)
+            found = tuple(named_array(table, one.strip(), option) for one in both)
         except ValueError:
             found = ()
         if len(found) not in (1, 2) or (paired and len(found) != 2):
@@ -220,7 +145,7 @@ def _parts(
     chosen = primary[0] if len(primary) == 1 else obvious_series(primary)
     if chosen is None and not table.columns and len(timed := _timed(table, primary, role)) == 1:
         chosen = timed[0]
-    if chosen is None and _has_errors(table, series):
+    if chosen is None and has_errors(table, series):
         chosen = series[0]
     if chosen is not None and not paired:
         others = ", ".join(repr(name) for name in series if name != chosen)[:200]
@@ -244,70 +169,3 @@ def _timed(table: Table, names: list[str], role: str) -> list[str]:
         if time is not None and table.shape(name)[1] == table.get(time).size:
             found.append(name)
     return found
-
-
-def _is_numbering(table: Table, name: str) -> bool:
-    """Whether an array numbers parts that follow each other, unlike the quarters of a year, which come again."""
-    try:
-        labels = table.get(name)
-    except ValueError:
-        return False
-    whole = labels.ndim == 1 and labels.dtype.kind in "fiu" and bool((labels % 1 == 0).all())
-    return whole and bool((np.diff(labels) >= 0).all())
-
-
-def _errors(
-    table: Table, parts: tuple[str, ...], time: str | None, wanted: str | int | None
-) -> tuple[str | None, tuple[str, ...]]:
-    """The errors of a series, and what to say of their choice."""
-    if wanted is not None:
-        if str(wanted).lower() == "none" and wanted not in table.names:
-            return None, ()
-        return _named(table, wanted, "errors"), ()
-    others = [name for name in table.names if name not in (*parts, time)]
-    found = errors_of(parts[0], [*others, parts[0]])
-    if found is not None:
-        return (found, ()) if _fits(table, parts[0], found) else (None, ())
-    if _has_errors(table, [parts[0], *others]):
-        return others[0], (
-            f"{others[0]!r} taken as the errors of {parts[0]!r}, since its numbers are of the size of that one's "
-            "scatter",
-        )
-    return None, ()
-
-
-def _fits(table: Table, name: str, errors: str) -> bool:
-    """Whether an array has the shape of a series' errors."""
-    rows = table.rows(name)
-    try:
-        found = table.get(errors)
-    except ValueError:  # words in a column that nobody asked for
-        return False
-    if found.dtype.kind not in "fiu":
-        return False
-    shape = (rows.size,) if rows.count == 1 else (rows.count, rows.size)
-    return found.shape == shape or (rows.count == 1 and found.shape == (1, rows.size))
-
-
-def _has_errors(table: Table, series: list[str]) -> bool:
-    """Whether a table without headers holds a series and its errors: two columns beside the time stamps.
-
-    Args:
-        table: The columns.
-        series: Those beside the time stamps.
-    """
-    unnamed = all(name.startswith("column ") for name in table.names)
-    if not (table.columns and unnamed and table.time is not None and len(series) == 2):
-        return False
-    try:
-        values, errors = (table.get(name) for name in series)
-    except ValueError:
-        return False
-    if values.dtype.kind not in "fiu" or errors.dtype.kind not in "fiu":
-        return False
-    values, errors = values[np.isfinite(values)], errors[np.isfinite(errors)]
-    if values.size < 2 or errors.size < 2 or errors.min() <= 0:
-        return False
-    scatter, typical = float(np.median(np.abs(np.diff(values)))), float(np.median(errors))
-    low, high = ERROR_TO_SCATTER
-    return low * scatter <= typical <= high * scatter

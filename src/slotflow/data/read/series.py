@@ -16,7 +16,8 @@ import numpy as np
 
 from slotflow.data.channel import Channel, as_series
 from slotflow.data.gaps import fill_gaps
-from slotflow.data.read.choice import Choice, as_columns, choose
+from slotflow.data.read.array_tables import as_columns
+from slotflow.data.read.choice import Choice, choose
 from slotflow.data.read.clock import Clock, clock_of
 from slotflow.data.read.marks import without_marks
 from slotflow.data.read.options import ReadOptions

@@ -20,15 +20,9 @@ from torch import Tensor
 
 from slotflow import Grid, Observation, Prior, Stream, simulate
 from slotflow.signal.likelihood import Statistics
-from slotflow.signal.likelihood.even import _energy
-from slotflow.signal.likelihood.kernels import (
-    Placed,
-    dirichlet,
-    fold,
-    moment_data,
-    moments,
-    window,
-)
+from slotflow.signal.likelihood.folded import fold, moment_data, moments
+from slotflow.signal.likelihood.kernels import dirichlet, energy_of_tones, window
+from slotflow.signal.likelihood.placed import Placed
 from slotflow.signal.likelihood.table import Interpolant
 from slotflow.signal.simulation import coincident
 
@@ -138,7 +132,7 @@ def test_energy(seed: int) -> None:
     grid = Grid(3000, 0.1, -0.5 * 2999 * 0.1)
     frequency, c = (x.T for x in to_complex(theta, 0.0))
     reference = (model(theta, grid) ** 2).sum(-1)
-    assert torch.allclose(_energy(frequency, c, alone(grid)), reference, rtol=1e-11)
+    assert torch.allclose(energy_of_tones(frequency, c, alone(grid)), reference, rtol=1e-11)
 
 
 # ---------------------------------------------------------------------- likelihood

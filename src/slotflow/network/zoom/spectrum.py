@@ -28,7 +28,7 @@ from slotflow.core.devices import upload
 from slotflow.data.noise_level import power_outside
 from slotflow.data.sampling import Grid
 from slotflow.network.config import ZoomConfig
-from slotflow.signal.likelihood.kernels import fold
+from slotflow.signal.likelihood.folded import fold
 from slotflow.signal.prior_batch import PriorBatch
 
 __all__ = [

@@ -2,7 +2,8 @@
 
 - `base`: what such an object answers (`Likelihood`).
 - `products`: from inner products of basis functions to the normal equations, for any waveform.
-- `even`: tones on even grids in white noise, from closed forms (`kernels`) and a table (`table`).
+- `even`: tones on even grids in white noise (`even_data`), from closed forms (`kernels`), Fourier moments of the data
+  (`folded`) and a table of them (`table`).
 - `statistics`: the data of such signals (`Statistics`), the fast path.
 - `general`: tones in samples at any times, real or complex, in noise of any shape (`GeneralTones`), from sums
   (`summed`) that are smooth functions of frequency (`curves`) over filtered samples (`samples`, `projection`).

@@ -3,8 +3,8 @@ r"""Tones on even grids in white noise: the likelihood from closed-form sums, ba
 **Frame.** Each tone is Re c e^{2πifw}, w = t − τ, with τ the mid-time of the first channel. Its derivative by f is 2πi
 times c w e^{2πifw}, so that with the functions (w e^{2πifw}, e^{2πifw}) of every tone all inner products between tones
 are moments of the sampling, W_0, W_1 and W_2 at f_l ∓ f_k, and those with the data are their Fourier moments of w⁰ and
-w¹ (`kernels.py`): O(K²) and O(N K) operations, and no N × K matrix of sines at any time. For many draws the moments are
-interpolated from one FFT (`table.py`): a draw costs O(K²) however long the data.
+w¹ (`kernels.py`, `folded.py`): O(K²) and O(N K) operations, and no N × K matrix of sines at any time. For many draws
+the moments are interpolated from one FFT (`table.py`): a draw costs O(K²) however long the data.
 
 **Two libraries.** Formulas are written once, for NumPy arrays and torch tensors. Batches, graphs and GPUs take torch. A
 single signal on the CPU takes NumPy, which starts a small operation several times sooner: matrices of a few dozen
@@ -28,19 +28,9 @@ from torch import Tensor
 
 from slotflow.core.arrays import Array, Complex, namespace
 from slotflow.core.numeric import phasor
-from slotflow.data.sampling import Grid
-from slotflow.signal.likelihood.base import Likelihood
-from slotflow.signal.likelihood.kernels import (
-    Placed,
-    dirichlet,
-    fold,
-    moment_data,
-    moments,
-    placed_channels,
-    rotation,
-    unfolded,
-    window,
-)
+from slotflow.signal.likelihood.even_data import EvenData
+from slotflow.signal.likelihood.folded import fold, moment_data, moments
+from slotflow.signal.likelihood.kernels import energy_of_tones, rotation, window
 from slotflow.signal.likelihood.products import Equations, Products
 from slotflow.signal.likelihood.table import Interpolant
 from slotflow.signal.model import component_sum
@@ -55,86 +45,15 @@ DERIVATIVE = 2j * math.pi
 """∂b/∂f over w b."""
 
 
-class EvenTones(Likelihood):
+class EvenTones(EvenData):
     """Sums over the samples of B signals that consist of tones, on even grids, in white noise."""
-
-    grids: tuple[Grid, ...]
-    """Sampling of each channel, the long one first."""
-    ratios: tuple[float, ...]
-    """r_s: each channel's noise level in units of σ."""
-    folded: tuple[Any, ...]
-    """Each channel's data over r_s, (B, I, J), float64; empty where there are none."""
 
     @property
     @abstractmethod
     def in_numpy(self) -> EvenTones:
         """The same in NumPy arrays."""
 
-    @property
-    def n(self) -> int:
-        """Number of samples of all channels of one signal."""
-        return sum(grid.n for grid in self.grids)
-
-    @property
-    def duration(self) -> float:
-        """Length of the first channel in seconds."""
-        return self.grids[0].duration
-
-    @property
-    def limits(self) -> tuple[float, float]:
-        """0 and the first channel's Nyquist frequency, in Hz."""
-        return 0.0, self.grids[0].nyquist
-
-    @property
-    def log_scale(self) -> float:
-        """Σ_s n_s ln r_s."""
-        return sum(g.n * math.log(r) for g, r in zip(self.grids, self.ratios, strict=True))
-
-    @property
-    def weight(self) -> float:
-        """Σ_s n_s/r_s², twice the energy of a tone of unit amplitude."""
-        return sum(g.n / r**2 for g, r in zip(self.grids, self.ratios, strict=True))
-
-    @property
-    def span(self) -> float:
-        """Twice the time from the reference to the furthest end of a channel, in seconds."""
-        ends = zip(self.placed.offsets, self.grids, strict=True)
-        return max(2 * (abs(offset) + 0.5 * grid.duration) for offset, grid in ends)
-
-    @cached_property
-    def placed(self) -> Placed:
-        """The channels about the reference time."""
-        offsets = tuple(grid.mid_time - self.reference for grid in self.grids)
-        return placed_channels(tuple(self.grids), offsets, tuple(self.ratios))
-
-    @cached_property
-    def _alone(self) -> list[Placed]:
-        """Each channel about its own mid-time."""
-        return [placed_channels((grid,), (0.0,), (1.0,)) for grid in self.grids]
-
-    def is_single(self, *arguments: Any) -> bool:
-        """Whether NumPy may answer: one signal with components on the CPU, no graph to build, no compiler at work.
-
-        Args:
-            arguments: Shapes, complex amplitudes or theta, (B, K, …).
-        """
-        first, graph = arguments[0], torch.is_grad_enabled()
-        return (
-            len(self.energy) == first.shape[0] == 1
-            and first.shape[1] > 0
-            and not torch.compiler.is_compiling()
-            and self.energy.device.type == "cpu"
-            and all(
-                x.dtype in (torch.float64, torch.complex128) and not (graph and x.requires_grad)
-                for x in arguments
-            )
-        )
-
     # ------------------------------------------------------------------ sums over samples
-
-    def series(self, s: int) -> Any:
-        """The data of a channel over r_s, (B, N_s)."""
-        return unfolded(self.folded[s], self.grids[s])
 
     def products(self, xi: Any) -> Products:
         """Inner products of the tones' functions with each other and with the data, at frequencies (B, K, 1).
@@ -282,7 +201,7 @@ class EvenTones(Likelihood):
             local = c if offset == 0 else c * phasor(f * offset)
             local = local if ratio == 1 else local / ratio
             data = one._zeroth(s, flat).reshape(batch, k, n).swapaxes(0, 1)
-            total = total + _energy(f, local, alone)
+            total = total + energy_of_tones(f, local, alone)
             total = total - 2 * (local.real * data.real + local.imag * data.imag).sum(0)
         return total
 
@@ -310,32 +229,6 @@ class EvenTones(Likelihood):
         bends[:, 0, 1] = bends[:, 1, 0] = pull.real
         bends[:, 0, 2] = bends[:, 2, 0] = -pull.imag
         return bends
-
-
-def _energy(f: Any, c: Any, channel: Placed) -> Any:
-    """Σ_u (Σ_k Re c_k e^{2πif_k u})² in one channel, each pair of tones once.
-
-    Args:
-        f: In Hz, (K, …), float64.
-        c: Complex amplitudes at the channel's mid-time, (K, …).
-        channel: The channel.
-
-    Returns:
-        (…).
-    """
-    xp, k = namespace(f), len(f)
-    if isinstance(f, Tensor):  # indices that are on the device already
-        a, b = torch.triu_indices(k, k, 1, device=f.device)
-    else:
-        a, b = np.triu_indices(k, 1)
-    f_a, f_b, c_a, c_b = f[a], f[b], c[a], c[b]
-    same, cross = c_a.real * c_b.real, c_a.imag * c_b.imag
-    real, imaginary = c.real**2, c.imag**2
-    product = xp.concat([same + cross, same - cross, 0.5 * (real - imaginary)])
-    s_0 = dirichlet(xp.concat([f_a - f_b, f_a + f_b, 2 * f]), channel, powers=1)[0, 0]
-    return xp.einsum("p...,p...->...", s_0, product) + 0.5 * channel.grids[0].n * (
-        real + imaginary
-    ).sum(0)
 
 
 def _contiguous(x: Any) -> Any:

@@ -14,7 +14,7 @@ from torch import Tensor
 from slotflow.data.observation import Observation, as_list
 from slotflow.data.sampling import Grid
 from slotflow.signal.likelihood.even import EvenTones
-from slotflow.signal.likelihood.kernels import fold
+from slotflow.signal.likelihood.folded import fold
 from slotflow.signal.waveforms import TONE, Waveform
 
 __all__ = ["Statistics"]

@@ -5,7 +5,8 @@ process of its own and under a time limit, and prints a table: the verdict, how 
 are among them, the strongest, and the seconds of the whole command by the clock and by the processor. What is known of
 each series stands in ``first_contact.yaml`` beside this script, with the public source of the file; the files
 themselves are not part of the repository. A known frequency counts as found if a reported one lies within half a bin
-of 1/T (or the tolerance that the list states).
+of 1/T (or the tolerance that the list states). The record says with which command, version and machine it was made,
+and how busy the machine was: a time budget by the clock holds less on one that does other work.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import os
+import platform
 import resource
 import subprocess
 import sys
@@ -21,6 +24,8 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+
+from slotflow import __version__
 
 TRUTHS = Path(__file__).with_suffix(".yaml")
 HALF_A_BIN = 0.5
@@ -130,6 +135,17 @@ def signed(record: dict[str, Any], names: list[str], truth: dict[str, Any]) -> b
     return bool(complete and quiet and fits)
 
 
+def circumstances(limit: float, flags: list[str]) -> dict[str, Any]:
+    """How a record was made."""
+    return {
+        "command": f"slotflow infer FILE --json {' '.join(flags)}".strip(),
+        "version": __version__,
+        "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores, one file at a time",
+        "load_average": round(os.getloadavg()[0], 1),
+        "limit_seconds": limit,
+    }
+
+
 def printed(line: dict[str, Any]) -> str:
     """The line as text."""
     tones = " ".join(f"{f:.6g}" for f, *_ in line.get("strongest", []))
@@ -168,7 +184,8 @@ def main() -> None:
         print(printed(line), flush=True)
         lines.append(line)
         if args.out:
-            args.out.write_text(json.dumps(lines, indent=1) + "\n", "utf-8")
+            record = circumstances(args.limit, args.flags) | {"files": lines}
+            args.out.write_text(json.dumps(record, indent=1) + "\n", "utf-8")
     answered = [line for line in lines if "k" in line]
     print(
         f"{len(answered)} of {len(lines)} answered, "

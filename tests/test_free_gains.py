@@ -8,9 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from numpy.typing import NDArray
 from scipy.special import i0e
 from scipy.stats import kstest
+from statistics_helpers import assert_within
 from typer.testing import CliRunner
 
 from slotflow import Channel, Observation, Posterior, Prior, SlotFlow, plots
@@ -18,8 +20,9 @@ from slotflow.cli import app
 from slotflow.data.gain import FreeGain
 from slotflow.exact.refine import Effort, RefinedPosterior, exact_posterior
 from slotflow.exact.start import Start
-from slotflow.signal.likelihood import FreeGains, likelihood_of
+from slotflow.signal.likelihood import FreeGains, IntegratedGains, likelihood_of
 from slotflow.signal.noise.model import ChannelNoise, NoiseModel, NoiseNode
+from slotflow.signal.prior_gains import with_free_amplitudes
 from slotflow.signal.simulation_like import simulate_like
 from slotflow.signal.waveforms import TONE, GainTone, waveform_named
 
@@ -119,7 +122,7 @@ def test_free_amplitudes_integrated_out_against_a_dense_covariance() -> None:
     likelihood = likelihood_of(observation, None, BAND)
     assert isinstance(likelihood, FreeGains)
     variance = 40.0
-    search = likelihood.integrated([variance])
+    search = IntegratedGains(likelihood, [variance])
     y, u = observation.channels[1].values, observation.channels[1].times
     angle = 2 * np.pi * TRUTH[:, 2:3] * (u - likelihood.reference)
     waves = np.concatenate([np.cos(angle), -np.sin(angle)]).T
@@ -199,6 +202,47 @@ def test_the_evidence_against_quadrature(known: float, free: float, law: str) ->
     found, error = post.log_evidence[1] - [post.log_evidence[0, 0], 0.0]
     assert error < 0.1
     assert found == pytest.approx(log_bayes_factor(observation, prior), abs=4 * error + 0.002)
+
+
+def test_the_evidence_of_two_tones_against_draws_of_the_prior() -> None:
+    """Weak tones, so that draws of all ten parameters from the prior meet the posterior."""
+    rng, sigma = np.random.default_rng(8), 2.0
+    t, u = 0.5 * np.arange(60), np.sort(rng.uniform(0, 30, 50))
+    theta = np.array([[0.5, 1.0, 0.35, 0.4, 2.0], [0.4, 3.0, 0.6, 0.6, 5.0]])
+    x, y = (
+        tones(theta, times, m) + sigma * rng.normal(size=len(times))
+        for m, times in enumerate((t, u))
+    )
+    free = FreeGain((0.1, 1.2))
+    observation = Observation(
+        [Channel(x, times=t, trend=-1), Channel(y, times=u, trend=-1, name="B", gain=free)]
+    )
+    prior = Prior(
+        k_min=0, k_max=2, frequency=(0.3, 0.7), amplitude=(0.1, 1.0), min_separation=0.03,
+        sigma=(sigma, sigma),
+    )  # fmt: skip
+    post = answer(observation, prior)
+    likelihood = likelihood_of(observation, None, prior.frequency)
+    for k in (1, 2):
+        n, generator = 200_000, torch.Generator().manual_seed(k)
+        plain = prior.sample_theta(torch.full((n,), k), generator).numpy()[:, :k]
+        draws = with_free_amplitudes(plain, observation, prior, rng)
+        log_ratio = (
+            -0.5 / sigma**2 * likelihood.gains(*GAINS.split(draws[None], likelihood.reference))[0]
+        )
+        weights = np.exp(log_ratio - log_ratio.max())
+        expected = log_ratio.max() + np.log(weights.mean())
+        error = weights.std() / weights.mean() / np.sqrt(n)
+        assert error < 0.15
+        found, own = post.log_evidence[k] - [post.log_evidence[0, 0], 0.0]
+        assert_within(found, expected, np.hypot(own, error), sigmas=4)
+    chosen = post.sample(2, 2)
+    log_p = post.log_prob(chosen)
+    rss = likelihood.gains(*GAINS.split(chosen[None], likelihood.reference))[0]
+    assert log_p[1] - log_p[0] == pytest.approx(-0.5 / sigma**2 * (rss[1] - rss[0]), abs=1e-6)
+    assert (
+        post.log_prob(chosen + np.array([0, 0, 0, 5.0, 0]))[0] == -np.inf
+    )  # outside the free channel's bounds
 
 
 def test_the_nodes_of_coloured_noise_keep_their_weights() -> None:
@@ -325,6 +369,8 @@ def test_the_command_line(post: Posterior, tmp_path: Path) -> None:
 def test_more_components_than_were_sampled_have_all_columns(post: Posterior) -> None:
     theta, counts = post.sample_joint(50)
     assert theta.shape[-1] == GAINS.size == post.sample(5, 7).shape[-1]
+    fit = post.best_fit(1)  # one tone less, which the search need not have fitted
+    assert fit.shape == (1, GAINS.size) and np.isfinite(fit).all()
     assert counts.max() <= post.k_max
 
 

@@ -1,7 +1,7 @@
 r"""The amplitudes in channels of a free gain, drawn and weighted after the search has integrated them out.
 
 The search samples (Θ, σ) of plain tones under a likelihood in which the free amplitudes u have Gaussian priors g(u | σ)
-and are integrated out (`slotflow.signal.likelihood.free_gains`). Given a draw, u is Gaussian around û with the
+and are integrated out (`slotflow.signal.likelihood.integrated_gains`). Given a draw, u is Gaussian around û with the
 precision M/σ², so that
 
 .. math:: p(x \mid Θ, u, σ)\, p(u) = p_g(x \mid Θ, σ)\; N(u; \hat u, σ^2 M^{-1})\, \frac{p(u)}{g(u \mid σ)} ,
@@ -31,11 +31,11 @@ from slotflow.core.numeric import log_sum_exp
 from slotflow.exact.importance import Importance, effective_share, pareto_k
 from slotflow.exact.orders import Orders
 from slotflow.exact.target import Target
-from slotflow.signal.likelihood.free_gains import FreeGains, IntegratedGains
+from slotflow.signal.likelihood import FreeGains, IntegratedGains
 from slotflow.signal.prior import Prior
 from slotflow.signal.prior_gains import free_bounds
 
-__all__ = ["integrated", "lifted"]
+__all__ = ["integrated", "lifted", "log_density"]
 
 CELLS = 128
 """Cells of the amplitude that a draw is taken from."""
@@ -60,7 +60,21 @@ def integrated(likelihood: FreeGains, prior: Prior, level: float) -> IntegratedG
         else:
             square = (high**2 + high * low + low**2) / 3
         variances.append(0.5 * square / max(level, 1e-9 * high) ** 2)
-    return likelihood.integrated(variances)
+    return IntegratedGains(likelihood, variances)
+
+
+def log_density(likelihood: FreeGains, prior: Prior, theta: Array) -> Array:
+    """Ln p(Θ, x | K) of labelled tuples of all amplitudes, (n, K, P), with the noise integrated out, (n,)."""
+    k, waveform = theta.shape[1], likelihood.waveform
+    target = Target(likelihood, prior, k)
+    z = waveform.to_z(waveform.sorted(theta), likelihood.reference)
+    total = log_sum_exp(target.node_log_likelihoods(z), axis=0) - math.lgamma(k + 1)
+    total = total + prior.log_prob_theta(waveform.of_amplitude(theta, 0)).numpy()
+    _, c = waveform.split(theta, likelihood.reference)
+    for j, bounds in enumerate(free_bounds(likelihood.observation, prior)):
+        u = c[..., 1 + j]  # per unit of amplitude and phase instead of the complex plane
+        total = total + (_Law(bounds, prior.amplitude_law).log_prob(u) + np.log(np.abs(u))).sum(-1)
+    return np.asarray(total)
 
 
 def lifted(

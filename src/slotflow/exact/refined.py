@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slotflow.core.arrays import Array
+from slotflow.exact.lift import integrated, log_density
 from slotflow.exact.noise_facts import noise_facts
 from slotflow.exact.orders import Orders
 from slotflow.exact.start import Start
@@ -33,7 +34,7 @@ from slotflow.posterior.verdict import (
     judge,
     residual_words,
 )
-from slotflow.signal.likelihood import GeneralTones, Likelihood
+from slotflow.signal.likelihood import FreeGains, GeneralTones, Likelihood
 from slotflow.signal.noise.model import NoiseModel
 from slotflow.signal.prior import Prior
 from slotflow.signal.waveforms import TONE, Waveform
@@ -90,6 +91,8 @@ class JointDraws:
         log_z = self.orders.log_evidence[k]
         if not math.isfinite(log_z) or not math.isfinite(self.orders.log_evidence_error[k]):
             return np.full(len(theta), np.nan)
+        if isinstance(self.statistics, FreeGains):
+            return log_density(self.statistics, self.prior, theta) - log_z
         z = self.waveform.to_z(self.waveform.sorted(theta), self.statistics.reference)
         log_prob, _ = Target(self.statistics, self.prior, k).log_prob(z)
         amplitude = self.waveform.of(theta, "amplitude")  # |∂z/∂θ| of a component
@@ -237,7 +240,11 @@ def _fitted(k: int, slots: JointDraws) -> Array:
     """A fit of k tones that the search did not make, one tone at a time from the fits beside it, (k, P) or fewer."""
     from slotflow.exact.modes import Modes
 
-    statistics, prior, waveform = slots.statistics, slots.prior, slots.waveform
+    whole, prior, waveform = slots.statistics, slots.prior, slots.waveform
+    statistics = whole
+    if isinstance(whole, FreeGains):
+        level = math.sqrt(float(whole.energy[0]) / whole.n)
+        statistics = integrated(whole, prior, level)
     found = slots.orders.fits
     modes = Modes(statistics, prior)
     sizes = sorted({len(fit) for fit in found.values()})
@@ -252,5 +259,6 @@ def _fitted(k: int, slots: JointDraws) -> Array:
     for j in range(k, 0, -1):
         for mode in modes.plausible(j):
             if not mode.bounded and mode.keeps_apart(prior, modes.bin):
-                return waveform.to_theta(mode.z, statistics.reference)
+                theta = statistics.to_theta(mode.z)
+                return whole.completed(theta) if isinstance(whole, FreeGains) else theta
     return np.zeros((0, waveform.size))

@@ -240,7 +240,7 @@ def _summary(
     variance = (1 - share) / n + (1 / whole - 1) / n
     z, rss = _stack(parts, 0), _stack(parts, 1)
     return Importance(
-        theta=target.statistics.to_theta(z),
+        theta=target.to_theta(z),
         sigma=target.sample_sigma(z, rss, rng),
         log_weights=log_w - total,
         log_evidence=largest + total - math.log(n) + math.log(share),

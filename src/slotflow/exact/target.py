@@ -12,6 +12,7 @@ looked at, with K! times the density; anything unsorted has the density zero.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 import torch
@@ -20,30 +21,44 @@ from numpy.typing import NDArray
 from slotflow.core.arrays import Array
 from slotflow.core.numeric import log_sum_exp
 from slotflow.signal.likelihood import GeneralTones, Likelihood
+from slotflow.signal.likelihood.compressed import Compressed
 from slotflow.signal.noise import WhiteNoise
 from slotflow.signal.prior import Prior
 from slotflow.signal.systems import inverse
 
-__all__ = ["Target"]
+__all__ = ["CHUNK", "Level", "Target"]
 
 CHUNK = 1024
 """Draws whose likelihood is computed at a time."""
 
 
-class _Node:
-    """One value of the noise's shape, with the level integrated out."""
+class Level:
+    """The noise level under one value of the noise's shape, to be integrated out.
 
-    def __init__(self, statistics: Likelihood, prior: Prior) -> None:
-        self.statistics, self.log_weight = statistics, statistics.log_weight
-        rms = math.sqrt(float(statistics.energy) / statistics.n)
-        # Each component that was removed before took its degrees of freedom.
-        spent = statistics.waveform.coordinates * statistics.removed
-        self.noise = WhiteNoise.under(prior.sigma, max(statistics.n - spent, 2), rms)
+    Args:
+        data: Their energy, degrees of freedom, scale and weight: a likelihood of one signal, or compressed data.
+        prior: Gives the bounds of σ.
+        spent: Degrees of freedom that were spent on the data before.
+    """
+
+    def __init__(self, data: Likelihood | Compressed, prior: Prior, spent: int = 0) -> None:
+        self.log_weight = data.log_weight
+        rms = math.sqrt(float(data.energy) / data.n)
+        self.noise = WhiteNoise.under(prior.sigma, max(data.n - spent, 2), rms)
         self.constant = (
             -0.5 * self.noise.n * math.log(2 * math.pi)
-            - statistics.log_scale
+            - data.log_scale
             - (0.0 if self.noise.known else math.log(prior.sigma[1] - prior.sigma[0]))
         )
+
+
+class _Node(Level):
+    """The same with the likelihood itself."""
+
+    def __init__(self, statistics: Likelihood, prior: Prior) -> None:
+        # Each component that was removed before took its degrees of freedom.
+        super().__init__(statistics, prior, statistics.waveform.coordinates * statistics.removed)
+        self.statistics = statistics
 
     def log_likelihood(self, z: Array) -> float:
         """Log-likelihood of one set of components z, (K, Z), under this value, its weight included."""
@@ -75,12 +90,22 @@ class Target:
         self.statistics, self.prior, self.k = statistics, prior, k
         self.waveform = statistics.waveform
         self.nodes = [_Node(one, prior) for one in (statistics, *statistics.nodes)]
-        total = log_sum_exp(np.array([node.log_weight for node in self.nodes]))
-        for node in self.nodes:
-            node.constant += node.log_weight + math.lgamma(k + 1)
-        self.noise, self.constant = self.nodes[0].noise, self.nodes[0].constant
-        if len(self.nodes) > 1:  # what a single likelihood is taken for is the whole of them
-            self.constant -= self.nodes[0].log_weight - float(total)
+        self._set_levels(self.nodes)
+
+    def _set_levels(self, levels: Sequence[Level]) -> None:
+        """Takes the noise levels under all values of the noise's shape, with the constants of the density."""
+        self.levels = levels
+        total = log_sum_exp(np.array([level.log_weight for level in levels]))
+        for level in levels:
+            level.constant += level.log_weight + math.lgamma(self.k + 1)
+        self.noise, self.constant = levels[0].noise, levels[0].constant
+        if len(levels) > 1:  # what a single likelihood is taken for is the whole of them
+            self.constant -= levels[0].log_weight - float(total)
+
+    def to_theta(self, z: Array) -> Array:
+        """θ, (n, K, P), of coordinates z, (n, K, Z)."""
+        theta: Array = self.statistics.to_theta(z)
+        return theta
 
     @property
     def bin(self) -> float:
@@ -123,8 +148,8 @@ class Target:
         """The same under each node of the noise, its weight included, (nodes, n), of z, (n, K, Z)."""
         return np.stack(
             [
-                node.noise.log_marginal(self.rss(z, i)) + node.constant + self.log_volume(z, i)
-                for i, node in enumerate(self.nodes)
+                level.noise.log_marginal(self.rss(z, i)) + level.constant + self.log_volume(z, i)
+                for i, level in enumerate(self.levels)
             ]
         )
 
@@ -142,16 +167,16 @@ class Target:
         Returns:
             The index of the node and σ, (n,) each.
         """
-        if len(self.nodes) == 1 or not len(z):
+        if len(self.levels) == 1 or not len(z):
             return np.zeros(len(z), dtype=np.int64), self.noise.sample(rss, rng)
         logs = self.node_log_likelihoods(z)
         shares = np.exp(logs - log_sum_exp(logs, axis=0)).cumsum(0)
         chosen = (shares < rng.random(len(z)) * shares[-1]).sum(0)
         sigma = np.empty(len(z))
-        for i, node in enumerate(self.nodes):
+        for i, level in enumerate(self.levels):
             rows = np.flatnonzero(chosen == i)
             if len(rows):
-                sigma[rows] = node.noise.sample(self.rss(z[rows], i), rng)
+                sigma[rows] = level.noise.sample(self.rss(z[rows], i), rng)
         return chosen, sigma
 
     def log_prob(self, z: Array) -> tuple[Array, Array]:
@@ -162,7 +187,7 @@ class Target:
         log_prob, rss = self.log_prior(z), np.full(len(z), np.nan)
         inside = np.flatnonzero(log_prob > -np.inf)
         rss[inside] = self.rss(z[inside])
-        if len(self.nodes) == 1:
+        if len(self.levels) == 1:
             log_prob[inside] += self.log_likelihood(rss[inside]) + self.log_volume(z[inside])
         else:
             log_prob[inside] += log_sum_exp(self.node_log_likelihoods(z[inside]), axis=0)

@@ -26,6 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -76,13 +77,24 @@ class Compressed:
         return self.beside + float(self.data @ self.data)
 
     def seen(self, functions: Any) -> Complex:
-        """H applied to functions of time, (..., M) to (..., r); its real part is what the data would show."""
+        """H applied to functions of time, (..., M) to (..., r): their part in the data is the real part."""
         found: Complex = functions @ self.image.T
         return found
 
+    def shown(self, functions: Any) -> Array:
+        """The real part of `seen`, at half its cost, (..., r)."""
+        real, imag = self._parts
+        found: Array = functions.real @ real - functions.imag @ imag
+        return found
+
+    @cached_property
+    def _parts(self) -> tuple[Array, Array]:
+        """Real and imaginary part of H, (M, r) each."""
+        return np.ascontiguousarray(self.image.real.T), np.ascontiguousarray(self.image.imag.T)
+
     def rss(self, model: Any) -> Array:
         """Residual sum of squares, (...), of models Σ c b at the instants, (..., M)."""
-        left = self.data - model.real @ self.image.real.T + model.imag @ self.image.imag.T
+        left = self.data - self.shown(model)
         rss: Array = self.beside + np.einsum("...r,...r->...", left, left)
         return rss
 

@@ -33,7 +33,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Self
 
-from slotflow.core.arrays import AnyArray, argsort, namespace, take_along
+import numpy as np
+
+from slotflow.core.arrays import AnyArray, Array, argsort, namespace, take_along
 from slotflow.signal.waveforms.ranges import Range
 from slotflow.signal.waveforms.text import parsed
 
@@ -72,6 +74,8 @@ class Waveform(ABC):
     """M, the number of complex amplitudes."""
     place: ClassVar[str] = "frequency"
     """Name of the parameter that orders components and tells them apart."""
+    positive: tuple[str, ...] = ()
+    """Shape parameters that are positive, and known to a factor rather than to a difference."""
     ranges: Mapping[str, Range] = {}
     """Prior of each shape parameter but the place, by its name."""
 
@@ -139,6 +143,22 @@ class Waveform(ABC):
             duration: Length of the record in seconds.
         """
         return [band]
+
+    def search_grid(self, duration: float) -> Array:
+        """Values of the shape parameters but the place that a search tries, (S, D − 1).
+
+        Args:
+            duration: Length of the record in seconds.
+        """
+        return np.zeros((1, len(self.shape) - 1))
+
+    def dilution(self, duration: float) -> float:
+        """By how much an amplitude may exceed the peak that the component has in the spectrum of a record."""
+        return 1.0
+
+    def size_of(self, xi: Array, duration: float) -> Array:
+        """Root mean square of |b| over a record, about, (..., D) to (...)."""
+        return np.ones(xi.shape[:-1])
 
     def drawn(self, column: Mapping[str, Any]) -> Mapping[str, Any]:
         """Shape parameters but the place, drawn from their prior.

@@ -15,6 +15,9 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
+from slotflow.core.arrays import Array
 from slotflow.signal.waveforms.base import Parameter
 from slotflow.signal.waveforms.ranges import Range
 from slotflow.signal.waveforms.single import (
@@ -26,6 +29,9 @@ from slotflow.signal.waveforms.single import (
 )
 
 __all__ = ["Chirp"]
+
+SEARCH_STEP = 0.75
+"""Distance of the drifts that a search tries, in units of a drift's bin."""
 
 
 class Chirp(SingleAmplitude):
@@ -60,3 +66,14 @@ class Chirp(SingleAmplitude):
         drift = self.ranges["drift"]
         reach = 0.5 * duration * max(abs(drift.low), abs(drift.high))
         return [(band[0] - reach, band[1] + reach)]
+
+    def search_grid(self, duration: float) -> Array:
+        """Drifts a bin apart, (S, 1), at which the best of them loses a few per cent of a chirp's power."""
+        drift = self.ranges["drift"]
+        steps = math.ceil((drift.high - drift.low) / (SEARCH_STEP * self.scales(duration)[1]))
+        return np.linspace(drift.low, drift.high, max(steps + 1, 2))[:, None]
+
+    def dilution(self, duration: float) -> float:
+        """√(|ḟ|T²), over how many bins a chirp spreads, or 1."""
+        drift = self.ranges["drift"]
+        return max(math.sqrt(max(abs(drift.low), abs(drift.high))) * duration, 1.0)

@@ -130,14 +130,14 @@ class Classes(SingleAmplitude):
         for member in self.members.values():
             if isinstance(member, SingleAmplitude):
                 found |= dict(zip(member.shape, member.turn_weights(reference), strict=True))
-        found["frequency"] = reference
-        return tuple(found.values())
+        return tuple((found | {"frequency": reference}).values())
 
     def exponents(self, t: Any) -> Any:
         """Exponents of all shape parameters, (D, 1, N); 0 for the class."""
         found: dict[str, Any] = {}
         for member in self.members.values():
             found |= dict(zip(member.shape, member.exponents(t), strict=True))
+        found["frequency"] = (2j * math.pi * t)[None]  # phases of all classes refer to τ here
         rows = [found[name] for name in self.shape[:-1]]
         return namespace(t).stack([*rows, 0 * rows[0]])
 
@@ -152,3 +152,7 @@ class Classes(SingleAmplitude):
         """What any class may occupy."""
         every = [pair for m in self.members.values() for pair in m.occupied(band, duration)]
         return [(min(low for low, _ in every), max(high for _, high in every))]
+
+    def dilution(self, duration: float) -> float:
+        """The largest of all classes."""
+        return max(member.dilution(duration) for member in self.members.values())

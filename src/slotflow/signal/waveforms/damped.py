@@ -1,9 +1,10 @@
 r"""A damped tone: a sinusoid that decays from the beginning of the record, m(t) = A e^{−γ(t − t_0)} cos(2πft + φ).
 
 A is the amplitude at the first sample t_0, φ the phase at t = 0 (as a tone's), γ > 0 the rate of decay in 1/s; 1/γ is
-the decay time and γ/π the full width of the line at half its power, in Hz. In u = t − τ,
+the decay time and γ/π the full width of the line at half its power, in Hz. Most of its power is near t_0, and so is the
+instant at which its phase is known best; hence c refers to t_0 instead of τ: in u = t − τ,
 
-.. math:: b = e^{2πifu - γ(u + τ - t_0)} , \qquad c = A e^{i(φ + 2πfτ)} ,
+.. math:: b = e^{(2πif - γ)(u + τ - t_0)} , \qquad c = A e^{i(φ + 2πft_0)} ,
 
 with τ − t_0 the `lead`, which `on` takes from the record. Its bin in γ is that of an angular frequency, 2/T.
 """
@@ -15,6 +16,9 @@ import math
 from collections.abc import Sequence
 from typing import Any, Self
 
+import numpy as np
+
+from slotflow.core.arrays import Array
 from slotflow.signal.waveforms.base import Parameter
 from slotflow.signal.waveforms.ranges import Range
 from slotflow.signal.waveforms.single import (
@@ -27,6 +31,8 @@ from slotflow.signal.waveforms.single import (
 
 __all__ = ["Damped"]
 
+SEARCH_RATIO = 1.6
+"""Ratio of the rates that a search tries."""
 LINE_WIDTHS = 0.5
 """How far a line reaches beyond its frequency in Hz, in units of γ: about three of its half-widths γ/2π."""
 
@@ -43,6 +49,7 @@ class Damped(SingleAmplitude):
     name = "damped"
     parameters = (AMPLITUDE, PHASE, FREQUENCY, Parameter("rate", "γ", "1/s"))
     shape = ("frequency", "rate")
+    positive = ("rate",)
     lead: float = 0.0
     """τ − t_0, in seconds."""
 
@@ -70,9 +77,19 @@ class Damped(SingleAmplitude):
         settled.lead = reference - start
         return settled
 
+    def turn_weights(self, reference: float) -> tuple[float, ...]:
+        """The first sample t_0, and 0 for γ."""
+        return (reference - self.lead, 0.0)
+
     def exponents(self, t: Any) -> Any:
-        """2πiu and −(u + τ − t_0), (2, 1, N)."""
-        return time_factor([2j * math.pi * t, -(t + self.lead) + 0j])
+        """2πi and −1, times u + τ − t_0, (2, 1, N)."""
+        since = t + self.lead
+        return time_factor([2j * math.pi * since, -since + 0j])
+
+    def size_of(self, xi: Array, duration: float) -> Array:
+        """√((1 − e^{−2γT})/2γT)."""
+        x = 2 * duration * np.maximum(xi[..., 1], 1e-9 / duration)
+        return np.sqrt(-np.expm1(-x) / x)
 
     def scales(self, duration: float) -> tuple[float, ...]:
         """1/T in Hz and 2/T in 1/s."""
@@ -82,3 +99,14 @@ class Damped(SingleAmplitude):
         """The band and the wings of the broadest line."""
         reach = LINE_WIDTHS * self.ranges["rate"].high
         return [(band[0] - reach, band[1] + reach)]
+
+    def search_grid(self, duration: float) -> Array:
+        """Rates in a geometric series, (S, 1), since a line is the harder to tell from others the broader it is."""
+        rate = self.ranges["rate"]
+        low = max(rate.low, min(0.5 / duration, rate.high))
+        steps = math.ceil(math.log(rate.high / low) / math.log(SEARCH_RATIO))
+        return np.geomspace(low, rate.high, max(steps + 1, 2))[:, None]
+
+    def dilution(self, duration: float) -> float:
+        """γT of the broadest line, or 1."""
+        return max(self.ranges["rate"].high * duration, 1.0)

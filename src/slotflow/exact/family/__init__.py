@@ -1,0 +1,11 @@
+"""The exact posterior of components that are no tones, or of several classes: how many of each kind, and where.
+
+- `layout`: which components there are, K_c of each class, and their coordinates in one row.
+- `straight`: coordinates in which the posterior is nearly Gaussian.
+- `target`: the density p(Θ, x | K_1, …, K_C) of such a row.
+- `fit`: Gauss–Newton to the maxima of the likelihood.
+- `bank`: matched filters over frequencies and shapes, which propose components.
+- `search`: maxima for all numbers of components of each class that matter.
+- `proposals`, `sample`: importance sampling of each, and the evidences.
+- `posterior`: the result.
+"""

@@ -1,0 +1,157 @@
+r"""The density p(Θ, x | K_1, …, K_C) of a row of coordinates, with σ integrated out.
+
+It is `exact.target.Target` with two differences: the likelihood is that of the compressed data (`compressed.py`), and
+components are sorted within their class alone. A set of components has K! labellings, of which one is looked at, with
+K! times the density; the prior's factor 1/C for the class of each component is in p(Θ | K).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from slotflow.core.arrays import Array
+from slotflow.exact.family.layout import Layout
+from slotflow.exact.family.straight import Straight
+from slotflow.exact.target import CHUNK, Level, Target
+from slotflow.signal.likelihood.compressed import Compressed
+from slotflow.signal.prior import Prior
+from slotflow.signal.systems import inverse
+
+__all__ = ["Around", "FamilyTarget"]
+
+
+@dataclass(frozen=True, eq=False)
+class Around:
+    """A Gaussian in straight coordinates around a maximum."""
+
+    straight: Straight
+    """The coordinates."""
+    mean: Array
+    """(d,)."""
+    covariance: Array
+    """(d, d)."""
+
+
+class FamilyTarget(Target):
+    """p(Θ, x | K_1, …, K_C) of one observation as a density of rows z.
+
+    Args:
+        nodes: The data under each value of the noise's shape.
+        prior: Prior of Θ and σ.
+        layout: Numbers of components of each class.
+    """
+
+    def __init__(self, nodes: Sequence[Compressed], prior: Prior, layout: Layout) -> None:
+        self.compressed, self.layout, self.prior = list(nodes), layout, prior
+        self.k, self.waveform = layout.k, layout.waveform
+        self._set_levels([Level(node, prior) for node in nodes])
+
+    def to_theta(self, z: Array) -> Array:
+        """θ of rows, (n, d), in the order of places, (n, K, P)."""
+        return self.layout.theta(z)
+
+    def log_prior(self, z: Array) -> Array:
+        """Logarithm of p(Θ | K) Π 1/A of rows, (n, d); −inf where unsorted or outside the support. Shape (n,)."""
+        theta = self.layout.unphased(z)
+        log_prior: Array = self.prior.log_prob_theta(torch.from_numpy(theta)).numpy().copy()
+        log_prior[~self.layout.is_sorted(z)] = -np.inf
+        for (real, imag), _ in self.layout.amplitude_pairs():
+            log_prior -= np.log(np.maximum(np.hypot(z[:, real], z[:, imag]), 1e-300))
+        return log_prior
+
+    def rss(self, z: Array, node: int = 0) -> Array:
+        """Residual sum of squares, (n,), of rows, (n, d), under the first or another node of the noise."""
+        data = self.compressed[node]
+        parts = [
+            data.rss(self.layout.model(z[i : i + CHUNK], data.times))
+            for i in range(0, len(z), CHUNK)
+        ]
+        rss: Array = np.concatenate([np.zeros(0), *parts])
+        return rss
+
+    def log_volume(self, z: Array, node: int = 0) -> float:
+        """0: no amplitude is integrated out."""
+        return 0.0
+
+    def around(self, z: Array, duration: float) -> Around | None:
+        """The Gaussian around a maximum of the likelihood, in straight coordinates; None where there is none.
+
+        The curvature is that of −ln p̃ itself: the Fisher matrix less the second derivatives of the model times the
+        residual, and the prior's part. One Newton step carries the maximum of the likelihood to that of the posterior.
+
+        Args:
+            z: The maximum, (d,).
+            duration: Length of the record in seconds.
+        """
+        data, layout = self.compressed[0], self.layout
+        left = data.data - data.shown(layout.model(z[None], data.times)[0])
+        precision = self.noise.precision(data.beside + float(left @ left))
+        jacobian = data.shown(layout.slopes(z, data.times))  # (d, r)
+        fisher = precision * (jacobian @ jacobian.T)
+        hessian = fisher - precision * layout.bends(z, data.times, left @ data.image)
+        straight = Straight(layout, z, duration)
+        back, by_size = straight.slopes()
+        slope, curvature = self._prior_terms(z, by_size)
+        centre = straight.to(z[None])[0][0]
+        with_prior = back.T @ hessian @ back + curvature
+        for trial in (with_prior, back.T @ hessian @ back, back.T @ fisher @ back):
+            found = inverse(trial)
+            if found is not None:
+                step = found @ slope if trial is with_prior else np.zeros(len(z))
+                return Around(straight, centre + step, found)
+        return None
+
+    def _prior_terms(self, z: Array, by_size: Array) -> tuple[Array, Array]:
+        """Gradient of ln p in straight coordinates, (d,), and minus its curvature, (d, d), as far as it is not flat.
+
+        Args:
+            z: The maximum, (d,).
+            by_size: Derivatives of ln σ, (d,).
+        """
+        power = 2.0 if self.prior.amplitude_law == "loguniform" else 1.0
+        slope, curvature = (power - 2) * by_size, np.zeros((len(z), len(z)))
+        for pair, extra in self.layout.amplitude_pairs():
+            c, total = z[list(pair)], power + extra
+            square = max(float(c @ c), 1e-300)
+            slope[list(pair)] = -total * c / square
+            block = total * (np.eye(2) / square - 2 * np.outer(c, c) / square**2)
+            curvature[np.ix_(pair, pair)] = block
+        for column, member, d in self.layout.shape_columns():
+            name = member.shape[d]
+            if name in member.positive and member.ranges[name].law == "uniform":
+                slope[column] += 1.0
+        return slope, curvature
+
+    def log_laplace(self, around: Around) -> float:
+        """Laplace's ln Z of a Gaussian; where a parameter lies outside the prior, the density at its bound counts."""
+        inside = self.clipped(around.straight.back(around.mean[None])[0])[None]
+        log_prob = float(self.log_prob(inside)[0][0] - around.straight.to(inside)[1][0])
+        log_det = float(np.linalg.slogdet(around.covariance)[1])
+        return log_prob + 0.5 * (self.layout.size * math.log(2 * math.pi) + log_det)
+
+    def clipped(self, z: Array) -> Array:
+        """A row, (d,), with every parameter inside the prior's bounds, a little from the edge."""
+        z, (low, high) = z.copy(), self.prior.amplitude
+        margin = 1e-9 * (high - low)
+        for (real, imag), _ in self.layout.amplitude_pairs():
+            size = max(math.hypot(z[real], z[imag]), 1e-300)
+            factor = min(max(size, low + margin), high - margin) / size
+            z[real], z[imag] = factor * z[real], factor * z[imag]
+        for column, bounds in self.shape_bounds().items():
+            edge = 1e-9 * (bounds[1] - bounds[0])
+            z[column] = min(max(z[column], bounds[0] + edge), bounds[1] - edge)
+        return z
+
+    def shape_bounds(self) -> dict[int, tuple[float, float]]:
+        """Bounds of each column of a row that holds a shape parameter."""
+        found = {}
+        for column, member, d in self.layout.shape_columns():
+            name = member.shape[d]
+            law = member.ranges.get(name)
+            found[column] = self.prior.frequency if law is None else (law.low, law.high)
+        return found

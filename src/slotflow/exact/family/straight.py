@@ -2,8 +2,8 @@ r"""Coordinates in which the posterior of a component is nearly a Gaussian, arou
 
 In z = (ξ, Re c, Im c) it is bent in three ways, each of the order of 1/SNR or more. The error of a shape goes as 1/A.
 A rate of decay is positive and known to a factor rather than to a difference. And what the data know well is the energy
-of a component, not its amplitude at one instant: a line that decays faster must begin higher. With the size σ(ξ), the root
-mean square of b over the record, and a coordinate s(ξ) of each shape (ξ itself, or ln(ξ + 1/T) of a rate),
+of a component, not its amplitude at one instant: a line that decays faster must begin higher. With the size σ(ξ), the
+root mean square of b over the record, and a coordinate s(ξ) of each shape (ξ itself, or ln(ξ + 1/T) of a rate),
 
 .. math:: u_c = c\, σ(ξ)/σ(\hat ξ) , \qquad u_ξ = (s(ξ) - s(\hat ξ))\, a , \quad a = |u_c| / |\hat c| , \qquad
           |du/dz| = a^D \left(\frac{σ(ξ)}{σ(\hat ξ)}\right)^{2M} \prod_d s'_d(ξ_d)

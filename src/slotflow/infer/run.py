@@ -27,6 +27,7 @@ from slotflow.data.observation import Observation
 from slotflow.infer.again import better, other_noise, other_separation
 from slotflow.infer.assume import assume
 from slotflow.infer.call import LAST_SHARE, Call, Case
+from slotflow.infer.family import answer_family, check_family
 from slotflow.infer.general import general_posterior
 from slotflow.infer.statement import Statement
 from slotflow.network.cardinality import check_k_prior, under_k_prior
@@ -86,10 +87,9 @@ def _case(model: SlotFlow, observation: Observation, stated: Statement, call: Ca
         basis = assume(model, observation, stated, not call.exact, call.request)
     prior, start = basis.assumed.prior, None
     if prior.waveform != TONE:
-        raise ValueError(
-            f"expected a prior of tones, received one of {prior.waveform.text!r}: other waveforms are simulated, but "
-            "not inferred yet."
-        )
+        case = Case(observation, stated, basis, budget, False, None)
+        check_family(case, call)
+        return case
     in_windows = call.method not in SAMPLERS and needs_windows(model, basis.observation, prior)
     if in_windows:
         basis = basis._replace(assumed=dataclasses.replace(basis.assumed, in_windows=True))
@@ -109,7 +109,10 @@ def _answers(model: SlotFlow, cases: list[Case], call: Call) -> Iterator[Posteri
     started = [case for case in cases if case.start is not None]
     quick = iter(_amortized(model, started, call) if started else [])
     for case in cases:
-        if case.in_windows:
+        if case.assumed.prior.waveform != TONE:
+            with _threads(call.threads):
+                post: Posterior = answer_family(model, case, call)
+        elif case.in_windows:
             post = _in_windows(model, case, call)
         elif case.basis.likelihood is not None:
             post = _exact(model, case, call, _general(model, case, call))

@@ -15,11 +15,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from slotflow.core.arrays import Array
+from slotflow.data.observation import Observation
 from slotflow.posterior.alignment import Alignment, align
 from slotflow.posterior.draws import WeightedDraws
 from slotflow.posterior.facts import Facts
 from slotflow.posterior.tuples import CentredSlots, JointSlots, SampledSlots, log_permanent
-from slotflow.signal.waveforms import Waveform
+from slotflow.signal.model import without_components
+from slotflow.signal.waveforms import Harmonic, Waveform
+from slotflow.signal.waveforms.single import SingleAmplitude
 
 if TYPE_CHECKING:
     from slotflow.posterior.limits import UpperLimit
@@ -29,6 +32,8 @@ __all__ = ["Result", "centre_of"]
 
 FIT_DRAWS = 2000
 """Draws among which the one that fits best is chosen."""
+OTHER_WAVEFORMS = (SingleAmplitude, Harmonic)
+"""Waveforms whose components are subtracted sample by sample, since likelihoods know tones."""
 CENTRE_DRAWS = 200
 """Draws behind the centres of components whose densities do not know them."""
 
@@ -152,10 +157,14 @@ class Result(Facts):
 
         The noise is that of `noise_model`.
         """
+        return self._likelihood_of(self._data())
+
+    def _likelihood_of(self, data: Observation) -> Likelihood:
+        """The likelihood of tones in data, under the noise of this posterior."""
         from slotflow.signal.likelihood import Statistics
         from slotflow.signal.likelihood.observed import likelihood_of
 
-        data, noise = self._data(), self.noise_model
+        noise = self.noise_model
         if data.is_plain and noise is None:
             return Statistics.from_observation(data)
         highest = data.long.nyquist
@@ -186,8 +195,11 @@ class Result(Facts):
         Args:
             k: Number of components; k_map if None.
         """
-        from slotflow.posterior.residual import best_draw
+        from slotflow.posterior.residual import best_draw, best_draw_by_samples
 
+        if isinstance(self.waveform, OTHER_WAVEFORMS):
+            draws = self.sample(CENTRE_DRAWS, k)
+            return best_draw_by_samples(draws, self._data(), self.waveform)
         return best_draw(self.sample(FIT_DRAWS, k), self.statistics())
 
     def residual(self, k: int | None = None) -> list[Array]:
@@ -198,6 +210,11 @@ class Result(Facts):
         """
         from slotflow.posterior.residual import residual
 
+        if isinstance(self.waveform, OTHER_WAVEFORMS):
+            rest = self._likelihood_of(
+                without_components(self._data(), self.best_fit(k), self.waveform)
+            )
+            return rest.residuals(np.zeros((0, rest.waveform.coordinates)))
         return residual(self.statistics(), self.best_fit(k))
 
     def upper_limit(

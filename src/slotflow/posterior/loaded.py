@@ -74,6 +74,9 @@ class LoadedPosterior(Posterior):
             str(facts.get("method", "unknown")),
             _prior(str(facts.get("prior", ""))),
         )
+        if self.has_data:
+            long = self.observation.long
+            self.waveform = self.waveform.on(float(long.times[0]), long.mid_time)
         self.attributes = dict(facts)
         if assumed := str(facts.get("assumed", "")):
             self.assumed = Assumed.from_record(json.loads(assumed))

@@ -13,9 +13,12 @@ import numpy as np
 import torch
 
 from slotflow.core.arrays import Array
+from slotflow.data.observation import Observation
 from slotflow.signal.likelihood import GeneralTones, Likelihood
+from slotflow.signal.model import without_components
+from slotflow.signal.waveforms import Waveform
 
-__all__ = ["best_draw", "likeliest", "residual"]
+__all__ = ["best_draw", "best_draw_by_samples", "likeliest", "residual"]
 
 
 def best_draw(draws: Array, statistics: Likelihood) -> Array:
@@ -24,6 +27,19 @@ def best_draw(draws: Array, statistics: Likelihood) -> Array:
     if draws.shape[1]:
         best = int(statistics.rss(torch.from_numpy(draws)[None])[0].argmin())
     chosen: Array = draws[best]
+    return chosen
+
+
+def best_draw_by_samples(draws: Array, observation: Observation, waveform: Waveform) -> Array:
+    """The same for components of any waveform, from sums over the samples, (n, K, P) to (K, P)."""
+    energies = [
+        sum(
+            float((np.abs(channel.values) ** 2).sum())
+            for channel in without_components(observation, theta, waveform).channels
+        )
+        for theta in draws
+    ]
+    chosen: Array = draws[int(np.argmin(energies))]
     return chosen
 
 

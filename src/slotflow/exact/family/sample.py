@@ -42,6 +42,8 @@ PILOT, LEAST_SHARE = 400, 0.02
 """Draws from which the parts' shares are learned, and the least share of a part."""
 NEGLIGIBLE = 7.0
 """Difference of Laplace's ln Z from the best at which a layout is not sampled."""
+UNIMPORTANT = 4.0
+"""The same at which a layout that there was no time for does not make the answer incomplete."""
 FEW = 300
 """Draws of a layout that is a thousand times less probable than the best."""
 
@@ -56,6 +58,8 @@ class Sampled:
     """Logarithm of p(K) Z of each layout; that of Laplace where it was not sampled."""
     k_probs: Array
     """p(K | x), (K_max + 1,)."""
+    complete: bool = True
+    """Whether every layout that matters was sampled."""
 
     def counts_probs(self) -> dict[tuple[int, ...], float]:
         """p(K_1, …, K_C | x) of each layout, the most probable first."""
@@ -84,11 +88,13 @@ def sample_layouts(
     }
     best = float(max(laplace.values()))
     results: dict[tuple[int, ...], Importance] = {}
-    log_joint = dict(laplace)
+    log_joint, complete = dict(laplace), True
     for counts in sorted(laplace, key=lambda c: -laplace[c]):
         behind = best - laplace[counts]
-        late = time.perf_counter() > deadline
-        if behind > NEGLIGIBLE or (late and results):
+        if behind > NEGLIGIBLE:
+            continue
+        if time.perf_counter() > deadline and results:
+            complete &= behind > UNIMPORTANT
             continue
         size = max(int(draws * math.exp(-0.5 * max(behind - 1, 0))), FEW)
         found = _sampled(search, counts, rng, size, max(deadline - time.perf_counter(), 0.5))
@@ -96,7 +102,7 @@ def sample_layouts(
             results[counts] = found
             log_joint[counts] = found.log_evidence + math.log(prior.k_probs_full[sum(counts)])
             best = max(best, log_joint[counts])
-    return Sampled(results, log_joint, _k_probs(log_joint, prior.k_max))
+    return Sampled(results, log_joint, _k_probs(log_joint, prior.k_max), complete)
 
 
 def _sampled(

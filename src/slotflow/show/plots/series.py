@@ -83,15 +83,16 @@ def signals_at(
         is_complex: Whether the data are complex.
         gain: What the channel makes of the components' amplitudes.
     """
+    tau = 0.0 if waveform.tau is None else waveform.tau
     if not is_complex:
-        xi, c = waveform.split(theta, 0.0)
-        return np.asarray(component_sum(xi, gain * c, sampling, 0.0, waveform))
+        xi, c = waveform.split(theta, tau)
+        return np.asarray(component_sum(xi, gain * c, sampling, tau, waveform))
     rows = theta.reshape(-1, *theta.shape[-2:])
     size = max(1, MOST_NUMBERS // max(sampling.n * rows.shape[1], 1))
     found = np.zeros((len(rows), sampling.n), dtype=np.complex128)
     for first in range(0, len(rows), size):
-        xi, c = waveform.split(rows[first : first + size], 0.0)
-        basis = waveform.basis(sampling.times, xi)
+        xi, c = waveform.split(rows[first : first + size], tau)
+        basis = waveform.basis(sampling.times - tau, xi)
         found[first : first + size] = (gain * c[..., None] * basis).sum((-3, -2))
     return found.reshape(*theta.shape[:-2], sampling.n)
 

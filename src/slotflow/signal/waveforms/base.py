@@ -76,6 +76,8 @@ class Waveform(ABC):
     """Name of the parameter that orders components and tells them apart."""
     positive: tuple[str, ...] = ()
     """Shape parameters that are positive, and known to a factor rather than to a difference."""
+    tau: float | None = None
+    """τ in seconds, where the waveform was settled on a record (`on`) and its functions of time depend on it."""
     ranges: Mapping[str, Range] = {}
     """Prior of each shape parameter but the place, by its name."""
 

@@ -11,9 +11,10 @@ of the record is about the least that can be seen at a modest signal-to-noise ra
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -49,9 +50,16 @@ class Chirp(SingleAmplitude):
     def __init__(self, drift: Sequence[float] | str, law: str = "uniform") -> None:
         self.ranges = {"drift": Range.checked("drift", drift, law)}
 
+    def on(self, start: float, reference: float) -> Self:
+        """The same with its frequency known to refer to τ."""
+        settled = copy.copy(self)
+        settled.tau = reference
+        return settled
+
     def turn_weights(self, reference: float) -> tuple[float, ...]:
-        """τ and −τ²/2."""
-        return (reference, -0.5 * reference**2)
+        """Turns from t = 0 to an instant t by f and ḟ: t and ((t − τ)² − τ²)/2; the instant is τ unless `on` said."""
+        tau = reference if self.tau is None else self.tau
+        return (reference, 0.5 * ((reference - tau) ** 2 - tau**2))
 
     def exponents(self, t: Any) -> Any:
         """2πiu and πiu², (2, 1, N)."""

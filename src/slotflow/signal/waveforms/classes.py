@@ -119,6 +119,7 @@ class Classes(SingleAmplitude):
     def on(self, start: float, reference: float) -> Self:
         """The same with each class settled on a record."""
         settled = copy.copy(self)
+        settled.tau = reference
         settled.members = {
             name: member.on(start, reference) for name, member in self.members.items()
         }

@@ -74,7 +74,7 @@ class Damped(SingleAmplitude):
     def on(self, start: float, reference: float) -> Self:
         """The same with its decay beginning at the first sample."""
         settled = copy.copy(self)
-        settled.lead = reference - start
+        settled.lead, settled.tau = reference - start, reference
         return settled
 
     def turn_weights(self, reference: float) -> tuple[float, ...]:

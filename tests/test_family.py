@@ -1,0 +1,274 @@
+"""The exact posterior of other waveforms and of several classes: derivatives, densities, evidence, whole answers."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from slotflow import Channel, Observation, Posterior, Prior, SlotFlow
+from slotflow.exact.family.layout import Layout
+from slotflow.exact.family.proposals import Birth, PriorBirth
+from slotflow.exact.family.sample import _sampled
+from slotflow.exact.family.search import Search
+from slotflow.exact.family.straight import Straight
+from slotflow.signal.likelihood import likelihood_of
+from slotflow.signal.likelihood.compressed import compressed
+from slotflow.signal.simulation_like import simulate_like
+from slotflow.signal.waveforms import Classes, Waveform
+from slotflow.waveforms import Chirp, Damped, Harmonic, Tone
+
+N, DT, BAND = 240, 0.5, (0.3, 0.55)
+T = N * DT
+CHIRP, DAMPED = Chirp((-1e-3, 1e-3)), Damped((0.02, 0.2), law="loguniform")
+MEMBERS: dict[str, Waveform] = {"tone": Tone(), "chirp": CHIRP, "damped": DAMPED}
+
+
+def prior_of(waveform: Waveform, **changes: Any) -> Prior:
+    stated: dict[str, Any] = {
+        "frequency": BAND,
+        "min_separation": 0.0,
+        "sigma": (1.0, 1.0),
+        "k_min": 0,
+        "k_max": 3,
+        "amplitude": (0.5, 3.0),
+        "waveform": waveform,
+    }
+    return Prior(**(stated | changes))
+
+
+def template(kind: type = np.float64) -> Observation:
+    return Observation([Channel(np.zeros(N, dtype=kind), dt=DT, t0=4.0, trend=-1)])
+
+
+def searched(observation: Observation, prior: Prior) -> Search:
+    long = observation.long
+    waveform = prior.waveform.on(float(long.times[0]), long.mid_time)
+    every = waveform.occupied(prior.frequency, long.duration)
+    hull = (min(low for low, _ in every), max(high for _, high in every))
+    likelihood = likelihood_of(observation, None, hull)
+    nodes = compressed(likelihood, observation, waveform, prior.frequency)
+    search = Search(nodes, prior, waveform, likelihood.reference, long.duration)
+    search.run()
+    return search
+
+
+def row(seed: int) -> tuple[Layout, Any]:
+    """Two damped tones, a chirp and a tone, each class sorted."""
+    layout = Layout(Classes(**MEMBERS).on(4.0, 60.0), 60.0, (1, 1, 2))
+    rng = np.random.default_rng(seed)
+    z = 0.5 + rng.random(layout.size)
+    for column, member, d in layout.shape_columns():
+        law = member.ranges.get(member.shape[d])
+        z[column] = BAND[0] + 0.2 * rng.random() if law is None else law.draw(rng.random())
+    return layout, layout.row(layout.parts(z))
+
+
+def test_derivatives_of_the_model(seed: int) -> None:
+    layout, z = row(seed)
+    t, weights = np.linspace(-60.0, 60.0, 80), np.random.default_rng(seed).standard_normal(80) + 0j
+    slopes, bends = layout.slopes(z, t), layout.bends(z, t, weights)
+    scale = 1e-6 * np.maximum(np.abs(z), 1e-3)
+    for i in range(layout.size):
+        step = np.zeros(layout.size)
+        step[i] = scale[i]
+        numeric = (layout.model((z + step)[None], t) - layout.model((z - step)[None], t))[0]
+        numeric = numeric / (2 * scale[i])
+        size = np.abs(slopes[i]).max()
+        np.testing.assert_allclose(slopes[i], numeric, atol=1e-4 * size)
+        change = (layout.slopes(z + step, t) - layout.slopes(z - step, t)) / (2 * scale[i])
+        expected = (change @ weights).real
+        assert np.abs(bends[i] - expected).max() < 1e-3 * (np.abs(expected).max() + 1)
+
+
+def test_straight_coordinates(seed: int) -> None:
+    """There and back again; the determinant is that of differences."""
+    layout, z = row(seed)
+    straight = Straight(layout, z, T)
+    rng = np.random.default_rng(seed)
+    other = z * (1 + 0.02 * rng.standard_normal(layout.size))
+    u, log_det = straight.to(other[None])
+    np.testing.assert_allclose(straight.back(u)[0], other, rtol=1e-9)
+    steps = 1e-6 * np.maximum(np.abs(other), 1e-3)
+    jacobian = np.stack(
+        [
+            (straight.to((other + e)[None])[0] - straight.to((other - e)[None])[0])[0] / (2 * h)
+            for h, e in zip(steps, np.diag(steps), strict=True)
+        ],
+        -1,
+    )
+    assert abs(np.linalg.slogdet(jacobian)[1] - log_det[0]) < 1e-5
+    at_centre = np.stack(
+        [
+            (straight.to((z + e)[None])[0] - straight.to((z - e)[None])[0])[0] / (2 * h)
+            for h, e in zip(steps, np.diag(steps), strict=True)
+        ],
+        -1,
+    )
+    back, _ = straight.slopes()
+    np.testing.assert_allclose(back @ at_centre, np.eye(layout.size), atol=2e-3)
+
+
+@pytest.mark.parametrize("kind", [Birth, PriorBirth])
+def test_births_are_normalized(kind: type, seed: int) -> None:
+    """The mean of p/q over draws of q is one for a density p inside its reach."""
+    prior = prior_of(CHIRP)
+    observation = simulate_like(template(), prior, k=1, seed=seed)[0].observation
+    search = searched(observation, prior)
+    others = search.found[(0,)][0]
+    more = (prior,) if kind is PriorBirth else ()
+    birth = kind(others, search.banks[0], 0, 20.0, *more)  # noise so strong that it goes everywhere
+    n, rng = 40_000, np.random.default_rng(seed)
+    z = birth.sample(n, rng)
+    size = np.hypot(z[:, 2], z[:, 3])
+    inside = (size > 0.6) & (size < 1.5)
+    volume = (BAND[1] - BAND[0]) * 2e-3 * math.pi * (1.5**2 - 0.6**2)
+    ratio = np.where(inside, np.exp(-birth.log_prob(z)) / volume, 0.0)
+    error = float(ratio.std()) / math.sqrt(n)
+    assert error < 0.1 and abs(float(ratio.mean()) - 1) < 5 * error
+
+
+@pytest.mark.parametrize("kind", [np.float64, np.complex128])
+@pytest.mark.parametrize("waveform", [CHIRP, DAMPED], ids=lambda w: w.name)
+def test_evidence_against_a_sum_over_everything(waveform: Waveform, kind: type, seed: int) -> None:
+    """ln Z of one component, by quadrature of the likelihood that is written out, around its only maximum."""
+    prior = prior_of(waveform, amplitude=(1.0, 3.0))
+    observation = simulate_like(template(kind), prior, k=1, seed=seed)[0].observation
+    search = searched(observation, prior)
+    mode, found = (
+        search.found[(1,)][0],
+        _sampled(search, (1,), np.random.default_rng(seed), 4000, 60),
+    )
+    assert found.ess > 0.4 and found.pareto_k < 0.7
+    member, tau = search.members[0], search.reference
+    points = 33
+    sd = np.sqrt(
+        np.diag(np.cov(_z_draws(found, member, tau).T, aweights=np.exp(found.log_weights)))
+    )
+    axes = [np.linspace(m - 7 * s, m + 7 * s, points) for m, s in zip(mode.fit.z, sd, strict=True)]
+    f, shape = (x.ravel() for x in np.meshgrid(axes[0], axes[1], indexing="ij"))
+    xi = np.stack([f, shape], -1)[:, None]
+    basis = member.basis(observation.long.times - tau, xi)[:, 0, 0]  # (G, N)
+    c = (axes[2][:, None] + 1j * axes[3]).ravel()
+    x, total = observation.long.values, []
+    law, (low, high) = member.ranges[member.shape[1]], prior.amplitude
+    size = np.abs(c)
+    inner = np.where(
+        (size > low) & (size < high), -np.log(2 * math.pi * (high - low) * size), -np.inf
+    )
+    outer = law.log_prob(shape) - math.log(BAND[1] - BAND[0])
+    outer[(f < BAND[0]) | (f > BAND[1])] = -np.inf
+    for b, log_p in zip(basis, outer, strict=True):
+        if np.isfinite(log_p):
+            model = c[:, None] * b
+            left = np.abs(x - (model if kind is np.complex128 else model.real)) ** 2
+            total.append(np.logaddexp.reduce(-0.5 * left.sum(-1) + inner) + log_p)
+    cell = sum(math.log(axis[1] - axis[0]) for axis in axes)
+    degrees = N * (2 if kind is np.complex128 else 1)
+    expected = np.logaddexp.reduce(total) + cell - 0.5 * degrees * math.log(2 * math.pi)
+    # The grid's own error, beside that of the draws, is far below a hundredth.
+    assert abs(found.log_evidence - expected) < 5 * found.log_evidence_error + 0.01
+    assert abs(found.log_evidence - expected + math.log(2)) > 0.5  # the control
+
+
+def _z_draws(found: Any, member: Waveform, tau: float) -> Any:
+    """Coordinates of the weighted draws of one component, (n, Z)."""
+    return member.to_z(found.theta, tau)[:, 0]
+
+
+TRUTH = {
+    "tone": [1.0, 0.4, 0.33],
+    "chirp": [1.2, 2.0, 0.41, 6e-4],
+    "damped": [2.5, 5.0, 0.5, 0.04],
+}
+
+
+@pytest.fixture(scope="module")
+def mixed() -> tuple[Observation, Any]:
+    """One component of each class, clear and apart."""
+    classes = Classes(**MEMBERS)
+    theta = np.concatenate(
+        [classes.own_theta(i, np.array([values])) for i, values in enumerate(TRUTH.values())]
+    )
+    observation = template()
+    waveform = classes.on(float(observation.long.times[0]), observation.long.mid_time)
+    tau = observation.long.mid_time
+    xi, c = waveform.split(theta, tau)
+    clean = (c[..., None] * waveform.basis(observation.long.times - tau, xi)).real.sum((0, 1))
+    noise = 0.5 * np.random.default_rng(5).standard_normal(N)
+    return Observation([Channel(clean + noise, dt=DT, t0=4.0)]), theta
+
+
+def test_one_of_each_kind(zoom: SlotFlow, mixed: tuple[Observation, Any], tmp_path: Path) -> None:
+    observation, theta = mixed
+    prior = Prior(
+        classes=MEMBERS, frequency=BAND, amplitude=(0.2, 5.0), sigma=(0.0, 2.0), k_min=0, k_max=4,
+        min_separation=0.0,
+    )  # fmt: skip
+    post: Any = zoom.infer(observation, prior=prior, max_seconds=60)
+    assert post.k_map == 3 and post.verdict.status == "exact"
+    assert next(iter(post.counts_probs())) == (1, 1, 1)
+    assert abs(sum(post.counts_probs().values()) - 1) < 1e-9
+    frame = post.summary()
+    assert frame["class"].tolist() == ["tone", "chirp", "damped"]
+    assert (frame["class_probability"] > 0.9).all()
+    assert frame["drift_median"].isna().tolist() == [True, False, True]
+    np.testing.assert_allclose(post.class_probs.sum(1), 1.0)
+    for column, name in enumerate(post.waveform.names[:-1]):
+        away = np.abs(frame[f"{name}_median"] - theta[:, column]) / frame[f"{name}_sd"]
+        assert not (away > 5).any(), name  # NaN where a class lacks it
+    rest = post.residual()[0]
+    assert abs(rest.std() / post.noise_std - 1) < 0.1
+    post.save(tmp_path / "a.nc", n=500)
+    read = Posterior.load(tmp_path / "a.nc")
+    assert read.waveform == post.waveform and read.prior == prior
+    assert read.summary()["class"].tolist() == frame["class"].tolist()
+    assert abs(read.residual()[0].std() / rest.std() - 1) < 0.05
+    catalogue = post.to_catalogue(n=300)
+    assert {"class", "class_probability", "rate_median"} <= set(catalogue.columns)
+
+
+def test_tones_that_drift_are_chirps(zoom: SlotFlow, seed: int) -> None:
+    """A tone of a drift of two bins is one chirp, not several tones; one without drift is a tone."""
+    t = DT * np.arange(N)
+    noise = 0.5 * np.random.default_rng(seed).standard_normal((2, N))
+    prior = Prior(
+        classes={"tone": Tone(), "chirp": CHIRP}, frequency=BAND, amplitude=(0.2, 5.0), sigma=(0.0, 2.0),
+        k_min=0, k_max=4, min_separation=0.0,
+    )  # fmt: skip
+    for drift, counts, part in ((2 / T**2, (0, 1), noise[0]), (0.0, (1, 0), noise[1])):
+        phase = 2 * math.pi * (0.41 * t + 0.5 * drift * (t - t.mean()) ** 2)
+        post: Any = zoom.infer(
+            Observation([Channel(1.5 * np.cos(phase) + part, dt=DT)]), prior=prior, max_seconds=60
+        )
+        assert next(iter(post.counts_probs())) == counts
+
+
+def test_harmonics(zoom: SlotFlow, seed: int) -> None:
+    """A fundamental with two harmonics, from what the data show alone but for the band."""
+    prior = prior_of(Harmonic(3), frequency=(0.2, 0.3), sigma=(0.5, 0.5), amplitude=(0.3, 2.0))
+    made = simulate_like(template(), prior, k=1, seed=seed)[0]
+    post = zoom.infer(
+        made.observation, prior={"frequency": (0.2, 0.3), "waveform": Harmonic(3)}, max_seconds=60
+    )
+    frame = post.summary()
+    assert post.k_map == 1 and post.verdict.status == "exact"
+    for column, name in enumerate(post.waveform.names):
+        away = frame[f"{name}_median"][1] - made.theta[0, column]
+        if "phase" in name:
+            away = np.remainder(away + math.pi, 2 * math.pi) - math.pi
+        assert abs(away) < 5 * frame[f"{name}_sd"][1]
+
+
+def test_refusals(zoom: SlotFlow, mixed: tuple[Observation, Any]) -> None:
+    observation, _ = mixed
+    with pytest.raises(ValueError, match="'classical' knows tones alone"):
+        zoom.infer(observation, prior=prior_of(CHIRP), method="classical")
+    with pytest.raises(ValueError, match="stay between 0 and 1 Hz"):
+        zoom.infer(observation, prior=prior_of(Chirp((-0.1, 0.1))))
+    post = zoom.infer(observation, prior=prior_of(CHIRP), max_seconds=1)
+    with pytest.raises(ValueError, match="expected a posterior of several classes"):
+        _ = post.class_probs

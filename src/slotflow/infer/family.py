@@ -1,8 +1,9 @@
 """The answer where components are no tones, or of several classes: a search and the exact step (`exact/family`).
 
-No network of the package reads such data yet. What the prior leaves open is assumed as for tones, but for two things:
-amplitudes may exceed the peaks of the spectrum by as much as the waveform spreads its power, and components may be as
-close as they like.
+No network of the package reads such data yet. What the prior leaves open is assumed as for tones, but for three things.
+Amplitudes may exceed the peaks of the spectrum by as much as the waveform spreads its power. Components may be as close
+as they like. And noise is white at first unless it is stated, since a chirp or a decay is easily taken for coloured
+noise; if white noise does not explain the data, the noise is chosen by what the components leave of them.
 """
 
 from __future__ import annotations
@@ -10,13 +11,19 @@ from __future__ import annotations
 import dataclasses
 
 from slotflow.exact.family.posterior import FamilyPosterior, family_posterior
+from slotflow.infer.assume import assume
 from slotflow.infer.call import LAST_SHARE, Call, Case
+from slotflow.infer.noise_choice import first_noise
+from slotflow.infer.request import DataRequest
+from slotflow.infer.statement import Statement
 from slotflow.network.cardinality import under_k_prior
 from slotflow.network.model import SlotFlow
 from slotflow.posterior.assumed import DATA, WEAK, Assumed
+from slotflow.signal.model import without_components
 from slotflow.signal.prior import Prior
+from slotflow.signal.waveforms import TONE
 
-__all__ = ["answer_family", "check_family"]
+__all__ = ["answer_family", "check_family", "first_request"]
 
 
 def check_family(case: Case, call: Call) -> None:
@@ -33,6 +40,14 @@ def check_family(case: Case, call: Call) -> None:
         )
 
 
+def first_request(stated: Statement, request: DataRequest) -> DataRequest:
+    """What is assumed of the data at first: white noise for other waveforms than tones, unless it is stated."""
+    waveform = stated.waveform if stated.whole is None else stated.whole.waveform
+    if waveform in (None, TONE) or request.noise != "auto":
+        return request
+    return dataclasses.replace(request, noise="white")
+
+
 def answer_family(model: SlotFlow, case: Case, call: Call) -> FamilyPosterior:
     """The exact posterior under a prior of other waveforms than tones.
 
@@ -41,6 +56,23 @@ def answer_family(model: SlotFlow, case: Case, call: Call) -> FamilyPosterior:
         case: The data and what is assumed of them.
         call: What is asked.
     """
+    post = _answered(model, case, call)
+    if call.noise != "auto" or post.verdict.status != "misfit" or post.prior is None:
+        return post
+    band, k = post.prior.frequency, post.k_map
+    with case.budget.running(LAST_SHARE):
+        rest = without_components(case.observation, post.best_fit(k), post.waveform)
+        noise = first_noise(rest, call.request, band)
+        if noise.is_white:
+            return post
+        request = dataclasses.replace(call.request, noise=noise)
+        basis = assume(model, case.given, case.stated.within(band), request=request)
+    again = _answered(model, dataclasses.replace(case, basis=basis), call)
+    return post if again.verdict.status == "misfit" else again
+
+
+def _answered(model: SlotFlow, case: Case, call: Call) -> FamilyPosterior:
+    """The answer under what is assumed."""
     assumed = dataclasses.replace(case.assumed, prior=_own_bounds(case.assumed))
     with case.budget.running(LAST_SHARE) as seconds:
         post = family_posterior(

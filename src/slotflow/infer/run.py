@@ -27,7 +27,7 @@ from slotflow.data.observation import Observation
 from slotflow.infer.again import better, other_noise, other_separation
 from slotflow.infer.assume import assume
 from slotflow.infer.call import LAST_SHARE, Call, Case
-from slotflow.infer.family import answer_family, check_family
+from slotflow.infer.family import answer_family, check_family, first_request
 from slotflow.infer.general import general_posterior
 from slotflow.infer.statement import Statement
 from slotflow.network.cardinality import check_k_prior, under_k_prior
@@ -84,7 +84,8 @@ def _case(model: SlotFlow, observation: Observation, stated: Statement, call: Ca
     """Decides what is assumed of an observation and who answers; refuses what nobody can answer."""
     budget = Budget(call.seconds)
     with budget.running():
-        basis = assume(model, observation, stated, not call.exact, call.request)
+        request = first_request(stated, call.request)
+        basis = assume(model, observation, stated, not call.exact, request)
     prior, start = basis.assumed.prior, None
     if prior.waveform != TONE:
         case = Case(observation, stated, basis, budget, False, None)

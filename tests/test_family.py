@@ -267,5 +267,5 @@ def test_refusals(zoom: SlotFlow, mixed: tuple[Observation, Any]) -> None:
     with pytest.raises(ValueError, match="stay between 0 and 1 Hz"):
         zoom.infer(observation, prior=prior_of(Chirp((-0.1, 0.1))))
     post = zoom.infer(observation, prior=prior_of(CHIRP), max_seconds=1)
-    with pytest.raises(ValueError, match="expected a posterior of several classes"):
+    with pytest.raises(ValueError, match="expected components of several classes"):
         _ = post.class_probs

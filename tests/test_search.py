@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from scipy.signal import lfilter
 
 from slotflow.bands.floor import local_floor
 from slotflow.bands.found import FoundTones
+from slotflow.bands.lines import as_lines
 from slotflow.bands.search import FALSE_ALARM, search_spectrum
 from slotflow.data.observation import Observation
 from slotflow.signal.likelihood import likelihood_of
@@ -166,3 +169,22 @@ def test_two_close_tones_are_not_described_by_three(seed: int) -> None:
     at = np.abs(found.theta[:, 2][:, None] - centres).argmin(1)
     assert np.bincount(at, minlength=len(centres)).max() <= 2
     assert len(found.theta) >= 1.5 * len(centres)
+
+
+def test_a_modulated_line_is_no_pair(seed: int) -> None:
+    """A line whose amplitude grows is found as close tones that cancel, and is one line; two bins apart are two."""
+    rng, n, dt = np.random.default_rng(seed), 3000, 0.1
+    t, width = dt * np.arange(n), 1 / (n * dt)
+    grows = (1 + 0.4 * (2 * t / t[-1] - 1)) * np.cos(2 * np.pi * 1.3 * t)
+    red = lfilter([1.0], [1.0, -0.9], rng.standard_normal(n + 100))[100:]
+    x = 2.5 * grows + tones(t, np.array([2.0, 2.0 + 2 * width]), np.array([2.0, 2.0]), rng) + red
+    band = (1.0, 4.0)
+    likelihood = likelihood_of(Observation.from_arrays(x, dt), None, band)
+    found = search_spectrum(likelihood, band)
+    lines = as_lines(likelihood, found, band, math.inf)
+    assert np.diff(found.theta[:, 2]).min() < 0.75 * width  # the control: the search alone
+    place = lines.theta[:, 2]
+    assert np.diff(place).min() > 0.6 * width and len(lines.significance) == len(place)
+    main = int(np.abs(place - 1.3).argmin())
+    assert lines.theta[main, 0] == pytest.approx(2.5, rel=0.15)
+    assert ((place > 1.99) & (place < 2.02)).sum() == 2

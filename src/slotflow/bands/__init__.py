@@ -1,7 +1,8 @@
 """Bands wider than the network's window, or with more tones than it can count: windows around what a search finds.
 
 - `windows`: whether a band needs them, and the posterior of a band in windows;
-- `search`, `floor`, `found`: all tones of the band above a local noise floor;
+- `search`, `spectrum_fit`, `floor`, `found`: all tones of the band above a local noise floor;
+- `crowds`, `pruning`, `lines`, `fisher`: tones that hide each other, tones that are not needed, pairs that are none;
 - `layout`: where the windows lie, and what each is asked;
 - `analysis`, `noise`: the windows one after the other, with noise of their own, within a time budget;
 - `unexamined`: the search's answer for a window for which there is no time;

@@ -31,6 +31,7 @@ from slotflow.bands.analysis import Analysis, Question
 from slotflow.bands.core_draws import Window, without
 from slotflow.bands.found import FoundTones
 from slotflow.bands.layout import Layout, cut, empty_layout
+from slotflow.bands.lines import as_lines
 from slotflow.bands.noise import window_noise
 from slotflow.bands.posterior import BandPosterior
 from slotflow.bands.search import search_spectrum
@@ -133,6 +134,13 @@ def infer_band(
         report=lambda n: tell("search", n),
     )
     _check_noise(model, observation, found.theta)
+    deadline = began + (1 - RESERVED_SHARE) * max_seconds
+    if not refine or time.perf_counter() > deadline:
+        noise = "white"
+    tell("noise")
+    noise = window_noise(observation, noise, prior.frequency, found.theta)
+    if noise.is_local:
+        found = as_lines(likelihood, found, prior.frequency, deadline)
     if len(found.theta):
         layout = cut(observation, prior, TONE.place_of(found.theta))
     else:
@@ -142,11 +150,6 @@ def infer_band(
         f"a band of {bins:.0f} bins of 1/T, in which the search found {_counted(len(found.theta), 'tone')}: analysed "
         f"in {_counted(len(layout.cores), 'window')}"
     )
-    deadline = began + (1 - RESERVED_SHARE) * max_seconds
-    if not refine or time.perf_counter() > deadline:
-        noise = "white"
-    tell("noise")
-    noise = window_noise(observation, noise, prior.frequency, found.theta)
     question = Question(model, tuple(derived), noise, {"refine": refine} | options)
     windows = Analysis(question, layout, likelihood, found, deadline).windows()
     band = BandPosterior(

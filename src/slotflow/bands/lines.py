@@ -1,0 +1,96 @@
+"""Lines instead of pairs: tones closer than the record resolves, where the noise is not white.
+
+A line that is modulated a little stands on a foot, and in noise whose level follows the lines (the cusps of tides, the
+sidebands of mains) a search describes that foot by pairs of tones a fraction of a bin apart, with large amplitudes that
+cancel. Such a pair tells less than one line: neither of its amplitudes is known. Where the noise is local to each
+window, pairs of which one amplitude is not known to a tenth of itself therefore become one tone each, at the mean of
+their places weighted with their amplitudes, and all tones are fitted again. Peaks that this leaves are taken as tones
+if they are far enough from all others to be resolved.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import torch
+
+from slotflow.bands.fisher import joint_covariance
+from slotflow.bands.found import FoundTones
+from slotflow.bands.spectrum_fit import SpectrumFit
+from slotflow.core.arrays import Array
+from slotflow.signal.fit import linear_amplitudes
+from slotflow.signal.likelihood import Likelihood
+
+__all__ = ["as_lines"]
+
+UNRESOLVED = 0.75
+"""Distance in bins below which two tones are no lines of their own."""
+KNOWN = 10.0
+"""Amplitude over its standard deviation from which on it is known."""
+ROUNDS = 4
+"""Rounds of merging and of looking at what is left, at most."""
+
+
+def as_lines(
+    likelihood: Likelihood, found: FoundTones, band: tuple[float, float], deadline: float
+) -> FoundTones:
+    """What a search found, with one tone for each pair that is not known to be one.
+
+    Args:
+        likelihood: Of one signal.
+        found: The search's tones, at their joint maximum.
+        band: Lowest and highest frequency in Hz.
+        deadline: When to end, on the clock of `time.perf_counter`.
+    """
+    tones = SpectrumFit(likelihood, band, deadline)
+    tones.theta = found.theta
+    for _ in range(ROUNDS):
+        merged = _merged(tones, found)
+        if not merged and np.array_equal(tones.theta, found.theta):
+            return found
+        more = tones.candidates()
+        apart = np.abs(more[:, None] - tones.places).min(1, initial=np.inf)
+        more = more[apart > UNRESOLVED * likelihood.bin]
+        if not len(more) or tones.out_of_time:
+            break
+        tones.add(more)
+    _merged(tones, found)
+    tones.settle()
+    old = likelihood.waveform.place_of(found.theta)
+    nearest = np.abs(tones.places[:, None] - old).argmin(1)
+    return dataclasses.replace(found, theta=tones.theta, significance=found.significance[nearest])
+
+
+def _merged(tones: SpectrumFit, found: FoundTones) -> bool:
+    """Makes one tone of each pair that is not known to be two; whether there was any."""
+    before = len(tones.theta)
+    while len(tones.theta) > 1:
+        place, width = tones.places, tones.likelihood.bin
+        known = _known(tones.likelihood, found, tones.theta)
+        close = np.diff(place) < UNRESOLVED * width
+        doubtful = np.where(close, np.minimum(known[1:], known[:-1]), np.inf)
+        i = int(doubtful.argmin())
+        if doubtful[i] >= KNOWN:
+            break
+        weight = tones.waveform.of(tones.theta[i : i + 2], "amplitude")
+        middle = float((weight * place[i : i + 2]).sum() / weight.sum())
+        places = np.concatenate([place[:i], [middle], place[i + 2 :]])
+        start = linear_amplitudes(tones.likelihood, torch.from_numpy(places[None]))
+        tones.theta = start[0].numpy()
+        tones.settle()
+    return len(tones.theta) < before
+
+
+def _known(likelihood: Likelihood, found: FoundTones, theta: Array) -> Array:
+    """Amplitudes of tones (K, P) over their standard deviations with all others unknown, (K,)."""
+    waveform, k = likelihood.waveform, len(theta)
+    z, covariance = likelihood.to_z(theta), joint_covariance(likelihood, theta)
+    first, size, every = len(waveform.shape), waveform.coordinates, np.arange(k)
+    blocks = covariance.reshape(k, size, k, size)[every, first:, every, first:]
+    c = z[:, first:]
+    squared = (c**2).sum(1)
+    spread = np.einsum("ki,kij,kj->k", c, blocks, c) / squared  # along c, for σ = 1
+    level = np.interp(waveform.place_of(theta), found.frequencies, found.level)
+    ratio: Array = np.sqrt(squared / spread) / level
+    return ratio

@@ -1,0 +1,164 @@
+"""What is said of an exact answer: whether it was sampled, how far it can be trusted, and what was not looked at.
+
+Data whose noise level the prior of σ excludes are not sampled: K_max tones would be spent on the noise. The answer is
+then the network's, and the verdict says what to change. A known level is compared with what lies outside the band, and
+only louder data are not sampled; whether it is right is what the tests of the residual decide.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+
+from slotflow.core.arrays import Array
+from slotflow.exact.orders import NEGLIGIBLE, Orders
+from slotflow.exact.refined import JointDraws, RefinedPosterior
+from slotflow.exact.start import Start
+from slotflow.posterior.verdict import (
+    DrawQuality,
+    Verdict,
+    check_residual,
+    colour_doubts,
+    incomplete,
+    judge,
+    residual_words,
+    unlikely_amplitude,
+)
+from slotflow.signal.likelihood import Likelihood
+from slotflow.signal.noise import SMALLEST_LEVEL
+from slotflow.signal.prior import Prior
+
+__all__ = ["completed", "noise_outside", "padded", "unsampled", "unvisited", "verdict_of"]
+
+EFFECTIVE = 0.1
+"""Effective draws of an exact answer for each draw that was asked for."""
+BEYOND = 0.1
+"""Share by which the data's noise level may lie outside the prior's bounds, or five standard errors if that is more."""
+UNCHECKED = "the draws are the network's, not checked"
+UNPROPOSED = "nothing was sampled"
+
+
+def noise_outside(start: Start, prior: Prior) -> str:
+    """Why the data's noise level contradicts the prior of σ; empty where it does not.
+
+    Only a network that has read the data knows their level before the likelihood is asked.
+    """
+    if start.amortized is None:
+        return ""
+    low, high = prior.sigma
+    if prior.known_sigma is not None:
+        level, error = start.observation.noise_level(prior.frequency)
+        if not level - max(BEYOND * level, 5 * error) > high:  # NaN: the band is all there is
+            return ""
+        return (
+            f"the data's noise level of about {level:.4g} is above the stated {high:g}; correct that (Prior.sigma, "
+            "--sigma), in the data's units"
+        )
+    sigma, error_of_sigma = start.sigma
+    margin = max(BEYOND * sigma, 5 * (error_of_sigma or 0.0))
+    rms = math.sqrt(float(np.mean(start.observation.long.values**2)))
+    if 0 < rms < 10 * SMALLEST_LEVEL * high:
+        return (
+            f"the data's rms of {rms:.4g} is too small for the prior's σ of {low:g}–{high:g}, which is never taken "
+            f"below {SMALLEST_LEVEL:g} of its upper bound; state Prior.sigma in the data's units"
+        )
+    if not math.isfinite(sigma) or low - margin <= sigma <= high + margin:
+        return ""
+    return (
+        f"the data's noise level of about {sigma:.4g} lies outside the prior's {low:g}–{high:g}; widen Prior.sigma, in "
+        "the data's units"
+    )
+
+
+def unsampled(
+    start: Start, prior: Prior, likelihood: Likelihood, status: str, reason: str
+) -> RefinedPosterior:
+    """The proposer's answer with a verdict that says why it was not sampled; the residual is looked at all the same."""
+    none = np.zeros((0, likelihood.waveform.size))
+    fit = start.components[0] if start.components else none
+    beyond = (0, start.k_max - prior.k_max)
+    probs = start.k_probs * np.pad(prior.k_probs_full > 0, beyond)
+    if not probs.sum() > 0:
+        probs = np.pad(prior.k_probs_full, beyond)
+    nothing = np.full(start.k_max + 1, -np.inf)
+    orders = Orders(nothing, -nothing, probs / probs.sum(), {}, {len(fit): fit}, 0.0)
+    checks = check_residual(likelihood, fit, prior.frequency, prior.known_sigma)
+    found = judge(checks, unsampled=_unchecked(start))
+    status = "misfit" if found.status == "misfit" else status
+    verdict = Verdict(status, f"{reason}; {found.reason}", found.checks)
+    slots = JointDraws(orders, likelihood, prior, start.slots, start.waveform)
+    return RefinedPosterior(start, slots, verdict)
+
+
+def verdict_of(
+    orders: Orders,
+    missing: list[int],
+    likelihood: Likelihood,
+    prior: Prior,
+    start: Start,
+    draws: int,
+) -> Verdict:
+    """Judges the result by its draws and by the residual of the largest K that is plausible."""
+    fit = orders.fits.get(orders.largest, np.zeros((0, likelihood.waveform.size)))
+    best = orders.results.get(orders.k_map)
+    quality = None
+    if best is not None and (taken := len(best.log_weights)):
+        enough = EFFECTIVE * min(draws / taken, 1.0)
+        quality = DrawQuality(best.ess, best.pareto_k, orders.k_error, enough)
+    doubts, most_probable = [], orders.fits.get(orders.k_map)
+    if most_probable is not None and len(most_probable) < len(fit):
+        doubts = colour_doubts(likelihood, most_probable, prior.frequency)
+    verdict = judge(
+        check_residual(likelihood, fit, prior.frequency, prior.known_sigma),
+        quality,
+        at_k_max=float(orders.k_probs[prior.k_max]),
+        unsampled=f"no draw of K = {orders.k_map} has any weight: the prior (amplitude, band, separation) excludes "
+        f"what fits the data; {_unchecked(start)}",
+        tested=residual_words(likelihood),
+        doubts=doubts,
+    )
+    doubtful = verdict.status == "misfit" and start.amortized is not None
+    if doubtful and (doubt := unlikely_amplitude(start.observation, prior)):
+        verdict = replace(verdict, reason=f"{verdict.reason}; {doubt}")
+    return incomplete(verdict, missing, "" if start.amortized is None else "the network's")
+
+
+def padded(orders: Orders, k_max: int) -> Orders:
+    """The same with entries for every K that the network knows."""
+    more = (0, k_max + 1 - len(orders.k_probs))
+    return replace(
+        orders,
+        log_evidence=np.pad(orders.log_evidence, more, constant_values=-np.inf),
+        log_evidence_error=np.pad(orders.log_evidence_error, more, constant_values=np.inf),
+        k_probs=np.pad(orders.k_probs, more),
+    )
+
+
+def completed(orders: Orders, missing: list[int], proposed: Array) -> Orders:
+    """The same with the odds that the proposer gives to orders for which there was no time, instead of zero."""
+    best = orders.k_map
+    if not missing or not proposed[best] > 0:
+        return orders
+    k_probs = orders.k_probs.copy()
+    # No order that was not looked at may seem more probable than one that was.
+    k_probs[missing] = k_probs[best] * np.minimum(proposed[missing] / proposed[best], 1.0)
+    return replace(orders, k_probs=k_probs / k_probs.sum())
+
+
+def unvisited(orders: Orders, prior: Prior) -> list[int]:
+    """Orders next to a plausible one, among those that the prior allows, that were not looked at."""
+    possible = np.flatnonzero(prior.k_probs_full > 0)
+    seen = orders.log_evidence > -np.inf
+    seen[list(orders.methods)] = True  # an evidence of zero was looked at as well
+    plausible = orders.k_probs[possible] > NEGLIGIBLE
+    beside = np.zeros_like(plausible)
+    beside[1:] |= plausible[:-1]
+    beside[:-1] |= plausible[1:]
+    return [int(k) for k in possible[beside] if not seen[k]]
+
+
+def _unchecked(start: Start) -> str:
+    """What draws are worth that the likelihood has not weighed."""
+    return UNPROPOSED if start.amortized is None else UNCHECKED

@@ -252,6 +252,8 @@ def test_other_refusals(answer: ClassPosterior, seed: int) -> None:
         answer.sample_classes(3, counts={"tone": 4})
     with pytest.raises(ValueError, match="n >= 1"):
         answer.sample_classes(0)
+    with pytest.raises(ValueError, match="no exact step begins from"):
+        answer.refine()
 
 
 def test_the_command_line_says_what_it_cannot(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -108,6 +109,13 @@ class ClassPosterior(Posterior):
         else:
             numbers = np.tile(tables[self._row(counts)], (n, 1))
         return ClassDraws(numbers, self.mixed.draw_classes(numbers, seed))
+
+    def refine(self, **options: Any) -> Posterior:
+        """Refused: the exact step that begins from a network's answer knows tones alone."""
+        raise ValueError(
+            f"expected a posterior of tones to refine, received {self.method!r} of {', '.join(self.classes)}, which no "
+            "exact step begins from; it is the network's answer alone."
+        )
 
     def _check_class(self, name: str) -> None:
         """Refuses a class that the model does not know."""

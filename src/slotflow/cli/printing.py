@@ -159,7 +159,7 @@ def _noise_words(record: Record, truth: Record | None, unit: FrequencyUnit) -> s
     if record["noise"] is None:
         return text
     noise = NoiseFacts.from_record(record["noise"])
-    text += f", {noise.name} noise"
+    text += f", {noise.name.replace('_', '-')} noise"
     if noise.name != "white" and math.isfinite(noise.in_band.mean):
         text += f", {noise.in_band} in the band"
     text += "".join(f", {name} {value}" for name, value in noise.shape_in(unit).items())

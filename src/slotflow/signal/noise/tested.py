@@ -109,7 +109,7 @@ def _slow_noise(
     odds = evidence - sum(_evidence(look.white) for look in looks)
     if odds < ODDS:
         return None
-    words = f"power law: it explains what looks like {many} slow lines in white noise better, ln odds {odds:.0f}"
+    words = f"power_law: it explains what looks like {many} slow lines in white noise better, ln odds {odds:.0f}"
     return replace(model, words=words)
 
 
@@ -206,7 +206,7 @@ def _red_as_a_whole(backgrounds: Sequence[Background], reason: str) -> NoiseMode
             tested = "its shape at such times is not tested"  # leakage hides it
         elif shape_test(series, lambda f: 1 + red_power(f, knee, exponent), b.lines) < SMALLEST_P:
             return None
-    words = f"power law: {reason}; {tested} (knee {knee:.3g} Hz, exponent {exponent:.2f})"
+    words = f"power_law: {reason}; {tested} (knee {knee:.3g} Hz, exponent {exponent:.2f})"
     return power_law_noise(versions, words)
 
 

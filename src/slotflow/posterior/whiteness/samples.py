@@ -105,7 +105,7 @@ def repeats(values: Array | Complex, stream: str) -> Check:
     longest = int(np.diff(np.insert(edges, 0, -1)).max())
     if longest >= RUN and len(distinct) > LEVELS:
         end = int(edges[int(np.diff(np.insert(edges, 0, -1)).argmax())])
-        value = f", {values[end]:g}" if not np.iscomplexobj(values) else ""
+        value = f", {values[end]:g}," if not np.iscomplexobj(values) else ""
         words = f"the {stream} stream has the same value{value} {longest} times in a row (a gap, or a floor?)"
         return Check(name, 0.0, words)
     if len(distinct) > LEVELS and not np.iscomplexobj(values):

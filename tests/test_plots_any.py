@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 from posterior_helpers import PRIOR, TONES, GaussianSlots, gaussian_posterior
 
-from slotflow import Channel, Observation, Posterior
+from slotflow import Channel, Observation, Posterior, Prior, SlotFlow
+from slotflow.posterior.draws import Draws
 from slotflow.posterior.noise import Estimate, NoiseFacts
 from slotflow.posterior.summaries import place_modes
-from slotflow.show.plots import save_figure
+from slotflow.show.plots import plot_posterior, save_figure
 from slotflow.show.plots.series import amplitudes, cleaned, power, signals_at, window_amplitudes
 from slotflow.show.plots.view import View
 from slotflow.signal.waveforms import TONE
@@ -149,7 +150,7 @@ def test_a_tone_with_an_alias_shows_both_places() -> None:
     assert first.median == pytest.approx(TONES[0, 2], abs=1e-3) and first.sd < 0.003
     assert second.median - first.median == pytest.approx(1 / 30, abs=1e-3)
     text = words(post.plot("spectrum")) + words(post.plot("components"))
-    assert "1: 0.25" in text and "(p = 0.75) or" in text and "(p = 0.25)" in text
+    assert "1: 0.25" in text and "(p = 0.75)\nor" in text and "(p = 0.25)" in text
     post.slots = GaussianSlots()
     assert [len(found) for found in View.of(post).modes] == [1, 1]
 
@@ -183,6 +184,45 @@ def test_the_floor_of_coloured_noise_in_a_file() -> None:
     post.noise = NoiseFacts("local", Estimate(0.3, 0.01), Estimate(0.6, 0.02))
     ax = post.plot("spectrum").axes[0]
     (line,) = (one for one in ax.get_lines() if one.get_label() == "noise, mean")
-    expected = 0.6 * np.sqrt(np.pi / post.observation.long.n)
+    expected = 0.6 * np.sqrt(1.5 * np.pi / post.observation.long.n)  # under a Hann window
     np.testing.assert_allclose(line.get_ydata(), expected)
     assert post.prior == PRIOR
+
+
+def test_of_local_noise_the_band_alone_is_shown() -> None:
+    """A tone under a drift a hundred times as strong: the picture shows the tone, and the floor beside it."""
+    rng, t = np.random.default_rng(0), 0.05 * np.arange(2000)
+    drift = 200 * np.cumsum(rng.normal(size=2000)) / np.sqrt(2000)
+    x = drift + np.cos(2 * np.pi * 4.1 * t) + 0.3 * rng.normal(size=2000)
+    options: dict[str, Any] = {"noise": "local", "max_seconds": 60, "draws": 300}
+    prior = Prior(k_min=0, k_max=3, frequency=(3.5, 4.5), amplitude=(0.2, 3), sigma=(0, 30))
+    data = Observation([Channel(x, dt=0.05)])
+    post = SlotFlow.from_pretrained().infer(data, prior=prior, **options)
+    figure = plot_posterior(post)
+    data_panel, spectrum = figure.axes[:2]
+    assert "Data in the band" in data_panel.get_title("left")
+    assert "middle" in data_panel.get_title("left")
+    points = max(
+        data_panel.lines, key=lambda line: len(line.get_xdata()) * (line.get_marker() == "o")
+    )
+    assert 0.5 < np.abs(points.get_ydata()).max() < 10  # the drift reaches 200
+    series = next(line for line in spectrum.lines if line.get_label() == "series")
+    f, height = series.get_xdata(), series.get_ydata()
+    assert height.max() == pytest.approx(1.0, abs=0.2)
+    away = (np.abs(f - 4.1) > 0.1) & (f > 3.5) & (f < 4.5)
+    floor = next(line for line in spectrum.lines if "noise" in str(line.get_label()))
+    assert np.sqrt(np.mean(height[away] ** 2)) < 2.5 * np.mean(floor.get_ydata())
+
+
+def test_two_places_do_not_turn_a_panel_around() -> None:
+    """The words of a component with an alias are long; they stand in two lines, and the panel keeps its direction."""
+    post = posterior("uneven")
+    k = post.k_map
+    theta = post.sample(400, k)
+    theta[:100, 0, 2] += 30 * post.resolution
+    two = Posterior(
+        np.eye(k + 1)[k], Draws(k, {k: theta}, {k: np.ones(400)}), post.observation, 1.0, None, "x"
+    )
+    for panel in plot_posterior(two).axes[-3:]:
+        low, high = panel.get_xlim()
+        assert low < 0 < high

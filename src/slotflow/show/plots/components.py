@@ -37,8 +37,8 @@ DIFFERENT = 40.0
 """Ratio of the widest to the narrowest row beyond which each has a scale of its own."""
 SURE = 0.995
 """Existence probability from which on it need not be mentioned."""
-LETTER_WIDTH = 0.018
-"""Room of a letter beside a row, in shares of a panel's width."""
+LETTER_WIDTH, MOST_ROOM = 0.018, 0.6
+"""Room of a letter beside a row, and of all letters at most, in shares of a panel's width."""
 
 
 def draw_components(axes: list[Axes], view: View) -> None:
@@ -137,7 +137,8 @@ def _draw_parameter(
             ha="right", va="center", size=7, color=text_colour(colour_of(view.rows[i])),
         )  # fmt: skip
     if reach > 0:  # far tails may leave the panel; the values stand beside it
-        room = LETTER_WIDTH * max(len(re.sub(r"[${}^]", "", text)) for text in values)
+        lines = [line for text in values for line in re.sub(r"[${}^]", "", text).split("\n")]
+        room = min(LETTER_WIDTH * max(map(len, lines)), MOST_ROOM)
         ax.set_xlim(-factor * reach, factor * reach * (1 + room) / (1 - room))
     ax.locator_params(axis="x", nbins=6)
     name = title_of(parameter)
@@ -159,7 +160,7 @@ def _of_modes(view: View, j: int, factor: float, text: str) -> str:
     modes = view.modes[j]
     if len(modes) == 1:
         return text
-    return " or ".join(
+    return "\nor ".join(
         f"{rounded(factor * mode.median, factor * mode.sd)} (p = {chance(mode.probability, 2)})"
         for mode in modes[:2]
     )

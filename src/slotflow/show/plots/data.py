@@ -16,7 +16,7 @@ from slotflow.show.plots.axes import (
     time_scale,
 )
 from slotflow.show.plots.colours import COLOURS, GREY, INK
-from slotflow.show.plots.series import Values, cleaned, signals_at
+from slotflow.show.plots.series import Values, cleaned, cut_to_band, in_band_only, signals_at
 from slotflow.show.plots.style import LEGEND
 from slotflow.show.plots.view import Float, View
 
@@ -29,6 +29,8 @@ PERIODS = 24
 """Periods of the components, or of the band's centre, that the stretch of data shows."""
 FEWEST_SAMPLES = 60
 """Samples that the stretch shows at least, if there are as many."""
+NEARLY_ALL = 0.75
+"""Share of a series from which on all of it is shown."""
 SIGNALS = 400
 """Draws behind the band of the signal."""
 POINTS = 1200
@@ -66,9 +68,15 @@ def draw_data(ax: Axes, view: View) -> None:
         draw_nothing(ax, "the file does not hold the data")
         return
     first = post.observation.long
-    stop = _stretch_of(view, first)
-    instants = Grid(POINTS, stop / (POINTS - 1), float(first.times[0]))
-    t, values = instants.times, cleaned(post)
+    stop, values = _stretch_of(view, first), cleaned(post)
+    filtered = in_band_only(post) and all(c.is_even for c in post.observation.channels)
+    start = float(first.times[0])
+    if filtered:  # from the middle: at its ends a filter errs
+        start += 0.5 * (first.duration - stop)
+        every = zip(post.observation.channels, values, strict=True)
+        values = [cut_to_band(channel, x, view.ends) for channel, x in every]
+    instants = Grid(POINTS, stop / (POINTS - 1), start)
+    t = instants.times
     waveform, draws = view.waveform.in_channel(view.draws[:SIGNALS], "")  # the first channel's
     found = signals_at(draws, instants, waveform, first.is_complex)
     true = None
@@ -81,10 +89,11 @@ def draw_data(ax: Axes, view: View) -> None:
     ax.set(xlim=(t[0], t[-1]))
     label_time(ax, post, stop)
     label_values(ax, "x(t)", post.unit)
-    whole = f"of {_words(view, first.duration)}"
-    shown = f"first {_words(view, stop)} {whole}" if stop < first.duration else f"all {whole[3:]}"
-    offset = "" if values[0] is first.values else " without offset"
-    ax.set_title(f"Data{offset} and reconstruction, {shown}")
+    whole, which = f"of {_words(view, first.duration)}", "middle" if filtered else "first"
+    shown = f"{which} {_words(view, stop)} {whole}" if stop < first.duration else f"all {whole[3:]}"
+    kind = "" if values[0] is first.values else " without offset"
+    kind = " in the band" if filtered else kind
+    ax.set_title(f"Data{kind} and reconstruction, {shown}")
     ax.legend(ncols=6, **LEGEND)
 
 
@@ -94,7 +103,8 @@ def _stretch_of(view: View, channel: Channel) -> float:
     typical = float(np.median(f)) if f.size else 0.5 * sum(abs(edge) for edge in view.band)
     typical = max(typical, 1 / channel.duration)
     some = channel.times[min(FEWEST_SAMPLES, channel.n) - 1] - channel.times[0]
-    return min(channel.duration, max(PERIODS / typical, float(some)))
+    stretch = max(PERIODS / typical, float(some))
+    return stretch if stretch < NEARLY_ALL * channel.duration else channel.duration
 
 
 def _draw_signal(ax: Axes, part: _Part, t: Float, found: Values, true: Values | None) -> None:

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.signal.windows import tukey
 
 from slotflow.core.arrays import Array
 from slotflow.data.channel import Channel
@@ -28,7 +29,16 @@ from slotflow.signal.model import component_sum
 from slotflow.signal.noise.model import ChannelNoise
 from slotflow.signal.waveforms import Waveform
 
-__all__ = ["amplitudes", "cleaned", "power", "signals_at", "window_amplitudes"]
+__all__ = [
+    "amplitudes",
+    "cleaned",
+    "cut_to_band",
+    "hann",
+    "in_band_only",
+    "power",
+    "signals_at",
+    "window_amplitudes",
+]
 
 Values = NDArray[Any]
 Band = tuple[float, float]
@@ -37,6 +47,10 @@ PER_BIN = 12
 """Frequencies per bin 1/T at which spectra are drawn."""
 MOST_POINTS = 2**18
 """Frequencies of a spectrum at most."""
+SMALL_PART = 0.5
+"""Share of the spectrum below which a band is shown without what lies beside it."""
+FADED = 0.2
+"""Share of a record over which it fades in and out before it is cut to a band."""
 MOST_NUMBERS = 2**25
 """Complex numbers that signals of complex data may take on the way."""
 
@@ -65,6 +79,31 @@ def cleaned(post: Posterior) -> list[Values]:
         fitted, *_ = np.linalg.lstsq((columns * root).T, rest * root, rcond=None)
         found.append(channel.values - fitted @ columns)
     return found
+
+
+def in_band_only(post: Posterior) -> bool:
+    """Whether the analysis knows the noise, and explains the data, in a band that is a small part of the spectrum."""
+    if post.noise is None or post.noise.name != "local" or post.prior is None:
+        return False
+    low, high = post.prior.frequency
+    return high - low < SMALL_PART * post.observation.long.nyquist
+
+
+def cut_to_band(channel: Channel, values: Values, band: Band) -> Values:
+    """What samples of an even channel hold between two frequencies in Hz, (n,); their ends fade in and out."""
+    taper = tukey(channel.n, FADED)
+    f = np.fft.fftfreq(channel.n, channel.dt)
+    f = f if channel.is_complex else np.abs(f)
+    kept = np.where((f >= band[0]) & (f <= band[1]), np.fft.fft(values * taper), 0.0)
+    found = np.fft.ifft(kept)
+    return found if channel.is_complex else found.real
+
+
+def hann(channel: Channel) -> Array:
+    """A Hann window over a record, of the mean 1: what lies outside a band leaks little into it, (n,)."""
+    turns = (channel.times - channel.times[0]) / max(channel.duration, 1e-300)
+    window: Array = 1 - np.cos(2 * np.pi * turns)
+    return window
 
 
 def signals_at(

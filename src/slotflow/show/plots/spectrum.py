@@ -16,7 +16,7 @@ from slotflow.show.plots.axes import (
     name_peaks,
 )
 from slotflow.show.plots.colours import COLOURS, GREY, INK, colour_of
-from slotflow.show.plots.series import amplitudes, cleaned, window_amplitudes
+from slotflow.show.plots.series import amplitudes, cleaned, hann, in_band_only, window_amplitudes
 from slotflow.show.plots.style import LEGEND
 from slotflow.show.plots.units import quantity
 from slotflow.show.plots.view import Band, Float, View
@@ -42,6 +42,8 @@ FEW_ENTRIES = 4
 """Entries of a legend that have room beside the title in letters of the usual size."""
 FLOOR_POINTS = 400
 """Frequencies at which the noise is drawn."""
+HANN_NOISE = 1.5**0.5
+"""Amplitude of noise in a spectrum under a Hann window over that without one; a tone's is the same."""
 
 
 def draw_spectrum(ax: Axes, view: View) -> None:
@@ -108,14 +110,21 @@ def _amplitudes(view: View) -> tuple[Float, Float]:
     post = view.post
     if not post.has_data:
         return np.zeros(0), np.zeros(0)
-    channel, ends = post.observation.long, view.ends
+    channel, ends, values = post.observation.long, view.ends, cleaned(post)[0]
+    if _is_tapered(post):
+        return amplitudes(channel, values * hann(channel), ends)
     if not post.observation.is_plain:
-        return amplitudes(channel, cleaned(post)[0], ends)
+        return amplitudes(channel, values, ends)
     n = channel.n * int(np.clip(LONGEST_TRANSFORM // channel.n, 4, 32))  # zeros make a smooth line
     f = np.asarray(np.fft.rfftfreq(n, channel.dt), dtype=np.float64)
-    amplitude = 2 * np.abs(np.fft.rfft(cleaned(post)[0], n)) / channel.n
+    amplitude = 2 * np.abs(np.fft.rfft(values, n)) / channel.n
     shown = (f >= ends[0]) & (f <= ends[1])
     return f[shown], amplitude[shown]
+
+
+def _is_tapered(post: Posterior) -> bool:
+    """Whether the spectrum is that of tapered data: what lies outside the band must not leak into the picture."""
+    return post.has_data and in_band_only(post) and post.observation.long.is_even
 
 
 def _floor(view: View) -> tuple[Float, Float]:
@@ -124,7 +133,8 @@ def _floor(view: View) -> tuple[Float, Float]:
     Windows of a band have a noise of their own each; NaN stands between them.
     """
     if not isinstance(view.post, BandPosterior):
-        return _floor_of(view.post, view.ends)
+        f, level = _floor_of(view.post, view.ends)
+        return f, level * (HANN_NOISE if _is_tapered(view.post) else 1.0)
     nothing = (np.array([np.nan]), np.array([np.nan]))
     parts = [_floor_of(window.posterior, window.core) for window in view.post.windows]
     joined = [part for one in parts if one[0].size for part in (one, nothing)]

@@ -20,6 +20,7 @@ Where tones are looked for, and nobody has asked for a least-squares fit, this l
 
 from __future__ import annotations
 
+import functools
 from dataclasses import replace
 from typing import Any
 
@@ -184,9 +185,12 @@ def sample_numbers(n: int) -> Array:
     return np.arange(n, dtype=np.float64) - 0.5 * (n - 1)
 
 
+@functools.lru_cache(maxsize=8)
 def hann_weights(n: int) -> Array:
-    """A Hann window without its zeros, (n,)."""
-    return np.asarray(np.sin(np.pi * np.arange(1, n + 1) / (n + 1)) ** 2)
+    """A Hann window without its zeros, (n,); shared, and not to be written to."""
+    weights = np.asarray(np.sin(np.pi * np.arange(1, n + 1) / (n + 1)) ** 2)
+    weights.setflags(write=False)
+    return weights
 
 
 def _polynomials(u: Array, weights: Array, order: int) -> Array:

@@ -44,6 +44,9 @@ __all__ = ["Basis", "assume"]
 
 Bounds = tuple[float, float]
 
+UNKNOWN = Prior()
+"""Stands for a prior that is still to be found."""
+
 
 class Basis(NamedTuple):
     """What an answer stands on."""
@@ -129,7 +132,7 @@ def _understood(
         given: Fields of the prior, the band among them.
         network_alone: Whether no exact step follows.
     """
-    band, none = given["frequency"], Assumed.stated(Prior(), observation.long.duration)
+    band, none = given["frequency"], Assumed.stated(UNKNOWN, observation.long.duration)
     assert model.widest_band is not None
     check_width(observation, band)
     wide = (band[1] - band[0]) * observation.long.duration > model.widest_band

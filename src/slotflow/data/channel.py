@@ -126,7 +126,7 @@ class Channel:
     def _stamps(self, n: int) -> NDArray[np.float64]:
         """The time stamps of n samples, (n,)."""
         if not math.isnan(self.dt):  # an even series: what `times` says follows from it
-            return _even_stamps(n, self.dt, self.t0)
+            return _even_stamps(n, self.dt, self.t0).copy()
         if self.times is None:
             raise ValueError(
                 f"dt must be a positive number of seconds, received {self.dt}; give it, or give times."
@@ -232,10 +232,9 @@ Stream = Channel
 
 @functools.lru_cache(maxsize=8)
 def _even_stamps(n: int, dt: float, t0: float) -> NDArray[np.float64]:
-    """Even time stamps, (n,), which many signals of one file share and nobody may write to."""
+    """Even time stamps, (n,), which many signals of one file have alike; to be copied."""
     with np.errstate(over="ignore"):  # spans without end are refused by their channel
         stamps: NDArray[np.float64] = t0 + dt * np.arange(n, dtype=np.float64)
-    stamps.setflags(write=False)
     return stamps
 
 

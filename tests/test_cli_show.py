@@ -181,3 +181,33 @@ def test_elsewhere_the_first_announcement_is_all(capsys: pytest.CaptureFixture[s
     with Watch(quiet=True) as watch:
         watch(Stage("", note="hush"))
     assert capsys.readouterr().err == ""
+
+
+def test_of_many_components_and_counts_the_strongest_are_listed(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    record = record_of_windows()
+    row, count = record["components"][0], 40
+    record["components"] = [
+        row
+        | {"component": i + 1, "amplitude_median": float(i), "frequency_median": 3.0 + i}
+        | (
+            {"modes": [{"probability": 0.1, "median": 3.0 + i + j, "sd": 0.01} for j in range(6)]}
+            if i < 9
+            else {}
+        )
+        for i in range(count)
+    ]
+    chances = np.exp(-0.5 * ((np.arange(141) - 110) / 8) ** 2)
+    record |= {"k_map": 110, "k_probs": (chances / chances.sum()).tolist()}
+    record["verdict"] |= {"inflation": [], "unexamined": []}
+    print_posterior(record)
+    short = capsys.readouterr().out
+    assert "and 16 weaker ones (--verbose lists them)" in short
+    assert "42.000 ± 0.010" in short and " 15.000 ± 0.010" not in short
+    assert short.count("is at") == 3 and " or elsewhere" in short
+    assert "6 more may be at several places" in short
+    assert "K = 110" in short and "K = 85 " not in short
+    print_posterior(record, verbose=True)
+    long = capsys.readouterr().out
+    assert "weaker ones" not in long and long.count("is at") == 9 and "K = 85 " in long

@@ -35,6 +35,8 @@ MOST_ROWS = 24
 """Components that are listed, the strongest ones."""
 FEW_REGIONS = 3
 """Empty regions that are listed."""
+MOST_COUNTS, CLEAR_PROBABILITY = 16, 0.02
+"""Numbers of components from which on only those are printed that have some probability, and how much."""
 VISIBLE_PROBABILITY = 5e-4
 """p(K | x) that is not printed as zero."""
 
@@ -133,13 +135,15 @@ def _print_counts(record: Record, truth: Record | None, verbose: bool) -> None:
     console.print("\nq(K | x)" if _of_network(record) else "\np(K | x)")
     best = -math.inf if evidence is None else evidence[record["k_map"]]["value"]
     named = truth["k"] if truth else record["k_map"]
-    for k, p in _worth_a_line(record["k_probs"], named, verbose).items():
+    counts = _worth_a_line(record["k_probs"], named, verbose)
+    width = max(2, len(str(max(counts))))
+    for k, p in counts.items():
         marks = " ◂ most probable" if k == record["k_map"] else ""
         marks += " (true K)" if truth and k == truth["k"] else ""
         ratio = "" if evidence is None else _evidence(evidence[k], best)
         seen = k not in record["verdict"]["unexamined"]
         bar, words = (_bar(p), chance(p)) if seen else ("", "not looked at")
-        console.print(f"  K = {k:<2d} {bar:<24s} {words:>8s}{ratio}{marks}".rstrip())
+        console.print(f"  K = {k:<{width}d} {bar:<24s} {words:>8s}{ratio}{marks}".rstrip())
     if math.isfinite(best) and evidence is not None:
         words = evidence_words(best, evidence[record["k_map"]]["error"])
         ess = "" if record["ess"] is None else f", ESS per draw {ess_words(record['ess'])}"
@@ -177,6 +181,8 @@ def _worth_a_line(k_probs: list[float], named: int, verbose: bool) -> dict[int, 
     if verbose:
         return dict(enumerate(k_probs))
     likely = [k for k, p in enumerate(k_probs) if p >= VISIBLE_PROBABILITY or k == named]
+    if len(likely) > MOST_COUNTS:
+        likely = [k for k in likely if k_probs[k] >= CLEAR_PROBABILITY or k == named]
     return {k: k_probs[k] for k in range(max(likely[0] - 1, 0), min(likely[-1] + 2, len(k_probs)))}
 
 

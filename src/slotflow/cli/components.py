@@ -102,11 +102,12 @@ class ShownComponents:
             most: Rows at most, those of the strongest components; all of them if None.
         """
         table = Table(box=SIMPLE_HEAD, header_style="bold", padding=(0, 1, 0, 0), show_edge=False)
-        table.add_column("#", justify="right")
+        table.add_column("#", justify="right", no_wrap=True, min_width=1)
         rows = self.record["components"]
         several = any("class" in row for row in rows)
         if several:
-            table.add_column("class")
+            longest = max(len(self._class_of(row)) for row in rows)
+            table.add_column("class", no_wrap=True, min_width=longest)
         units = dict(
             zip(self.waveform.names, self.waveform.units(self.record["unit"]), strict=True)
         )
@@ -126,9 +127,7 @@ class ShownComponents:
         for row, exact in self._strongest(self._pairs(), most):
             cells = [str(row["component"]) if row else "–"]
             if several:
-                cells.append(
-                    f"{row['class']} ({chance(row['class_probability'], 2)})" if row else ""
-                )
+                cells.append(self._class_of(row) if row else "")
             for parameter in self.waveform.measured:
                 cells += self._cells(row, exact, parameter)
             if doubtful:
@@ -137,6 +136,12 @@ class ShownComponents:
                 cells.append((row.get("combination") or "") if row else "")
             table.add_row(*cells)
         return table
+
+    @staticmethod
+    def _class_of(row: Record) -> str:
+        """The class of a component with its probability, unless that is next to one."""
+        name, probability = str(row["class"]), float(row["class_probability"])
+        return name if probability > SURE_EXISTENCE else f"{name} ({chance(probability, 2)})"
 
     @staticmethod
     def _strongest(pairs: list[Pair], most: int | None) -> list[Pair]:

@@ -148,6 +148,26 @@ MinSeparation = Annotated[
         metavar="HZ", help="Smallest distance of two frequencies, in Hz.", rich_help_panel=PRIOR
     ),
 ]
+WaveformText = Annotated[
+    str | None,
+    typer.Option(
+        "--waveform",
+        metavar="tone|chirp|damped|harmonic",
+        help="What a component is, with bounds of its own in brackets or as the record suggests: "
+        "chirp(drift=-1e-4:1e-4) in Hz/s, damped(rate=0.01:0.2) in 1/s, damped(time=5:100) in s, "
+        "harmonic(harmonics=4).",
+        rich_help_panel=PRIOR,
+    ),
+]
+ClassesText = Annotated[
+    str | None,
+    typer.Option(
+        "--classes",
+        metavar="tone,chirp,...",
+        help="Kinds of components, each of which is one of them: tone,chirp,damped, with bounds as for --waveform.",
+        rich_help_panel=PRIOR,
+    ),
+]
 Sigma = Annotated[
     str | None,
     typer.Option(
@@ -180,8 +200,8 @@ PriorFile = Annotated[
     typer.Option(
         "--prior",
         metavar="YAML",
-        help="A file that states the prior: band, amplitude, amplitude_law, min_separation, sigma and sigma_short, and "
-        "k_min and k_max or k_prior; flags override it.",
+        help="A file that states the prior: band, amplitude, amplitude_law, min_separation, sigma and sigma_short, "
+        "k_min and k_max or k_prior, and waveform or classes; flags override it.",
         rich_help_panel=PRIOR,
     ),
 ]

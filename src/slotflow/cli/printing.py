@@ -39,6 +39,8 @@ MOST_COUNTS, CLEAR_PROBABILITY = 16, 0.02
 """Numbers of components from which on only those are printed that have some probability, and how much."""
 VISIBLE_PROBABILITY = 5e-4
 """p(K | x) that is not printed as zero."""
+FEW_KINDS = 3
+"""Numbers of components of each class that are told."""
 
 
 def print_assumed(record: Record, unit: FrequencyUnit = HERTZ) -> None:
@@ -149,6 +151,9 @@ def _print_counts(record: Record, truth: Record | None, verbose: bool) -> None:
         ess = "" if record["ess"] is None else f", ESS per draw {ess_words(record['ess'])}"
         proposed = f", proposed by {record['proposed_by']}" if record["proposed_by"] else ""
         console.print(f"Evidence of K = {record['k_map']}: ln Z = {words}{ess}{proposed}")
+    if kinds := record.get("kinds"):
+        texts = [f"{one['kinds']} ({chance(one['probability'])})" for one in kinds[:FEW_KINDS]]
+        console.print(f"Kinds: {'; '.join(texts)}")
 
 
 def _noise_words(record: Record, truth: Record | None, unit: FrequencyUnit) -> str:

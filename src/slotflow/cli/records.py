@@ -66,6 +66,7 @@ def posterior_record(
         "waveform": post.waveform.text,
         "k_map": post.k_map,
         "k_probs": post.k_probs.tolist(),
+        "kinds": [{"kinds": kinds, "probability": p} for kinds, p in post.kinds()],
         "log_evidence": (
             None
             if evidence is None

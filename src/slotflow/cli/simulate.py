@@ -15,6 +15,7 @@ from slotflow.cli.expand import expanded
 from slotflow.cli.options import (
     Amplitude,
     Band,
+    ClassesText,
     ConfigFile,
     Device,
     Json,
@@ -25,14 +26,17 @@ from slotflow.cli.options import (
     Quiet,
     Seed,
     Settings,
+    WaveformText,
     bounds,
     help_text,
     load_config,
 )
-from slotflow.cli.stated import level_or_bounds
+from slotflow.cli.stated import level_or_bounds, stated_waveform
 from slotflow.core.presets import DEFAULT
+from slotflow.signal.waveforms import TONE
 
 if TYPE_CHECKING:
+    from slotflow.data.observation import Observation
     from slotflow.data.sampling import Grid
     from slotflow.signal.prior import Prior
 
@@ -46,6 +50,7 @@ HELP = help_text(
     "slotflow simulate --k-max 2 --sigma 1:2 --amplitude 0.2:0.4 --out faint.npz",
     "slotflow simulate --k 1 --sigma 0.7 --out steady.npz",
     'slotflow simulate --noise "ar(0.9)" --n 10 --out red.npz',
+    "slotflow simulate --classes tone,chirp,damped --k 3 --n 1 --out mixed.npz",
     "slotflow simulate --like star.csv --band 1e-4:2e-4 --amplitude 1:5 --noise power_law --out stars.npz",
 )
 
@@ -97,9 +102,18 @@ class PriorChanges:
             metavar="LEVEL|LOW:HIGH", help="The noise level of all signals, or its bounds."
         ),
     ] = None
+    waveform: WaveformText = None
+    classes: ClassesText = None
 
-    def applied(self, prior: Prior) -> Prior:
-        """The prior with these changes: any that can be drawn from, whether a model knows it or not."""
+    def applied(self, prior: Prior, duration: float) -> Prior:
+        """The prior with these changes: any that can be drawn from, whether a model knows it or not.
+
+        Args:
+            prior: What is changed.
+            duration: Length of the record in seconds, which suggests settings of a waveform that are left open.
+        """
+        from slotflow.signal.waveforms import suited
+
         flags = {
             "k_min": self.k_min,
             "k_max": self.k_max,
@@ -111,6 +125,8 @@ class PriorChanges:
         chosen: dict[str, Any] = {name: value for name, value in flags.items() if value is not None}
         if "k_min" in chosen or "k_max" in chosen:
             chosen["k_probs"] = None
+        if text := stated_waveform(self.waveform, self.classes):
+            chosen["waveform"] = suited(text, duration)
         return replace(prior, **chosen)
 
 
@@ -126,10 +142,13 @@ def _simulate(
         signals.preset, signals.config, signals.settings or [], default=DEFAULT
     ).model
     start = time.perf_counter()
-    if signals.like is None:
-        drawn = _on_grids(out, signals, prior.applied(config.prior), config.long, config.short)
-    else:
+    chosen = prior.applied(config.prior, config.long.duration)
+    if signals.like is not None:
         drawn = _like_a_file(out, signals, prior, config.prior)
+    elif chosen.waveform == TONE:
+        drawn = _on_grids(out, signals, chosen, config.long, config.short)
+    else:
+        drawn = _like(out, signals, chosen, _empty(config.long))
     seconds = time.perf_counter() - start
     if as_json:
         output.print_json(
@@ -194,18 +213,33 @@ def _on_grids(out: Path, signals: Signals, prior: Prior, long: Grid, short: Grid
 def _like_a_file(out: Path, signals: Signals, changes: PriorChanges, prior: Prior) -> _Drawn:
     """Signals sampled as those of a file."""
     from slotflow.data.read.files import read_observation
-    from slotflow.signal.simulation_file import write_observations
-    from slotflow.signal.simulation_like import simulate_like
 
     assert signals.like is not None
     template = read_observation(signals.like)
-    chosen = changes.applied(prior)
+    chosen = changes.applied(prior, template.long.duration)
     nyquist = max(channel.nyquist for channel in template.channels)
     if template.long.is_even and chosen.frequency[1] > nyquist:
         raise ValueError(
             f"expected a band below the Nyquist frequency of {signals.like}, {nyquist:g} Hz, received "
             f"{chosen.frequency[0]:g} to {chosen.frequency[1]:g} Hz; state --band."
         )
+    return _like(out, signals, chosen, template)
+
+
+def _empty(grid: Grid) -> Observation:
+    """A series of zeros on a grid."""
+    import numpy as np
+
+    from slotflow.data.observation import Observation
+
+    return Observation.from_arrays(values=np.zeros(grid.n), dt=grid.dt)
+
+
+def _like(out: Path, signals: Signals, chosen: Prior, template: Observation) -> _Drawn:
+    """Signals sampled as a template."""
+    from slotflow.signal.simulation_file import write_observations
+    from slotflow.signal.simulation_like import simulate_like
+
     made = simulate_like(
         template, chosen, signals.n, noise=signals.noise, seed=signals.seed, k=signals.k
     )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from slotflow.cli.options import (
     Amplitude,
     Band,
+    ClassesText,
     FLow,
     KMax,
     KMin,
@@ -17,6 +18,7 @@ from slotflow.cli.options import (
     PriorFile,
     Sigma,
     SigmaShort,
+    WaveformText,
     band_bounds,
     bounds,
 )
@@ -24,7 +26,7 @@ from slotflow.cli.options import (
 if TYPE_CHECKING:
     from slotflow.infer.statement import Statement
 
-__all__ = ["PriorFlags", "level_or_bounds", "prior_over_k"]
+__all__ = ["PriorFlags", "level_or_bounds", "prior_over_k", "stated_waveform"]
 
 Levels = tuple[float | None, float | None]
 
@@ -43,6 +45,8 @@ class PriorFlags:
     sigma: Sigma = None
     sigma_short: SigmaShort = None
     k_prior: OverK = None
+    waveform: WaveformText = None
+    classes: ClassesText = None
 
     def stated(self) -> tuple[Statement, Levels]:
         """What prior file and flags state together; a flag overrides the file.
@@ -86,6 +90,7 @@ class PriorFlags:
             "sigma": level_or_bounds("--sigma", self.sigma),
             "sigma_short": self.sigma_short,
             "k_prior": None if self.k_prior is None else prior_over_k(self.k_prior),
+            "waveform": stated_waveform(self.waveform, self.classes),
         }
 
 
@@ -102,6 +107,22 @@ def level_or_bounds(option: str, text: str | None) -> tuple[float, float] | None
             f"{option}: expected a noise level above 0 such as 0.7 or bounds such as 0.3:1.5, received {text!r}."
         )
     return level, level
+
+
+def stated_waveform(waveform: str | None, classes: str | None) -> str | None:
+    """The text of --waveform or --classes, checked; None where neither is given."""
+    from slotflow.signal.prior_file import waveform_text
+    from slotflow.signal.waveforms import classes_text
+
+    if waveform is not None and classes is not None:
+        raise ValueError("--waveform and --classes both say what components are; give one of them.")
+    try:
+        if classes is not None:
+            return waveform_text(classes_text(classes))
+        return None if waveform is None else waveform_text(waveform)
+    except ValueError as error:
+        option = "--waveform" if classes is None else "--classes"
+        raise ValueError(f"{option}: {error}") from None
 
 
 def prior_over_k(text: str) -> dict[int, float]:

@@ -39,6 +39,7 @@ from slotflow.signal.likelihood.observed import FEWEST_CYCLES, likelihood_of
 from slotflow.signal.noise.model import NoiseModel
 from slotflow.signal.prior import Prior
 from slotflow.signal.prior_gains import check_tones
+from slotflow.signal.waveforms import suited
 
 __all__ = ["Basis", "assume"]
 
@@ -87,6 +88,8 @@ def assume(
     if model.widest_band is None:
         return _under_own_prior(model, observation, stated)
     given = stated.prior_fields
+    if isinstance(stated.waveform, str):
+        given["waveform"] = suited(stated.waveform, duration)
     sources = {name: STATED for name in PARTS if name in given}
     sources["k"] = STATED if stated.limits_k else WEAK
     sources.setdefault("min_separation", WEAK)

@@ -43,7 +43,7 @@ def check_family(case: Case, call: Call) -> None:
 def first_request(stated: Statement, request: DataRequest) -> DataRequest:
     """What is assumed of the data at first: white noise for other waveforms than tones, unless it is stated."""
     waveform = stated.waveform if stated.whole is None else stated.whole.waveform
-    if waveform in (None, TONE) or request.noise != "auto":
+    if waveform in (None, TONE, TONE.name) or request.noise != "auto":
         return request
     return dataclasses.replace(request, noise="white")
 

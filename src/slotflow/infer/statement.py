@@ -37,8 +37,10 @@ class Statement:
     """Largest number of components."""
     k_prior: KPrior | None = None
     """p(K), instead of bounds of K."""
-    waveform: Waveform | None = None
-    """What a component is, with the prior of its shape; several classes as one waveform (`Classes`)."""
+    waveform: Waveform | str | None = None
+    """What a component is, with the prior of its shape; several classes as one waveform (`Classes`).
+
+    A text may leave settings open, which the length of the record then suggests."""
     resolved: bool = False
     """Whether lines that the record resolves are looked for first, where no separation is stated."""
     whole: Prior | None = None

@@ -169,6 +169,10 @@ class Facts:
         """Parts of the band that were searched and not analysed, since nothing was found there; else empty."""
         return ()
 
+    def kinds(self) -> list[tuple[str, float]]:
+        """How many components of each class, in words, with the probability, the most probable first; else empty."""
+        return []
+
     def tables_by_k(self) -> Mapping[str, tuple[Array, str]]:
         """What a file is to keep for each K beside the evidence: name to values, (K_max + 1,), and what they are."""
         return {}

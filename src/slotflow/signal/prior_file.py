@@ -11,6 +11,8 @@ Every entry may be left out; what is not stated is assumed as it is without a fi
     k_min: 0                    # smallest and largest number of components ...
     k_max: 5
     k_prior: {0: 0.5, 1: 0.3, 2: 0.2}    # ... or p(K), as pairs or as a list from K = 0 on
+    waveform: chirp(drift=-1e-4:1e-4)    # what a component is, if it is no tone ...
+    classes: {tone: tone, ring: damped}  # ... or its classes; settings left out follow from the record
 """
 
 from __future__ import annotations
@@ -23,8 +25,9 @@ from typing import Any
 import yaml
 
 from slotflow.signal.prior_draws import AMPLITUDE_LAWS
+from slotflow.signal.waveforms import classes_text, suited
 
-__all__ = ["KEYS", "read_prior"]
+__all__ = ["KEYS", "read_prior", "waveform_text"]
 
 KEYS = (
     "band",
@@ -36,6 +39,8 @@ KEYS = (
     "k_min",
     "k_max",
     "k_prior",
+    "waveform",
+    "classes",
 )
 """What a file may state."""
 MOST_CHARACTERS = 10**6
@@ -72,7 +77,12 @@ def read_prior(path: str | os.PathLike[str]) -> dict[str, Any]:
             raise ValueError(
                 "k_prior says which K are possible, and so do k_min and k_max; give one or the other."
             )
-        return {key: _entry(key, value) for key, value in found.items()}
+        entries = {key: _entry(key, value) for key, value in found.items()}
+        if "classes" in entries:
+            if "waveform" in entries:
+                raise ValueError("waveform and classes both say what components are; give one.")
+            entries["waveform"] = entries.pop("classes")
+        return entries
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
         reason = " ".join(str(error).split())
         raise ValueError(f"{path}: expected a YAML file of text ({reason}).") from error
@@ -101,6 +111,10 @@ def _entry(key: str, value: Any) -> Any:
                 f"{key}: expected one of {', '.join(AMPLITUDE_LAWS)}, received {value!r}."
             )
         return value
+    if key == "waveform":
+        return waveform_text(str(value))
+    if key == "classes":
+        return waveform_text(classes_text(value if isinstance(value, dict) else str(value)))
     if isinstance(value, list) and value:
         return {k: _number(key, p) for k, p in enumerate(value)}
     if isinstance(value, dict) and value and all(type(k) is int for k in value):
@@ -109,6 +123,12 @@ def _entry(key: str, value: Any) -> Any:
         f"{key}: expected a list for K = 0, 1, ... such as [0, 1, 1] or pairs such as {{1: 0.5, 2: 0.5}}, received "
         f"{value!r}."
     )
+
+
+def waveform_text(text: str) -> str:
+    """The same text, refused where it is no waveform."""
+    suited(text, duration=1.0)
+    return text
 
 
 def _number(key: str, value: Any) -> float:

@@ -50,7 +50,8 @@ def write_observations(path: PathLike, simulated: Sequence[SimulatedObservation]
     """Writes signals of one or two channels at any times with their truth to one NPZ file.
 
     The arrays of `write_simulation`, but in double precision, real or complex; NaN stands for samples that are missing
-    on an even grid. Uneven times are ``time`` (N,), in seconds, instead of a step, and errors ``long_error`` (n, N).
+    on an even grid. A text ``waveform`` says what components are that are no tones. Uneven times are
+    ``time`` (N,), in seconds, instead of a step, and errors ``long_error`` (n, N).
 
     Args:
         path: File to write; its suffix must be .npz.
@@ -64,7 +65,8 @@ def write_observations(path: PathLike, simulated: Sequence[SimulatedObservation]
             "use slotflow.simulate_like and write the channels to files of their own."
         )
     most = max(len(one.theta) for one in simulated)
-    theta = np.zeros((len(simulated), most, TONE.size))
+    waveform = simulated[0].waveform
+    theta = np.zeros((len(simulated), most, waveform.size))
     for i, one in enumerate(simulated):
         theta[i, : len(one.theta)] = one.theta
     arrays: dict[str, Any] = {
@@ -72,6 +74,8 @@ def write_observations(path: PathLike, simulated: Sequence[SimulatedObservation]
         "theta": theta,
         "sigma": np.array([one.sigma for one in simulated]),
     }
+    if waveform != TONE:
+        arrays["waveform"] = np.array(waveform.text)
     if simulated[0].noise_values:
         arrays["noise_shape"] = np.array([one.noise_values for one in simulated])
     for s, role in enumerate(("long", "short")[: len(template.channels)]):

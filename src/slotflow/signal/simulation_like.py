@@ -22,7 +22,7 @@ from slotflow.signal.noise.series import Series
 from slotflow.signal.noise.stated import parse_noise
 from slotflow.signal.prior import Prior
 from slotflow.signal.prior_gains import with_free_amplitudes
-from slotflow.signal.waveforms import GainTone
+from slotflow.signal.waveforms import TONE, GainTone, Waveform
 
 __all__ = ["SimulatedObservation", "simulate_like"]
 
@@ -39,6 +39,8 @@ class SimulatedObservation:
     """Noise level."""
     noise_values: tuple[float, ...] = ()
     """Shape parameters of the noise: AR coefficients, or knee and exponent of a power law."""
+    waveform: Waveform = TONE
+    """What a component is."""
 
 
 def simulate_like(
@@ -87,7 +89,9 @@ def simulate_like(
             total = components_in(channel, own, form, tau) + float(sigma[i]) * ratio * drawn
             channels.append(replace(channel, values=total, notes=(), filled=()))
         observation = Observation(channels)
-        found.append(SimulatedObservation(observation, components, float(sigma[i]), values))
+        found.append(
+            SimulatedObservation(observation, components, float(sigma[i]), values, waveform)
+        )
     return found
 
 

@@ -150,6 +150,16 @@ class FamilyPosterior(Posterior):
         """Probabilities p(K_1, …, K_C | x) by the numbers of components of each class, the most probable first."""
         return self.analysed.sampled.counts_probs()
 
+    def kinds(self) -> list[tuple[str, float]]:
+        """How many components of each class, in words, with the probability, the most probable first."""
+        if not isinstance(self.waveform, Classes):
+            return []
+        names, found = self.waveform.class_names, []
+        for counts, probability in self.counts_probs().items():
+            parts = [f"{n} {name}" for n, name in zip(counts, names, strict=True) if n]
+            found.append((", ".join(parts) or "none", probability))
+        return found
+
     def _most_probable(self) -> Importance:
         """Draws of the most probable numbers of components that were sampled."""
         results = self.analysed.sampled.results

@@ -11,7 +11,8 @@ package knows how many parameters a component has or in which column one stands:
 - `classes`: components of several of these kinds.
 - `gains`: a tone with an amplitude and a phase of its own in each channel of a free gain.
 
-`single` holds what waveforms of one amplitude share, `ranges` the prior of a shape parameter, `text` the form in files.
+`single` holds what waveforms of one amplitude share, `ranges` the prior of a shape parameter, `text` the form in files,
+and `suited` what a record suggests for settings that a text leaves open.
 """
 
 from slotflow.signal.waveforms.base import Parameter, Waveform
@@ -20,6 +21,7 @@ from slotflow.signal.waveforms.classes import Classes
 from slotflow.signal.waveforms.damped import Damped
 from slotflow.signal.waveforms.gains import GainTone
 from slotflow.signal.waveforms.harmonic import Harmonic
+from slotflow.signal.waveforms.suited import classes_text, suited
 from slotflow.signal.waveforms.tone import TONE, Tone
 
 __all__ = [
@@ -32,6 +34,8 @@ __all__ = [
     "Parameter",
     "Tone",
     "Waveform",
+    "classes_text",
+    "suited",
     "waveform_named",
 ]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["parsed"]
+__all__ = ["comma_parts", "parsed"]
 
 CALL = re.compile(r"\s*(\w+)\s*(?:\((.*)\))?\s*", re.DOTALL)
 
@@ -17,7 +17,7 @@ def parsed(text: str) -> tuple[str, dict[str, str]]:
             f"expected a waveform such as 'tone' or 'chirp(drift=-1e-4:1e-4)', received {text!r}."
         )
     settings = {}
-    for part in _parts(found[2] or ""):
+    for part in comma_parts(found[2] or ""):
         name, equals, value = part.partition("=")
         if not equals or not value.strip():
             raise ValueError(
@@ -27,7 +27,7 @@ def parsed(text: str) -> tuple[str, dict[str, str]]:
     return found[1], settings
 
 
-def _parts(inner: str) -> list[str]:
+def comma_parts(inner: str) -> list[str]:
     """What stands between commas that are not inside further brackets."""
     parts, depth, start = [], 0, 0
     for i, letter in enumerate(inner):

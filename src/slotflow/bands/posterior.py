@@ -12,6 +12,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -168,16 +169,25 @@ def _verdict(
         if len({verdict.reason for _, verdict in found}) == 1:
             share = f"{len(found)} of {len(windows)} windows: " if len(found) < len(windows) else ""
             return Verdict(status, f"{share}{found[0][1].reason}", checks)
-        parts = [
-            f"{w.core[0]:.6g}–{w.core[1]:.6g} Hz: {verdict.reason}"
-            for w, verdict in found[:NAMED_WINDOWS]
-        ]
-        if len(found) > NAMED_WINDOWS:
-            parts.append(f"and {len(found) - NAMED_WINDOWS} windows more")
-        return Verdict(status, "; ".join(parts), checks)
+        return Verdict(status, _reasons(found), checks)
     if doubt := _doubt(windows, duration):
         return Verdict("approximate", doubt)
     return Verdict("exact", f"each of {len(windows)} windows is exact")
+
+
+def _reasons(found: Sequence[tuple[Window, Verdict]]) -> str:
+    """Why some windows are not exact, each reason once, with the window or the number of windows that it is of."""
+    by_reason: dict[str, list[Window]] = {}
+    for window, verdict in found:
+        by_reason.setdefault(verdict.reason, []).append(window)
+    parts = []
+    for reason, windows in list(by_reason.items())[:NAMED_WINDOWS]:
+        low, high = windows[0].core
+        which = f"{len(windows)} windows" if len(windows) > 1 else f"{low:.6g}–{high:.6g} Hz"
+        parts.append(f"{which}: {reason}")
+    if others := sum(len(windows) for windows in list(by_reason.values())[NAMED_WINDOWS:]):
+        parts.append(f"and {others} window{'s' * (others > 1)} more")
+    return "; ".join(parts)
 
 
 def _standing(windows: tuple[Window, ...], verdicts: tuple[Verdict, ...]) -> Standing:

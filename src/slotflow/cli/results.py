@@ -30,6 +30,10 @@ if TYPE_CHECKING:
 __all__ = ["Writer", "remove_leftovers", "result_record", "stems"]
 
 
+MOST_TABLED, FEWEST_TABLED = 50_000, 500
+"""Draws of all components together that a table rests on at most, and draws of each at least."""
+
+
 def result_record(
     answer: Answer, writer: Writer, full: bool, asked: dict[str, object] | None = None
 ) -> dict[str, Any]:
@@ -46,7 +50,8 @@ def result_record(
     observation, prior = post.observation, post.assumed.prior
     shown = writer.results
     epoch = epoch_of(post, shown.phase_at)
-    summary = summarize(post, post.k_map, writer.samples, writer.seed, epoch)
+    draws = min(writer.samples, max(MOST_TABLED // max(post.k_map, 1), FEWEST_TABLED))
+    summary = summarize(post, post.k_map, draws, writer.seed, epoch)
     summary = with_combinations(summary, post)
     record: dict[str, Any] = {"file": str(answer.file), "signal": answer.signal}
     record["signals_in_file"] = answer.in_file

@@ -76,14 +76,15 @@ class BandPosterior(Posterior):
             k_max = min(k_max, most)
         slots = CoreDraws(windows, k_max, prior, likelihood)
         slots.k_max = k_max = max(1, int(np.flatnonzero(slots.k_probs > NEGLIGIBLE).max()))
-        levels = [w.posterior.noise_std for w in windows]
-        errors = [e for w in windows if (e := w.posterior.noise_std_error) is not None]
+        level = float(np.median([w.posterior.noise_std for w in windows]))
+        known = [w.posterior for w in windows if w.posterior.noise_std_error is not None]
+        shares = [(p.noise_std_error or 0.0) / max(p.noise_std, 1e-300) for p in known]
         super().__init__(
             slots.k_probs,
             slots,
             observation,
-            float(np.median(levels)),
-            float(np.median(errors)) if errors else None,
+            level,
+            level * float(np.median(shares)) if shares else None,
             method=f"{windows[0].posterior.method}, {len(windows)} windows",
             prior=dataclasses.replace(prior, k_max=k_max, k_probs=None),
         )

@@ -11,7 +11,8 @@ again, and so is one that was called a misfit before its neighbours' last correc
 
 **Worse than the search.** A window whose time ends early may leave tones out that are there; in its neighbours' data
 they would be a misfit. An answer whose tones raise the sum of squares by more than `WORTH_A_TONE` 2σ² for each tone
-less, and once more, is therefore not taken: the window keeps the answer of the search.
+less, and once more, is therefore not taken, nor is a misfit with fewer tones than the search has there: the window
+keeps the answer of the search.
 
 **Time.** Windows are analysed with the strongest tone first, each with at most `GENEROUS` times its equal share of what
 is left, so that what one does not need goes to those after it. Windows for which nothing is left keep the answer of the
@@ -173,7 +174,7 @@ class Analysis:
                 post = self.question.ask(self._view(near, len(far)), prior, share)
             except (ValueError, np.linalg.LinAlgError) as error:  # the others have an answer
                 post = self._unexamined(prior, f"it was refused: {error}")
-            if self._explains_less(i, inside(best_tones(post), self.layout.cores[i])):
+            if self._is_worse(i, post, inside(near, prior.frequency)):
                 post = self._unexamined(prior, WORSE)
         elif i in self.posts:
             return
@@ -182,6 +183,15 @@ class Analysis:
         self.posts[i], self.far[i] = post, far
         if self.left > 0:
             self._replace(i, inside(best_tones(post), self.layout.cores[i]))
+
+    def _is_worse(self, i: int, post: Posterior, known: Array) -> bool:
+        """Whether a window's answer is worse than the tones (k, P) that are known there.
+
+        Either it is a misfit with fewer tones, or the tones in its core explain much less.
+        """
+        if post.verdict.status == "misfit" and post.k_map < len(known):
+            return True
+        return self._explains_less(i, inside(best_tones(post), self.layout.cores[i]))
 
     def _explains_less(self, i: int, tones: Array) -> bool:
         """Whether tones (k, P) in core i explain much less of the data than those that are there."""

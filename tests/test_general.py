@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from slotflow import Channel, Observation
 from slotflow.signal.likelihood import Statistics
-from slotflow.signal.likelihood.curves import MomentsOver, Spread
+from slotflow.signal.likelihood.curves import MomentsOver, Spread, spread_of, window_moments
 from slotflow.signal.likelihood.general import GeneralTones
 from slotflow.signal.likelihood.projection import inside_band, spanning
 from slotflow.signal.noise.model import ChannelNoise, Modes, NoiseNode
@@ -274,3 +274,21 @@ def test_the_band_is_spanned_alike_by_one_system_and_by_its_halves(uneven):
     apart[: len(f), len(f) :] = apart[len(f) :, : len(f)] = 0.0
     other, _ = inside_band(apart, turned_data)
     assert (abs(other / energy - 1) > 1e-3) == uneven
+
+
+def test_samplings_that_are_shared_are_summed_over_once():
+    """Two noises of the same samples share their windows, and weights that differ by a factor differ by it alone."""
+    rng = np.random.default_rng(8)
+    t, x = np.sort(rng.uniform(0, 60, 300)), rng.standard_normal(300)
+    one, two = (
+        GeneralTones(Observation([Channel(x, times=t)]), NoiseNode((ChannelNoise(ratio=r),)), BAND)
+        for r in (1.0, 1.0)
+    )
+    assert one._windows[0][0].every.powers is two._windows[0][0].every.powers
+    weights, u, f = rng.uniform(0.5, 2.0, 300), t - 30.0, rng.uniform(-0.5, 0.5, 50)
+    for factor in (1.0, 3.0):
+        kept = window_moments(spread_of(u), factor * weights, (0.0, 0.5), mirrored=True)
+        fresh = MomentsOver(Spread(u), (0.0, 0.5), mirrored=True)(factor * weights, 3)
+        np.testing.assert_allclose(kept.every(f), fresh.every(f), rtol=1e-12, atol=1e-9)
+    other = window_moments(spread_of(u + 0.1), weights, (0.0, 0.5), mirrored=True)
+    assert np.abs(other.every(f) - fresh.every(f) / 3.0).max() > 1.0  # the control: other times

@@ -19,6 +19,7 @@ eight complex products and no sine.
 from __future__ import annotations
 
 import copy
+import functools
 import math
 from dataclasses import dataclass
 from typing import Any
@@ -31,7 +32,15 @@ from slotflow.core.arrays import Array, Complex
 from slotflow.core.numeric import phasor
 from slotflow.signal.likelihood.table import BETA, WIDTH, fast_size, kernel_weights
 
-__all__ = ["Curve", "Moments", "MomentsOver", "Spread", "sums_on_a_grid"]
+__all__ = [
+    "Curve",
+    "Moments",
+    "MomentsOver",
+    "Spread",
+    "spread_of",
+    "sums_on_a_grid",
+    "window_moments",
+]
 
 FINE, COARSE = 20, 10
 """Frequencies of the grid per 1/U, and how many where the range is wide."""
@@ -39,6 +48,8 @@ WIDE = 8000.0
 """Range of frequencies, in units of 1/U, from which on the coarser grid serves."""
 MARGIN = 2
 """Points of the grid beyond either end of the range."""
+KEPT, MOST_KEPT = 8, 20_000
+"""Samplings that are kept, and samples and points of a curve up to which they are: 8 MB each at most."""
 DERIVATIVES = 3
 """Derivatives that are known on the grid."""
 HIGHER = np.array([[35.0, -15, 5, -1], [-84, 39, -14, 3], [70, -34, 13, -3], [-20, 10, -4, 1]])
@@ -87,6 +98,12 @@ class Curve:
         other.powers = np.ascontiguousarray(self.powers[..., 0])
         return other
 
+    def times(self, factor: float) -> Curve:
+        """The function times a number."""
+        other = copy.copy(self)
+        other.powers = factor * self.powers
+        return other
+
     def __call__(self, f: Array) -> Complex:
         """The function at frequencies, (*shape of f, …); the nearest piece goes on beyond the ends of the grid."""
         place = (f - self.low) / self.step
@@ -108,6 +125,13 @@ class Moments:
     """M_0, (…, R), or (…) of a single sum."""
     every: Curve
     """All of them, (…, R, P) or (…, P)."""
+
+    def times(self, factor: float) -> Moments:
+        """The same of values that are larger by a factor."""
+        if factor == 1.0:
+            return self
+        every = self.every.times(factor)
+        return Moments(every.zeroth, every)
 
 
 class Spread:
@@ -179,6 +203,42 @@ class MomentsOver:
             np.multiply(found[..., d : d + count], turn**d * scale, out=table[d])
         every = Curve(float(self.grid[0]), self.step, table)
         return Moments(every.zeroth, every)
+
+
+def spread_of(u: Array) -> Spread:
+    """How samples at times u, (N,), spread; the latest are kept, since signals and noises often share their times."""
+    return _kept_spread(u.tobytes()) if len(u) <= MOST_KEPT else Spread(u)
+
+
+def window_moments(
+    samples: Spread, weights: Array, span: tuple[float, float], mirrored: bool = False
+) -> Moments:
+    """W_0, W_1 and W_2 of a sampling; the latest are kept.
+
+    Args:
+        samples: The times.
+        weights: Of the samples, (N,).
+        span: Lowest and highest frequency in Hz.
+        mirrored: Whether they are wanted at the negative frequencies too.
+    """
+    points = FINE * samples.half * (span[1] - span[0])
+    if max(len(weights), points) > MOST_KEPT:
+        return MomentsOver(samples, span, mirrored)(weights, 3)
+    scale = float(weights[0])
+    relative = weights / scale
+    return _kept_windows(samples.u.tobytes(), relative.tobytes(), span, mirrored).times(scale)
+
+
+@functools.lru_cache(maxsize=KEPT)
+def _kept_spread(u: bytes) -> Spread:
+    """`Spread` of times, float64."""
+    return Spread(np.frombuffer(u))
+
+
+@functools.lru_cache(maxsize=KEPT)
+def _kept_windows(u: bytes, weights: bytes, span: tuple[float, float], mirrored: bool) -> Moments:
+    """`window_moments` of times and weights, float64."""
+    return MomentsOver(_kept_spread(u), span, mirrored)(np.frombuffer(weights), 3)
 
 
 def sums_on_a_grid(u: Array, rows: NDArray[Any], first: float, step: float, count: int) -> Complex:

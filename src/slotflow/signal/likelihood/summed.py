@@ -24,8 +24,9 @@ import torch
 from torch import Tensor
 
 from slotflow.core.arrays import Array, Complex
+from slotflow.signal.likelihood import curves
 from slotflow.signal.likelihood.base import Likelihood
-from slotflow.signal.likelihood.curves import Moments, MomentsOver, Spread
+from slotflow.signal.likelihood.curves import Moments, MomentsOver
 from slotflow.signal.likelihood.products import Equations, Products
 from slotflow.signal.likelihood.samples import Samples
 
@@ -50,17 +51,19 @@ class SummedTones(Likelihood):
     """Lowest and highest frequency in Hz that tones may have."""
 
     @cached_property
-    def _spreads(self) -> list[Spread]:
+    def _spreads(self) -> list[curves.Spread]:
         """How each group's values spread over even grids."""
-        return [Spread(s.u) for s in self.samples]
+        return [curves.spread_of(s.u) for s in self.samples]
 
     @cached_property
     def _windows(self) -> list[tuple[Moments, Moments | None]]:
         """W_0, W_1 and W_2 of each group, at differences and at sums of frequencies."""
         (low, high), found = self.limits, []
         for spread, s in zip(self._spreads, self.samples, strict=True):
-            near = MomentsOver(spread, (0.0, high - low), mirrored=True)(s.weights, 3)
-            far = None if self.complex else MomentsOver(spread, (2 * low, 2 * high))(s.weights, 3)
+            near = curves.window_moments(spread, s.weights, (0.0, high - low), mirrored=True)
+            far = None
+            if not self.complex:
+                far = curves.window_moments(spread, s.weights, (2 * low, 2 * high))
             found.append((near, far))
         return found
 
@@ -98,8 +101,6 @@ class SummedTones(Likelihood):
         if not kept.any():
             return None
         return [Moments(m.zeroth.part(kept), m.every.part(kept)) for m in found]
-
-    # ------------------------------------------------------------------ sums over samples
 
     def products(self, xi: Any) -> Products:
         """Inner products of the tones' functions with each other and with the data, at frequencies (B, K, 1)."""

@@ -501,6 +501,8 @@ def test_the_commands_of_the_page_run(
     write(Path("drift.csv"), t, x + 3 + 0.1 * t)
     write(Path("minutes.csv"), t / 60, x)
     write(Path("log.csv"), t, x)
+    write(Path("left.csv"), t, x)
+    write(Path("right.csv"), t, 50 * np.random.default_rng(1).permutation(x) + 80 * x)
     write(Path("gaps.csv"), t, np.where(t == t[17], np.nan, x))
     half = t < t[200]
     write(Path("day1.csv"), t[half], x[half])
@@ -523,7 +525,8 @@ def test_the_commands_of_the_page_run(
             stdin = "\n".join(Path(words[3]).read_text().splitlines()[-300:]).encode()
             words = words[words.index("|") + 1 :]
         assert words[:2] == ["slotflow", "infer"]
-        plain = not {"--errors", "--join"} & {*words} and words[2:] != ["gaps.csv"]
+        general = {"--errors", "--join", "--free-gain"}
+        plain = not general & {*words} and words[2:] != ["gaps.csv"]
         flags = ("--no-refine",) if plain else ()  # the network reads even series alone
         record = json.loads(run(*words[2:], *flags, "--json", stdin=stdin))
         for signal in record["signals"]:

@@ -336,6 +336,18 @@ def test_a_tone_that_only_one_sensor_sees() -> None:
     assert (np.diag(seen[:, ::-1]) < 3 * error).all()
 
 
+def test_a_free_channel_may_be_the_longest() -> None:
+    """Its peaks are six times as narrow as those of the first channel, whose bin must not set the pace."""
+    rng, t = np.random.default_rng(2), 0.1 * np.arange(1200)
+    x, y = rng.normal(size=(2, 1200))
+    x, y = x + np.cos(2 * np.pi * 2 * t), y + 3 * np.cos(2 * np.pi * 2 * t + 1)
+    both = Observation([Channel(x[:200], dt=0.1), Channel(y, dt=0.1, name="B", gain="free")])
+    found = SlotFlow.from_pretrained().infer(both, prior={"frequency": (1, 3)}, max_seconds=60)
+    assert found.k_map == 1 and found.verdict.status == "exact"
+    frame = found.summary()
+    assert frame["frequency_sd"][1] < 2e-4 and abs(frame["frequency_median"][1] - 2) < 1e-3
+
+
 def test_files_and_pictures_know_the_channels(post: Posterior, tmp_path: Path) -> None:
     post.save(tmp_path / "post.nc")
     back = Posterior.load(tmp_path / "post.nc")

@@ -165,7 +165,7 @@ def _reweighted(result: Importance, log_ratio: Array) -> Importance:
             log_evidence_error=math.inf, ess=0.0, pareto_k=math.inf,
         )  # fmt: skip
     total = float(log_sum_exp(log_w))
-    with np.errstate(under="ignore"):
+    with np.errstate(under="ignore", over="ignore"):  # one draw may have all the weight
         off = np.exp(result.log_weights) * (np.exp(log_ratio - total) - 1)
     before, after = effective_share(result.log_weights), effective_share(log_w)
     return replace(

@@ -6,8 +6,8 @@ together and every free one for itself, each of which is a likelihood of plain t
 
 .. math:: \mathrm{RSS}(f, c) = \sum_m \mathrm{RSS}_m(f, c_m) .
 
-`FreeGains` is this likelihood of all amplitudes; a search for tones takes the free ones as integrated out
-(`integrated_gains.py`).
+The bin is that of the longest channel, whose peaks are the narrowest. `FreeGains` is this likelihood of all amplitudes;
+a search for tones takes the free ones as integrated out (`integrated_gains.py`).
 """
 
 from __future__ import annotations
@@ -57,10 +57,13 @@ class FreeGains(GeneralTones):
         names = observation.gain_names
         free = [s for s, name in enumerate(names) if name]
         groups = [[s for s, name in enumerate(names) if not name], *([s] for s in free)]
-        self.blocks = [_block(observation, node, band, local, group) for group in groups]
+        longest = max(observation.channels, key=lambda channel: channel.duration)
+        self.blocks = [
+            GeneralTones(*_part(observation, node, group), band, local, longest) for group in groups
+        ]
         self.amplitude_of = [0 if not name else 1 + free.index(s) for s, name in enumerate(names)]
         """Which amplitude each channel sees."""
-        super().__init__(observation, node, band, local)
+        super().__init__(observation, node, band, local, longest)
         self.waveform = GainTone(observation.free_names)
 
     def _set_energy(self) -> None:
@@ -165,17 +168,12 @@ class FreeGains(GeneralTones):
         return self.waveform.join(xi, np.concatenate(parts, -1), self.reference)
 
 
-def _block(
-    observation: Observation,
-    node: NoiseNode,
-    band: tuple[float, float],
-    local: bool,
-    group: Sequence[int],
-) -> GeneralTones:
-    """The likelihood of some channels alone, with the reference time and the bin of the whole observation."""
+def _part(
+    observation: Observation, node: NoiseNode, group: Sequence[int]
+) -> tuple[Observation, NoiseNode]:
+    """Some channels alone, with the noise of each; a free gain is 1 there, since its amplitudes are measured in it."""
     channels = [
         replace(observation.channels[s], gain=observation.channels[s].factor) for s in group
     ]
-    part = Observation(channels, removed=observation.removed)
     own = NoiseNode(tuple(node.channels[s] for s in group), node.log_weight, node.values)
-    return GeneralTones(part, own, band, local, observation.long)
+    return Observation(channels, removed=observation.removed), own

@@ -67,7 +67,10 @@ def answer_family(model: SlotFlow, case: Case, call: Call) -> FamilyPosterior:
             return post
         request = dataclasses.replace(call.request, noise=noise)
         basis = assume(model, case.given, case.stated.within(band), request=request)
-    again = _answered(model, dataclasses.replace(case, basis=basis), call)
+    try:
+        again = _answered(model, dataclasses.replace(case, basis=basis), call)
+    except ValueError:  # nothing that the prior allows has any weight under that noise
+        return post
     return post if again.verdict.status == "misfit" else again
 
 

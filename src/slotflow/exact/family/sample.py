@@ -102,6 +102,11 @@ def sample_layouts(
             results[counts] = found
             log_joint[counts] = found.log_evidence + math.log(prior.k_probs_full[sum(counts)])
             best = max(best, log_joint[counts])
+    if not results:
+        raise ValueError(
+            "no set of components that the prior allows (amplitude, band, shapes, noise level) has any weight beside "
+            "the data; widen its bounds."
+        )
     return Sampled(results, log_joint, _k_probs(log_joint, prior.k_max), complete)
 
 

@@ -19,7 +19,8 @@ b, and 2e-5 at the ends of a chirp over 60 bins. All linear maps together are on
 
 so that a component costs M exponentials and a product, independent of the number of samples.
 
-Real data see a tone at −f as the conjugate of one at f, so that a band near zero needs no exception.
+Real data see a tone at −f as the conjugate of one at f, so that a band near zero needs no exception; complex data tell
+the two apart.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from slotflow.core.arrays import Array, Complex
 from slotflow.data.observation import Observation
@@ -123,14 +125,22 @@ def compressed(
         )
     times = np.linspace(first, last, int(INSTANTS * len(f)))
     extension = np.linalg.pinv(np.exp(2j * np.pi * np.outer(times, f)), rcond=EXTENSION)  # (R, M)
-    return [_one(node, f, times, extension) for node in (likelihood, *likelihood.nodes)]
+    mirrored = (f < 0) & (not observation.is_complex)
+    return [_one(node, f, mirrored, times, extension) for node in (likelihood, *likelihood.nodes)]
 
 
-def _one(likelihood: Likelihood, f: Array, times: Array, extension: Complex) -> Compressed:
-    """The same for one value of the noise's shape."""
+def _one(
+    likelihood: Likelihood,
+    f: Array,
+    mirrored: NDArray[np.bool_],
+    times: Array,
+    extension: Complex,
+) -> Compressed:
+    """The same for one value of the noise's shape; mirrored frequencies are conjugates of their negatives."""
     plain = likelihood.in_numpy
-    gram, data = (x[0] for x in plain.amplitude_systems(np.abs(f)[None, :, None]))
-    sign = np.concatenate([np.ones(len(f)), np.where(f < 0, -1.0, 1.0)])
+    seen = np.where(mirrored, -f, f)
+    gram, data = (x[0] for x in plain.amplitude_systems(seen[None, :, None]))
+    sign = np.concatenate([np.ones(len(f)), np.where(mirrored, -1.0, 1.0)])
     values, vectors = np.linalg.eigh(gram * sign * sign[:, None])
     kept = values > ROUNDING * values[-1]
     root = np.sqrt(values[kept])

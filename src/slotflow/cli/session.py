@@ -54,8 +54,9 @@ class Session:
         self.network = SlotFlow.from_pretrained(computation.model, device=computation.device)
         if self.network.config.prior.waveform != TONE:
             raise ValueError(
-                f"the model {self.network.config.name!r} knows {self.network.config.prior.waveform.text}, which the "
-                "command line does not analyse yet; call SlotFlow.from_pretrained(model).infer(observation) in Python."
+                f"the model {self.network.config.name!r} knows {self.network.config.prior.waveform.text} and "
+                "answers by SlotFlow.from_pretrained(model).infer(observation) in Python alone; on the command line "
+                "leave --model out and state --classes."
             )
         files = find_files(request.files)
         if request.data.short is not None and len(files) > 1:

@@ -114,7 +114,7 @@ class ClassPosterior(Posterior):
         """Refused: the exact step that begins from a network's answer knows tones alone."""
         raise ValueError(
             f"expected a posterior of tones to refine, received {self.method!r} of {', '.join(self.classes)}, which no "
-            "exact step begins from; it is the network's answer alone."
+            "exact step begins from; the default model answers exactly: infer(observation, prior=Prior(classes=...))."
         )
 
     def _check_class(self, name: str) -> None:

@@ -15,9 +15,8 @@ from scipy.stats import kstest
 from statistics_helpers import assert_within
 from typer.testing import CliRunner
 
-from slotflow import Channel, Observation, Posterior, Prior, SlotFlow, plots
+from slotflow import Channel, FreeGain, Observation, Posterior, Prior, SlotFlow, plots
 from slotflow.cli import app
-from slotflow.data.gain import FreeGain
 from slotflow.exact.refine import Effort, RefinedPosterior, exact_posterior
 from slotflow.exact.start import Start
 from slotflow.signal.likelihood import FreeGains, IntegratedGains, likelihood_of

@@ -12,6 +12,7 @@ from slotflow.core.version import __version__
 
 if TYPE_CHECKING:
     from slotflow.data.channel import Channel, Stream
+    from slotflow.data.gain import FreeGain
     from slotflow.data.observation import Observation
     from slotflow.data.sampling import Grid
     from slotflow.network.config import Config
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Channel",
     "Config",
+    "FreeGain",
     "Grid",
     "Observation",
     "Posterior",
@@ -41,6 +43,7 @@ __all__ = [
 _MODULES = {
     "Channel": "data.channel",
     "Config": "network.config",
+    "FreeGain": "data.gain",
     "Grid": "data.sampling",
     "Observation": "data.observation",
     "Posterior": "posterior.posterior",

@@ -36,7 +36,13 @@ from slotflow.bands.fisher import joint_covariance
 from slotflow.bands.found import FoundTones
 from slotflow.bands.layout import Layout
 from slotflow.bands.noise import WindowNoise
-from slotflow.bands.unexamined import NO_TIME, WORSE, Unexamined, searched_posterior
+from slotflow.bands.unexamined import (
+    NO_TIME,
+    WORSE,
+    SearchedPosterior,
+    Unexamined,
+    searched_posterior,
+)
 from slotflow.core.arrays import Array
 from slotflow.core.stages import tell
 from slotflow.data.observation import Observation
@@ -105,9 +111,12 @@ class Analysis:
     found: FoundTones
     deadline: float
     """When windows must be done, on the clock of `time.perf_counter`."""
+    described: Array | None = None
+    """Tones that describe the data best, (K, P), where `found` holds fewer: windows are freed of these."""
 
     def __post_init__(self) -> None:
-        self.tones = [inside(self.found.theta, core) for core in self.layout.cores]
+        best = self.found.theta if self.described is None else self.described
+        self.tones = [inside(best, core) for core in self.layout.cores]
         self._sum_up()
         self.posts: dict[int, Posterior] = {}
         self.far: dict[int, Array] = {}
@@ -181,7 +190,7 @@ class Analysis:
         else:
             post = self._unexamined(prior, NO_TIME)
         self.posts[i], self.far[i] = post, far
-        if self.left > 0:
+        if self.left > 0 and not isinstance(post, SearchedPosterior):
             self._replace(i, inside(best_tones(post), self.layout.cores[i]))
 
     def _is_worse(self, i: int, post: Posterior, known: Array) -> bool:

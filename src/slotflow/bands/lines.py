@@ -24,7 +24,7 @@ from slotflow.signal.likelihood import Likelihood
 
 __all__ = ["as_lines"]
 
-UNRESOLVED = 0.75
+UNRESOLVED = 1.25
 """Distance in bins below which two tones are no lines of their own."""
 KNOWN = 10.0
 """Amplitude over its standard deviation from which on it is known."""

@@ -139,6 +139,7 @@ def infer_band(
         noise = "white"
     tell("noise")
     noise = window_noise(observation, noise, prior.frequency, found.theta)
+    described = found.theta
     if noise.is_local:
         found = as_lines(likelihood, found, prior.frequency, deadline)
     if len(found.theta):
@@ -151,7 +152,7 @@ def infer_band(
         f"in {_counted(len(layout.cores), 'window')}"
     )
     question = Question(model, tuple(derived), noise, {"refine": refine} | options)
-    windows = Analysis(question, layout, likelihood, found, deadline).windows()
+    windows = Analysis(question, layout, likelihood, found, deadline, described).windows()
     band = BandPosterior(
         observation,
         prior,

@@ -4,7 +4,7 @@
 
 Each part is a noise (white, errors per sample, local, AR, power law, given density) and a sampling (even, with gaps,
 uneven, complex), five signals of 64 samples with one or two tones each. ln Z_K − ln Z_0 of the exact step stands beside
-that of three runs of nested sampling (`studies/proof/nested.py`) of a dense likelihood (`studies/proof/noise_cases.py`),
+that of a dense one (`studies/proof/noise_cases.py`) by three runs of a nested sampler (`studies/proof/nested.py`),
 whose scatter is part of the error. Combinations that the package refuses are listed with the reason.
 """
 

@@ -6,7 +6,8 @@
 ``model.infer(observation)`` as it is, under a time budget. ``--rival`` analyses the same series by iterative
 pre-whitening instead (``prewhitening.py``, which needs astropy). Finished stars are kept in the file and not repeated,
 and one that fails is tried again; ``--limit`` ends a run after so many seconds, whatever is left. ``--report`` prints
-the scores of a file.
+the scores of a file, and ``--beside FILE`` those of another method for the same stars (the rows of pre-whitening are in
+``docs/data/stars-prewhitening.json``).
 
 Frequencies are matched one to one with the published ones within 1/T, by the assignment with the smallest sum of
 distances. Recall is the share of published frequencies with a partner, false frequencies are found ones without.
@@ -101,9 +102,26 @@ def spread(pulls: Array) -> dict[str, Any]:
     }
 
 
-def report(file: Path) -> dict[str, Any]:
-    """Scores of a file, for the light curves of a year and of a month."""
-    rows = [row for row in rows_of(file).values() if row is not None]
+def report(file: Path, beside: Path | None = None) -> dict[str, Any]:
+    """Scores of a file, for the light curves of a year and of a month.
+
+    Args:
+        file: Rows of the stars.
+        beside: Those of another method; the scores are then those of the stars that both files hold.
+    """
+    rows = {name: row for name, row in rows_of(file).items() if row is not None}
+    if beside is None:
+        return scores(list(rows.values()))
+    others = rows_of(beside)
+    common = [name for name in rows if others.get(name) is not None]
+    return {
+        file.stem: scores([rows[name] for name in common]),
+        beside.stem: scores([others[name] for name in common]),
+    }
+
+
+def scores(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """Scores of some rows, for the light curves of a year and of a month."""
     return {
         "year": summary([row for row in rows if row["n"] > A_YEAR]),
         "month": summary([row for row in rows if row["n"] <= A_YEAR]),
@@ -120,6 +138,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=60.0, help="time budget of one star")
     parser.add_argument("--jobs", type=int, default=1, help="processes")
     parser.add_argument("--limit", type=float, help="seconds of the whole run")
+    parser.add_argument("--beside", type=Path, help="JSON file of another method, scored as well")
     parser.add_argument("--report", action="store_true", help="print the scores only")
     args = parser.parse_args()
     if not args.report:
@@ -127,7 +146,7 @@ def main() -> None:
         chosen.sort(key=lambda name: -samples(args.folder, name))  # the longest ones first
         tasks = {name: (args.folder, name, args.rival, args.seconds) for name in chosen}
         run_all(analysed, tasks, args.out, args.jobs, args.limit)
-    print(json.dumps(report(args.out), indent=1))
+    print(json.dumps(report(args.out, args.beside), indent=1))
 
 
 if __name__ == "__main__":

@@ -19,14 +19,17 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from prewhitening import prewhiten
-from series_proof import differences, infer_series, paired, rows_of, run_all
+from series_proof import differences, infer_series, paired, rows_of, run_all, write_record
 from star_curves import Star, load, names, samples
+
+from slotflow import __version__
 
 A_YEAR = 10_000
 """Light curves with more samples are those of a year."""
@@ -139,14 +142,19 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=1, help="processes")
     parser.add_argument("--limit", type=float, help="seconds of the whole run")
     parser.add_argument("--beside", type=Path, help="JSON file of another method, scored as well")
-    parser.add_argument("--report", action="store_true", help="print the scores only")
+    parser.add_argument("--report", action="store_true", help="scores only, nothing is analysed")
+    parser.add_argument("--scores", type=Path, help="JSON file for the scores, which docs/ shows")
     args = parser.parse_args()
     if not args.report:
         chosen = names(args.folder)[: args.size]
         chosen.sort(key=lambda name: -samples(args.folder, name))  # the longest ones first
         tasks = {name: (args.folder, name, args.rival, args.seconds) for name in chosen}
         run_all(analysed, tasks, args.out, args.jobs, args.limit)
-    print(json.dumps(report(args.out, args.beside), indent=1))
+    found = report(args.out, args.beside)
+    print(json.dumps(found, indent=1))
+    if args.scores:
+        command = " ".join(["python benchmarks/stars.py", *sys.argv[1:]])
+        write_record(args.scores, {"command": command, "version": __version__, "results": found})
 
 
 if __name__ == "__main__":

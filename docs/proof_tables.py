@@ -28,7 +28,8 @@ def proof_tables(
             yield name, "Not measured yet."
             continue
         record = json.loads(path.read_text(encoding="utf-8"))
-        source = f"`{record['command']}`, slotflow {record['version']}, {record['machine']}."
+        machine = f", {record['machine']}" if "machine" in record else ""
+        source = f"`{record['command']}`, slotflow {record['version']}{machine}."
         yield name, f"{table(header, rows(record))}\n\n{source}"
 
 
@@ -102,6 +103,25 @@ def _times(record: Record) -> Lines:
         yield name, seconds, ratio, f"{one['median_ratio']:.2f}", target, one["same_count_as_plain"]
 
 
+def _stars(record: Record) -> Lines:
+    """One row for each length of series and method."""
+    for length in ("year", "month"):
+        for method, both in record["results"].items():
+            one = both[length]
+            resolved = one["pulls_of_resolved"]
+            yield (
+                f"{length}, {'pre-whitening' if 'prewhitening' in method else 'slotflow'}",
+                one["stars"],
+                f"{one['found']} of {one['true']}",
+                f"{one['recall']:.3f}",
+                one["false"],
+                one["right_count"],
+                ", ".join(f"{value:.3g}" for value in resolved["rms"].values()),
+                ", ".join(f"{value:.2f}" for value in resolved["half_width"].values()),
+                one["cpu_seconds_each"],
+            )
+
+
 TABLES: dict[str, tuple[tuple[str, ...], Callable[[Record], Lines]]] = {
     "line_spectra": (("", "0 dB", "10 dB", "20 dB", "30 dB", "50 dB"), _line_spectra),
     "red_noise": (
@@ -117,6 +137,20 @@ TABLES: dict[str, tuple[tuple[str, ...], Callable[[Record], Lines]]] = {
             "seconds of a core, mean and most",
         ),
         _red_noise,
+    ),
+    "stars_scores": (
+        (
+            "light curves, method",
+            "stars",
+            "frequencies found, of all",
+            "recall",
+            "false",
+            "stars with the right number",
+            "resolved tones, rms of pulls: A, φ, f",
+            "68 % of pulls within",
+            "seconds of a core",
+        ),
+        _stars,
     ),
     "evidence_general": (
         ("noise, sampling", "within 3 standard errors", "pulls", "largest error", "noise nodes"),

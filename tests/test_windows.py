@@ -11,7 +11,7 @@ import pytest
 from slotflow import SlotFlow
 from slotflow.bands.core_draws import CoreDraws, Window, inside, without
 from slotflow.bands.layout import MARGIN, cut
-from slotflow.bands.posterior import BandPosterior
+from slotflow.bands.posterior import BandPosterior, of_core
 from slotflow.bands.windows import infer_band, needs_windows
 from slotflow.data.observation import Observation
 from slotflow.network.zoom.model import ZoomSlotFlow
@@ -409,3 +409,20 @@ def test_subtraction_and_selection() -> None:
     assert without(obs, theta[:0]) is obs
     both = np.array([[1, 0, 2.0], [1, 0, 1.0], [1, 0, 3.0]])
     assert inside(both, (1.0, 3.0))[:, 2].tolist() == [1.0, 2.0]
+
+
+def test_a_peak_beside_the_core_is_no_misfit_of_the_core() -> None:
+    """A window answers for its core: what is left in its guard leaves a doubt, what is left in its core is a misfit."""
+    fine = Check("lags", 0.5, "")
+
+    def judged(*checks: Check) -> str:
+        verdict = Verdict("misfit", "the tones do not explain the data", (*checks, fine))
+        return of_core(verdict, (1.0, 2.0), 1e-3).status
+
+    beside = Check("peak in the band", 1e-9, "a peak", frequency=2.1, size=20.0)
+    within = dataclasses.replace(beside, frequency=1.5)
+    elsewhere = dataclasses.replace(beside, name="peak outside the band", frequency=7.0)
+    assert judged(beside) == "approximate"
+    assert judged(within) == judged(elsewhere) == "misfit"
+    assert judged(beside, Check("colour", 1e-9, "not white")) == "misfit"
+    assert judged() == "misfit"

@@ -27,12 +27,14 @@ from slotflow.posterior.verdict import FALSE_ALARM, Verdict
 from slotflow.signal.likelihood import Likelihood
 from slotflow.signal.prior import Prior
 
-__all__ = ["BandPosterior"]
+__all__ = ["BandPosterior", "of_core"]
 
 STRADDLING_SHARE = 0.01
 """Share of draws with a tone on the other side of a border above which the verdict mentions it."""
 NEGLIGIBLE = 1e-12
 """p(K | x) at or below which large numbers of tones are dropped."""
+IN_BAND = "peak in the band"
+"""Name of the test of peaks in the band of a window, and just beside it."""
 NAMED_WINDOWS = 3
 """Windows that a verdict names."""
 UNFINISHED = (
@@ -93,7 +95,9 @@ class BandPosterior(Posterior):
         proposers = dict.fromkeys(w.posterior.proposed_by for w in windows)
         self.proposed_by = " and ".join(name for name in proposers if name)
         rate = FALSE_ALARM / len(windows)
-        self.window_verdicts = tuple(w.posterior.verdict_at(rate) for w in windows)
+        self.window_verdicts = tuple(
+            of_core(w.posterior.verdict_at(rate), w.core, rate) for w in windows
+        )
         """Verdicts of the windows, at a false-alarm rate that holds for the whole band; the band's is made of them."""
         self._verdict = _verdict(windows, self.window_verdicts, observation.long.duration)
         if not complete and self._verdict.status != "misfit":
@@ -174,6 +178,29 @@ def _verdict(
     if doubt := _doubt(windows, duration):
         return Verdict("approximate", doubt)
     return Verdict("exact", f"each of {len(windows)} windows is exact")
+
+
+def of_core(verdict: Verdict, core: tuple[float, float], false_alarm: float) -> Verdict:
+    """A window's verdict on its core alone.
+
+    A window is looked at together with what lies beside its core. A peak there is another window's matter, or a tone
+    that the search has missed: it leaves the tones of the core as they are, and the count of the band in doubt.
+
+    Args:
+        verdict: The window's.
+        core: Its core in Hz.
+        false_alarm: The rate of false alarms that it was made at.
+    """
+    failed = [c for c in verdict.checks if c.p_value < false_alarm / len(verdict.checks)]
+    beside = [
+        c for c in failed if c.name == IN_BAND and not core[0] <= (c.frequency or 0) < core[1]
+    ]
+    if verdict.status != "misfit" or not failed or len(beside) < len(failed):
+        return verdict
+    reason = (
+        f"{beside[0].words}, is not explained and lies outside the part that this window counts"
+    )
+    return Verdict("approximate", reason, verdict.checks)
 
 
 def _reasons(found: Sequence[tuple[Window, Verdict]]) -> str:

@@ -28,6 +28,8 @@ UNRESOLVED = 1.25
 """Distance in bins below which two tones are no lines of their own."""
 KNOWN = 10.0
 """Amplitude over its standard deviation from which on it is known."""
+FAR = 5.0
+"""Distance in bins from which on two pairs are merged at once: they hardly change each other."""
 ROUNDS = 4
 """Rounds of merging and of looking at what is left, at most."""
 
@@ -65,21 +67,33 @@ def as_lines(
 def _merged(tones: SpectrumFit, found: FoundTones) -> bool:
     """Makes one tone of each pair that is not known to be two; whether there was any."""
     before = len(tones.theta)
-    while len(tones.theta) > 1:
-        place, width = tones.places, tones.likelihood.bin
-        known = _known(tones.likelihood, found, tones.theta)
-        close = np.diff(place) < UNRESOLVED * width
-        doubtful = np.where(close, np.minimum(known[1:], known[:-1]), np.inf)
-        i = int(doubtful.argmin())
-        if doubtful[i] >= KNOWN:
+    while len(tones.theta) > 1 and not tones.out_of_time:
+        pairs = _doubtful_pairs(tones, found)
+        if not pairs:
             break
-        weight = tones.waveform.of(tones.theta[i : i + 2], "amplitude")
-        middle = float((weight * place[i : i + 2]).sum() / weight.sum())
-        places = np.concatenate([place[:i], [middle], place[i + 2 :]])
+        place, weight = tones.places, tones.waveform.of(tones.theta, "amplitude")
+        middles = [float(np.average(place[i : i + 2], weights=weight[i : i + 2])) for i in pairs]
+        left = np.delete(place, [k for i in pairs for k in (i, i + 1)])
+        places = np.sort(np.concatenate([left, middles]))
         start = linear_amplitudes(tones.likelihood, torch.from_numpy(places[None]))
         tones.theta = start[0].numpy()
         tones.settle()
     return len(tones.theta) < before
+
+
+def _doubtful_pairs(tones: SpectrumFit, found: FoundTones) -> list[int]:
+    """Pairs (i, i + 1) that are not known to be two, the least known first; those near another one wait for it."""
+    width, place = tones.likelihood.bin, tones.places
+    known = _known(tones.likelihood, found, tones.theta)
+    close = np.diff(place) < UNRESOLVED * width
+    doubtful = np.where(close, np.minimum(known[1:], known[:-1]), np.inf)
+    pairs: list[int] = []
+    for i in np.argsort(doubtful, kind="stable"):
+        if doubtful[i] >= KNOWN:
+            break
+        if all(abs(place[i] - place[other]) > FAR * width for other in pairs):
+            pairs.append(int(i))
+    return pairs
 
 
 def _known(likelihood: Likelihood, found: FoundTones, theta: Array) -> Array:

@@ -36,6 +36,8 @@ SMALL_SHARE = 0.03
 """Share of the degrees of freedom that tones may take without being noticed."""
 STEP = 1e-4
 """Of a parameter's natural scale, in a derivative by differences."""
+COINCIDENT = 1e-12
+"""Share of the largest eigenvalue of JᵀJ below which a direction is that of others."""
 LONGEST = 16_384
 """Samples that a filter is fitted to at most."""
 
@@ -102,24 +104,36 @@ def _refilled(channel: Channel, tones: Array, waveform: Waveform = TONE) -> Chan
     size = waveform.coordinates * len(tones)
     if size < SMALL_SHARE * channel.n or size >= channel.n or channel.is_complex:
         return channel
-    reference = float(0.5 * (channel.times[0] + channel.times[-1]))
-    z = waveform.to_z(tones, reference)
-    amplitude = float(waveform.moduli(z).mean())
-    scales = [*waveform.scales(channel.duration)] + [amplitude] * (
-        waveform.coordinates - len(waveform.shape)
-    )
-    columns = []
-    for one in z:
-        for j, scale in enumerate(scales):
-            step = np.zeros((1, waveform.coordinates))
-            step[0, j] = STEP * scale
-            ends = [waveform.to_theta(one + sign * step, reference) for sign in (1, -1)]
-            columns.append(seen_in(channel, ends[0]) - seen_in(channel, ends[1]))
-    span, _ = np.linalg.qr(np.stack(columns, 1))
+    columns = _derivatives(channel, tones, waveform)
     rest = channel.values - seen_in(channel, tones)
     level = np.sqrt((rest**2).sum() / (channel.n - size))
     noise = level * np.random.default_rng(0).standard_normal(channel.n)
-    return replace(channel, values=channel.values + span @ (span.T @ noise))
+    return replace(channel, values=channel.values + columns.T @ _solved(columns, columns @ noise))
+
+
+def _derivatives(channel: Channel, tones: Array, waveform: Waveform) -> Array:
+    """Derivatives of the tones (K, P) in a real channel by all their coordinates, each of unit length, (K·Z, n)."""
+    reference = float(0.5 * (channel.times[0] + channel.times[-1]))
+    t = channel.times - reference
+    xi, c = waveform.split(tones, reference)
+    basis = channel.factor * waveform.basis(t, xi)  # (K, M, n)
+    parts = [basis.real.reshape(-1, channel.n), basis.imag.reshape(-1, channel.n)]
+    for d, scale in enumerate(waveform.scales(channel.duration)):
+        step = np.zeros(xi.shape[-1])
+        step[d] = STEP * scale
+        change = waveform.basis(t, xi + step) - waveform.basis(t, xi - step)
+        parts.append((channel.factor * c[..., None] * change).sum(-2).real)
+    columns = np.concatenate(parts)
+    unit: Array = columns / np.maximum(np.linalg.norm(columns, axis=1, keepdims=True), 1e-300)
+    return unit
+
+
+def _solved(columns: Array, right: Array) -> Array:
+    """(JᵀJ)⁻¹ times a vector, (m,), for columns of J as rows, (m, n); directions that coincide count once."""
+    values, vectors = np.linalg.eigh(columns @ columns.T)
+    kept = values > COINCIDENT * values[-1]
+    found: Array = vectors[:, kept] @ ((vectors[:, kept].T @ right) / values[kept])
+    return found
 
 
 def _stretch(channel: Channel) -> Channel:

@@ -234,10 +234,13 @@ class SpectrumFit:
 
     def settle(self) -> None:
         """Fits all tones until they rest; if some get lost on the way, which costs more than it gains, none moves."""
-        before, rss = self.theta.copy(), self.rss
+        before = self.theta.copy()
         self.fit(FINE_STEPS)
-        if len(self.theta) < len(before) and self.rss > rss:
+        if len(self.theta) < len(before):
+            after, rss = self.theta, self.rss
             self.theta = before
+            if rss <= self.rss:
+                self.theta = after
 
     def _tidy(self) -> None:
         """Drops tones that got lost, left the band or ended where a stronger one is."""

@@ -61,6 +61,8 @@ DEFAULT_SECONDS = 20.0
 """Time budget of a band."""
 SEARCH_SHARE = 0.35
 """Share of the budget that the search may take."""
+LINES_SHARE = 0.15
+"""Share of the budget in which pairs become lines."""
 RESERVED_SHARE = 0.1
 """Share of the budget that is kept for putting the windows together."""
 ROUNDING = 1e-6
@@ -141,7 +143,8 @@ def infer_band(
     noise = window_noise(observation, noise, prior.frequency, found.theta)
     described = found.theta
     if noise.is_local:
-        found = as_lines(likelihood, found, prior.frequency, deadline)
+        soon = time.perf_counter() + LINES_SHARE * max_seconds
+        found = as_lines(likelihood, found, prior.frequency, min(deadline, soon))
     if len(found.theta):
         layout = cut(observation, prior, TONE.place_of(found.theta))
     else:

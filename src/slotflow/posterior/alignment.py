@@ -94,8 +94,25 @@ def relabel(
         frequency, spread = _places(f)
         ranked = np.take_along_axis(draws, order[..., None], 1)
         return ranked, order, Reference(frequency, np.hypot(spread, pull))
-    frequency, width = _typical(f, pull), np.full(k, GATE * pull)
     columns = np.tile(np.arange(k), (n, 1))
+    frequency, width = np.empty(k), np.empty(k)
+    # Ranks whose ranges do not overlap are never mistaken for each other: each run of the others is matched alone.
+    for run in np.split(np.arange(k), 1 + np.flatnonzero(high[:-1] < low[1:])):
+        inner, (frequency[run], width[run]) = _matched_run(f[:, run], pull)
+        columns[:, run] = run[inner]
+    source: Labels = np.asarray(np.take_along_axis(order, columns, 1), dtype=np.int64)
+    named = np.take_along_axis(draws, source[..., None], 1)
+    return named, source, Reference(frequency, width)
+
+
+def _matched_run(f: Array, pull: float) -> tuple[Labels, Reference]:
+    """The column of each component in draws of sorted places, (n, k), and the components' places and widths."""
+    n, k = f.shape
+    columns: Labels = np.zeros((n, k), dtype=np.int64)
+    if k == 1:
+        frequency, spread = _places(f)
+        return columns, Reference(frequency, np.hypot(spread, pull))
+    frequency, width = _typical(f, pull), np.full(k, GATE * pull)
     for first in (True, False):
         labels = match(f, Reference(frequency, width), complete=True, robust=first)
         columns = np.argsort(labels, axis=1)
@@ -103,9 +120,7 @@ def relabel(
         rising = np.argsort(frequency, kind="stable")
         frequency, width = frequency[rising], np.hypot(spread[rising], pull)
         columns = columns[:, rising]
-    source: Labels = np.asarray(np.take_along_axis(order, columns, 1), dtype=np.int64)
-    named = np.take_along_axis(draws, source[..., None], 1)
-    return named, source, Reference(frequency, width)
+    return columns, Reference(frequency, width)
 
 
 def existence(labels: Labels, counts: Labels, k_probs: Array, size: int) -> Array:

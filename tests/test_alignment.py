@@ -245,3 +245,13 @@ def test_many_tones_are_matched_as_if_all_pairs_were_searched(complete: bool) ->
         assert mine == pytest.approx(cost[rows, columns].sum(), abs=1e-6)
         competing += int((np.diff(np.sort(cost.argmin(1))) == 0).any())
     assert competing > 10  # otherwise nothing was decided
+
+
+def test_components_far_apart_are_labelled_as_if_alone(seed: int) -> None:
+    """Two crowds, each with overlapping components: together they get the labels that each has by itself."""
+    left = draws_around([2.0, 2.004], [0.003, 0.003], 400, seed)
+    right = draws_around([2.9, 2.903, 2.91], [0.002, 0.004, 0.001], 400, seed + 1)
+    alone = [relabel(part, BIN)[0][..., 2] for part in (left, right)]
+    together, _, reference = relabel(np.concatenate([right, left], 1), BIN)
+    np.testing.assert_allclose(together[..., 2], np.concatenate(alone, 1))
+    assert (np.diff(reference.frequency) > 0).all()

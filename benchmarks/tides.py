@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,9 @@ from typing import Any
 import numpy as np
 from scipy.io import loadmat
 from scipy.ndimage import median_filter
-from series_proof import differences, infer_series, paired, rows_of, run_all
+from series_proof import differences, infer_series, paired, rows_of, run_all, write_record
+
+from slotflow import __version__
 
 NODAL = {
     "M2": 0.9929,
@@ -188,13 +191,18 @@ def main() -> None:
     parser.add_argument("--noise", default="auto", help="what infer is told of the noise")
     parser.add_argument("--jobs", type=int, default=1, help="processes")
     parser.add_argument("--limit", type=float, help="seconds of the whole run")
-    parser.add_argument("--report", action="store_true", help="print the scores only")
+    parser.add_argument("--report", action="store_true", help="scores only, nothing is analysed")
+    parser.add_argument("--scores", type=Path, help="JSON file for the scores, which docs/ shows")
     args = parser.parse_args()
     if not args.report:
         parts = ["honolulu", *range(args.seed, args.seed + args.size)]
         tasks = {str(part): (part, args.folder, args.seconds, args.noise) for part in parts}
         run_all(work, tasks, args.out, args.jobs, args.limit)
-    print(json.dumps(report(args.out), indent=1))
+    found = report(args.out)
+    print(json.dumps(found, indent=1))
+    if args.scores:
+        command = " ".join(["python benchmarks/tides.py", *sys.argv[1:]])
+        write_record(args.scores, {"command": command, "version": __version__, "results": found})
 
 
 if __name__ == "__main__":

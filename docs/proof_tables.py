@@ -122,6 +122,24 @@ def _stars(record: Record) -> Lines:
             )
 
 
+def _tides(record: Record) -> Lines:
+    """One row for each main constituent at Honolulu, and one for the simulated years."""
+    for name, one in record["results"]["honolulu"]["main"].items():
+        theirs, ours = f"{one['utide']} ± {one['utide_sd']}", f"{one['A']} ± {one['sd']}"
+        yield name, theirs, ours, f"{one['difference_in_joint_sds']:+.2f}", f"{one['f_pull']:+.2f}"
+    years = record["results"]["simulated"]
+    inside = ", ".join(f"{value:.3f}" for value in years["inside_95_A_phi_f"])
+    pulls = ", ".join(f"{value:.2f}" for value in years["rms_pull_A_phi_f"])
+    false = f"{years['false_per_year']:g} false a year"
+    yield (
+        f"{years['years']} simulated years",
+        f"found: {years['main_found']:.0%}",
+        false,
+        (f"95 % intervals of A, φ, f hold {inside}"),
+        f"rms pulls of A, φ, f {pulls} ± {years['standard_error']:.2f}",
+    )
+
+
 TABLES: dict[str, tuple[tuple[str, ...], Callable[[Record], Lines]]] = {
     "line_spectra": (("", "0 dB", "10 dB", "20 dB", "30 dB", "50 dB"), _line_spectra),
     "red_noise": (
@@ -151,6 +169,10 @@ TABLES: dict[str, tuple[tuple[str, ...], Callable[[Record], Lines]]] = {
             "seconds of a core",
         ),
         _stars,
+    ),
+    "tides_scores": (
+        ("constituent", "UTide, mm", "slotflow, mm", "difference, joint sd", "f − known, sd"),
+        _tides,
     ),
     "evidence_general": (
         ("noise, sampling", "within 3 standard errors", "pulls", "largest error", "noise nodes"),

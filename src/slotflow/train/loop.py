@@ -14,6 +14,7 @@ import dataclasses
 import math
 import time
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -24,10 +25,11 @@ from slotflow.network.build import MODEL_FILE, load_model
 from slotflow.network.checkpoint import CheckpointError, load_weights
 from slotflow.network.config import Config
 from slotflow.network.model import SlotFlow
+from slotflow.network.objective import Objective
 from slotflow.train.batches import batch_seed, draw_batch
 from slotflow.train.folder import CHECKPOINT_FILE, RunFolder, TrainingError, failure
 from slotflow.train.means import TermMeans
-from slotflow.train.objectives import Objective, build_objective
+from slotflow.train.objectives import build_objective
 from slotflow.train.processes import agree, process_group, stop_signals
 from slotflow.train.schedule import predicted_share, set_learning_rate
 from slotflow.train.state import TrainingState
@@ -180,7 +182,7 @@ class _Pace:
 
 @torch.no_grad()
 def validate(
-    objective: Objective,
+    objective: Objective[Any],
     config: Config,
     device: torch.device,
     rank: int,

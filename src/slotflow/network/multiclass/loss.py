@@ -18,38 +18,30 @@ its class then does not count.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor, nn
 
 from slotflow.core.devices import upload
 from slotflow.core.seeds import spread_seed
-from slotflow.network.config import LossConfig
 from slotflow.network.matched import matched_loss
 from slotflow.network.multiclass.counts import slot_rows
 from slotflow.network.multiclass.model import MulticlassSlotFlow
-from slotflow.network.objective import weighted_sum
+from slotflow.network.objective import Objective, weighted_sum
+from slotflow.network.paper.encoder import Encoding
 from slotflow.signal.simulation import Simulation
 from slotflow.signal.simulation_classes import ClassSimulation
 
 __all__ = ["MulticlassLoss"]
 
 
-class MulticlassLoss(nn.Module):
+class MulticlassLoss(Objective[MulticlassSlotFlow]):
     """A model with its objective: a batch of mixtures in, named loss terms out."""
 
-    def __init__(
-        self, model: MulticlassSlotFlow, config: LossConfig, low_precision: bool = False
-    ) -> None:
-        super().__init__()
-        self.model, self.config, self.low_precision = model, config, low_precision
-        self.encode = model.encode  # compile_parts puts a compiled version here
-
-    def compile_parts(self) -> None:
-        """Compiles encoder and classifier; the class head, whose rows vary, and the splines stay as they are."""
-        self.model.encoder.before_compiling()
-        self.encode = torch.compile(self.model.encode)
+    def encoding(self) -> Callable[[Tensor, Tensor], tuple[Encoding, Tensor, Tensor]]:
+        """The encoder with the logits of K."""
+        return self.model.encode
 
     def forward(self, batch: Simulation, predicted_share: float = 0.0) -> dict[str, Tensor]:
         """Computes the terms.

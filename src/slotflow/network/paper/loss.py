@@ -16,13 +16,15 @@ predicted number instead, and the min(K̂, K) matched pairs count.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor, nn
 
 from slotflow.core.devices import upload
-from slotflow.network.config import LossConfig
 from slotflow.network.matched import matched_loss
-from slotflow.network.objective import weighted_sum
+from slotflow.network.objective import Objective, weighted_sum
+from slotflow.network.paper.encoder import Encoding
 from slotflow.network.paper.model import PaperSlotFlow
 from slotflow.network.paper.onehot import slot_index
 from slotflow.signal.simulation import Simulation
@@ -30,22 +32,12 @@ from slotflow.signal.simulation import Simulation
 __all__ = ["PaperLoss"]
 
 
-class PaperLoss(nn.Module):
+class PaperLoss(Objective[PaperSlotFlow]):
     """A model with its objective: a batch of signals in, named loss terms out."""
 
-    def __init__(
-        self, model: PaperSlotFlow, config: LossConfig, low_precision: bool = False
-    ) -> None:
-        super().__init__()
-        self.model = model
-        self.config = config
-        self.low_precision = low_precision
-        self.encode = model.encode  # compile_parts puts a compiled version here
-
-    def compile_parts(self) -> None:
-        """Compiles the encoder; the splines stay as they are."""
-        self.model.encoder.before_compiling()
-        self.encode = torch.compile(self.model.encode)
+    def encoding(self) -> Callable[[Tensor, Tensor], tuple[Encoding, Tensor]]:
+        """The encoder with the logits of K."""
+        return self.model.encode
 
     def forward(self, batch: Simulation, predicted_share: float = 0.0) -> dict[str, Tensor]:
         """Computes the terms.

@@ -18,15 +18,15 @@ it still teaches the flow to be wide there, without drowning all others.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from slotflow.core.devices import upload
-from slotflow.network.config import LossConfig
 from slotflow.network.matching import match_square
-from slotflow.network.objective import weighted_sum
+from slotflow.network.objective import Objective, weighted_sum
 from slotflow.network.zoom.bound import FlowContext, to_coordinates
 from slotflow.network.zoom.model import ZoomSlotFlow
 from slotflow.network.zoom.proposals import heat_targets, propose, starts
@@ -64,21 +64,16 @@ class Truth(NamedTuple):
     """The same on the CPU."""
 
 
-class ZoomLoss(nn.Module):
+class ZoomLoss(Objective[ZoomSlotFlow]):
     """A model with its objective: a batch of signals in, named loss terms out."""
 
-    def __init__(
-        self, model: ZoomSlotFlow, config: LossConfig, low_precision: bool = False
-    ) -> None:
-        super().__init__()
-        self.model = model
-        self.config = config
-        self.low_precision = low_precision
-        self.encode = model.encoder.forward  # compile_parts puts a compiled version here
+    def encoding(self) -> Callable[[Spectrum], tuple[Tensor, Tensor, Tensor, Tensor]]:
+        """The encoder: tokens, heat map, pooled features and the logits of the first count."""
+        return self.model.encoder.forward
 
     def compile_parts(self) -> None:
         """Compiles encoder, rounds and second count; splines, starts and joint steps stay as they are."""
-        self.encode = torch.compile(self.model.encoder.forward)
+        super().compile_parts()
         for part in (*self.model.slots.rounds, self.model.slots.last, self.model.recount):
             part.forward = torch.compile(part.forward)
 

@@ -40,7 +40,8 @@ def run(
         bool, typer.Option("--resume", help="Continue the run in the folder.")
     ] = False,
     init: Annotated[
-        Path | None, typer.Option(help="A model file whose weights to start from.")
+        Path | None,
+        typer.Option(help="Weights to start from: a model file, a folder, or a name such as zoom."),
     ] = None,
     minutes: Annotated[
         float | None, typer.Option(help="Time budget, to which the schedule is fitted.")

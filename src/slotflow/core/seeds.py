@@ -43,6 +43,8 @@ class RandomStream(IntEnum):
     """Radii of the circle on which the paper's target lies."""
     SHORT_GRIDS = 0x3C79AC492BA7B653
     """Sampling of the short stream, where training varies it."""
+    GAPS = 0x517CC1B727220A95
+    """Samples that are missing, where training leaves some out."""
     POSTERIOR_DRAWS = 0x1B56C4E9D2A8F07B
     """Draws from the posteriors that are evaluated."""
 

@@ -191,6 +191,8 @@ class TrainConfig:
     """Share of the steps whose signals have no short stream."""
     short_varied: float = 0.0
     """Share of the steps whose short stream has another length and place."""
+    gaps: float = 0.0
+    """Share of the steps whose signals have no short stream and miss up to half of the long one."""
     log_steps: int = 50
     """Steps between two lines of the metrics file."""
     checkpoint_minutes: float = 5.0
@@ -214,6 +216,7 @@ class TrainConfig:
         )
         check(0 < self.plateau_factor < 1, "0 < plateau_factor < 1", self.plateau_factor)
         check(0 <= self.ema < 1, "0 <= ema < 1", self.ema)
+        check(0 <= self.gaps <= 1, "0 <= gaps <= 1", self.gaps)
         check(all(0 <= b < 1 for b in self.betas), "betas with 0 <= beta < 1", self.betas)
         for name in (
             "weight_decay",

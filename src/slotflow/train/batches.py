@@ -11,9 +11,13 @@ from slotflow.data.sampling import Grid
 from slotflow.network.config import Config
 from slotflow.signal.simulation import Simulation, simulate
 from slotflow.signal.simulation_classes import simulate_classes
+from slotflow.signal.simulation_gaps import with_gaps
 from slotflow.signal.waveforms import TONE
 
 __all__ = ["batch_seed", "draw_batch"]
+
+MOST_MISSING = 0.5
+"""Largest share of samples that signals with gaps miss."""
 
 
 def batch_seed(seed: int, step: int, rank: int = 0) -> int:
@@ -22,16 +26,32 @@ def batch_seed(seed: int, step: int, rank: int = 0) -> int:
 
 
 def draw_batch(config: Config, n: int, seed: int, device: torch.device) -> Simulation:
-    """N signals of a step, under the model's prior or the mixture's, with the model's short stream or another one."""
-    model = config.model
-    short = _short_grid(config, seed)
+    """N signals of a step, under the model's prior or the mixture's.
+
+    They have the model's short stream, another one, or none; some steps' signals have gaps.
+    """
+    model, short = config.model, _short_grid(config, seed)
     if model.prior.waveform != TONE:
         return simulate_classes(
             model.prior, n, model.long, short, gain=model.gain, seed=seed, device=device
         )
-    return simulate(
-        model.prior, n, model.long, short, seed=seed, device=device, mixture=config.mixture
+    gaps = _has_gaps(config, seed)
+    drawn = simulate(
+        model.prior,
+        n,
+        model.long,
+        None if gaps else short,
+        seed=seed,
+        device=device,
+        mixture=config.mixture,
     )
+    return with_gaps(drawn, MOST_MISSING, seed) if gaps else drawn
+
+
+def _has_gaps(config: Config, seed: int) -> bool:
+    """Whether the signals of a step have gaps."""
+    share = config.train.gaps
+    return share > 0 and random.Random(stream_seed(seed, RandomStream.GAPS)).random() < share
 
 
 def _short_grid(config: Config, seed: int) -> Grid | None:

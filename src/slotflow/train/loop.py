@@ -21,7 +21,7 @@ from torch import Tensor, nn
 
 from slotflow.core.progress import progress
 from slotflow.core.seeds import VALIDATION_SEED
-from slotflow.network.build import MODEL_FILE, load_model
+from slotflow.network.build import MODEL_FILE, load_pretrained
 from slotflow.network.checkpoint import CheckpointError, load_weights
 from slotflow.network.config import Config
 from slotflow.network.model import SlotFlow
@@ -54,7 +54,7 @@ def train(
         out: Folder for checkpoint.safetensors, model.safetensors (the best validation), metrics.jsonl and
             config.yaml.
         resume: Continue from the folder's checkpoint.
-        init: A model file whose weights to start from, with a fresh optimizer.
+        init: A model file, a training folder or the name of embedded weights to start from, with a fresh optimizer.
         minutes: Time budget, resumed time included. The learning rate falls as a cosine over it, also where the
             config says "plateau".
         device: Where to train; a GPU if there is one.
@@ -77,7 +77,7 @@ def train(
         torch.manual_seed(cfg.seed)
         model = SlotFlow(config.model)
         if init is not None:
-            load_weights(model, load_model(init).state_dict(), init)
+            load_weights(model, load_pretrained(init).state_dict(), init)
         objective = build_objective(model.to(device), config.loss, cfg.bfloat16)
         if cfg.compile:
             objective.compile_parts()

@@ -80,8 +80,13 @@ class Modes:
         modes = self.found.get(k)
         return modes[0] if modes else None
 
-    def add(self, frequencies: Sequence[Array]) -> None:
-        """Fits from given sets of frequencies, all of the same number of tones."""
+    def add(self, frequencies: Sequence[Array], fold: bool = True) -> None:
+        """Fits from given sets of frequencies, all of the same number of tones.
+
+        Args:
+            frequencies: In Hz, (K,) each.
+            fold: Whether a maximum beyond the band is looked for again at its alias in the band.
+        """
         if not frequencies:
             return
         k = len(frequencies[0])
@@ -96,9 +101,14 @@ class Modes:
         result = fit(several, theta, sigma=sigma, max_iterations=40, max_shift=2.0)
         modes = self.found.setdefault(k, [])
         covariances = result.covariance.numpy()
-        good = np.zeros(len(starts), dtype=bool)
+        good, again = np.zeros(len(starts), dtype=bool), list[Array]()
         for i in torch.nonzero(result.converged).flatten().tolist():
             tones, rss = result.theta[i].numpy(), float(result.rss[i])
+            folded = self._folded(self.waveform.place_of(tones)) if fold else None
+            if folded is not None:
+                good[i] = True
+                again.append(folded)
+                continue
             order = np.argsort(self.waveform.place_of(tones))
             covariance = reordered(self._in_z(tones, covariances[i]), order)
             mode = Mode(self.statistics.to_z(tones), rss, covariance, waveform=self.waveform)
@@ -110,6 +120,15 @@ class Modes:
         modes.sort(key=lambda m: m.rss)
         inside = [m for m in modes if m.plausible(self.prior)]
         self.found[k] = modes[:1] + [m for m in inside if m is not modes[0]][:KEPT]
+        self.add(again, fold=False)
+
+    def _folded(self, places: Array) -> Array | None:
+        """Places, (K,), with those beyond the band at their aliases in it; None if all are in it or an alias is not."""
+        low, high = self.prior.frequency
+        if not math.isfinite(self.statistics.period) or ((places > low) & (places < high)).all():
+            return None
+        folded = low + np.remainder(places - low, self.statistics.period)
+        return np.sort(folded) if ((folded > low) & (folded < high)).all() else None
 
     def plausible(self, k: int) -> list[Mode]:
         """Maxima of order k that the prior does not exclude, the best first."""

@@ -64,6 +64,11 @@ class Likelihood(ABC):
         raise NotImplementedError
 
     @property
+    def period(self) -> float:
+        """Distance in Hz of frequencies that are one and the same to the data; inf where there are none."""
+        return math.inf
+
+    @property
     def weight(self) -> float:
         """Twice the energy of a component of unit amplitude, `overlap` with itself; the mean over the band."""
         raise NotImplementedError

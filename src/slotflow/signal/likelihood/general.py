@@ -10,6 +10,7 @@ stay what they are, while the energy becomes |Πx|² and the number of degrees o
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
@@ -39,6 +40,8 @@ __all__ = ["GeneralTones"]
 
 MARGIN = 8.0
 """How far the curves reach beyond the band, in bins."""
+OFF_THE_GRID = 1e-6
+"""Steps by which samples of an even grid may lie beside it."""
 
 
 class GeneralTones(SummedTones):
@@ -162,6 +165,15 @@ class GeneralTones(SummedTones):
     def limits(self) -> tuple[float, float]:
         """The band and a few bins on either side of it, in Hz."""
         return self._limits
+
+    @cached_property
+    def period(self) -> float:
+        """The sampling rate of complex samples at multiples of a step, some of which may be missing."""
+        step, times = self.observation.long.step, self.parts[0].times
+        if not self.complex or len(self.parts) > 1:
+            return math.inf
+        place = (times - times[0]) / step
+        return 1 / step if np.abs(place - np.rint(place)).max() < OFF_THE_GRID else math.inf
 
     @property
     def log_scale(self) -> float:

@@ -11,6 +11,7 @@ import pytest
 
 from slotflow import Channel, Observation, Posterior, Prior, SlotFlow
 from slotflow.exact.family.layout import Layout
+from slotflow.exact.family.pencil import poles, series
 from slotflow.exact.family.proposals import Birth, PriorBirth
 from slotflow.exact.family.sample import _sampled
 from slotflow.exact.family.search import Search
@@ -44,7 +45,7 @@ def template(kind: type = np.float64) -> Observation:
     return Observation([Channel(np.zeros(N, dtype=kind), dt=DT, t0=4.0, trend=-1)])
 
 
-def searched(observation: Observation, prior: Prior) -> Search:
+def searched(observation: Observation, prior: Prior, run: bool = True) -> Search:
     long = observation.long
     waveform = prior.waveform.on(float(long.times[0]), long.mid_time)
     every = waveform.occupied(prior.frequency, long.duration)
@@ -52,7 +53,8 @@ def searched(observation: Observation, prior: Prior) -> Search:
     likelihood = likelihood_of(observation, None, hull)
     nodes = compressed(likelihood, observation, waveform, prior.frequency)
     search = Search(nodes, prior, waveform, likelihood.reference, long.duration)
-    search.run()
+    if run:
+        search.run()
     return search
 
 
@@ -269,3 +271,34 @@ def test_refusals(zoom: SlotFlow, mixed: tuple[Observation, Any]) -> None:
     post = zoom.infer(observation, prior=prior_of(CHIRP), max_seconds=1)
     with pytest.raises(ValueError, match="expected components of several classes"):
         _ = post.class_probs
+
+
+def test_poles_of_decaying_tones(seed: int) -> None:
+    """Two lines closer than their widths are found at once; noise alone gives other poles."""
+    observation = template(np.complex128)
+    rng, t = np.random.default_rng(seed), observation.long.times - 4.0
+    noise = 0.05 * (rng.standard_normal(N) + 1j * rng.standard_normal(N))
+    clean = np.exp((2j * np.pi * 0.40 - 0.05) * t) - np.exp((2j * np.pi * 0.41 - 0.05) * t)
+    expected = np.array([[0.40, 0.05], [0.41, 0.05]])
+    for x, near in ((clean + noise, True), (noise, False)):
+        search = searched(
+            Observation([Channel(x, dt=DT, t0=4.0, trend=-1)]), prior_of(DAMPED), run=False
+        )
+        data = search.nodes[0]
+        found = poles(series(data), data.times, 0.425, 4)[1]
+        found = found[np.argsort(found[:, 0])]
+        assert (np.abs(found - expected).max() < 0.01) == near
+
+
+def test_proposed_sets_are_fitted(seed: int) -> None:
+    """A set of components from outside leads to the maximum of its classes."""
+    prior = prior_of(Classes(**MEMBERS))
+    made = simulate_like(template(), prior_of(CHIRP), k=1, seed=seed)[0]
+    search = searched(made.observation, prior, run=False)
+    start = made.theta[0, 2:] * np.array([1.0005, 1.02])
+    search.propose([[], [(1, start)], [(1, start)] * 9])
+    assert set(search.found) == {(0, 0, 0), (0, 1, 0)}
+    found = search.found[0, 1, 0][0]
+    assert found.log_evidence > search.found[0, 0, 0][0].log_evidence
+    away = np.abs(found.fit.z[:2] - made.theta[0, 2:])
+    assert (away < 0.3 * np.array(CHIRP.scales(T))).all()

@@ -5,6 +5,7 @@
 - `target`: the density p(Θ, x | K_1, …, K_C) of such a row.
 - `fit`: Gauss–Newton to the maxima of the likelihood.
 - `bank`: matched filters over frequencies and shapes, which propose components.
+- `pencil`: tones and decays all at once, from the singular vectors of the data.
 - `search`: maxima for all numbers of components of each class that matter.
 - `proposals`, `sample`: importance sampling of each, and the evidences.
 - `posterior`: the result.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,7 +13,7 @@ from slotflow.core.arrays import Array
 from slotflow.core.numeric import log_sum_exp
 from slotflow.data.observation import Observation
 from slotflow.exact.family.sample import Sampled, sample_layouts
-from slotflow.exact.family.search import Search
+from slotflow.exact.family.search import Search, Start
 from slotflow.exact.importance import Importance
 from slotflow.posterior.draws import Draws
 from slotflow.posterior.limits import UpperLimit
@@ -78,6 +79,7 @@ def family_posterior(
     draws: int = 2000,
     seed: int = 0,
     max_seconds: float = 10.0,
+    starts: Sequence[Start] = (),
 ) -> FamilyPosterior:
     """The exact posterior of components of any waveform, or of several classes.
 
@@ -88,12 +90,14 @@ def family_posterior(
         draws: Weighted draws of the most probable numbers of components.
         seed: Of everything random.
         max_seconds: Time budget.
+        starts: Sets of components that a network or a user proposes, beside what the search finds.
     """
     long = observation.long
     waveform = prior.waveform.on(float(long.times[0]), long.mid_time)
     likelihood = likelihood_of(observation, noise, _hull(prior, observation))
     nodes = compressed(likelihood, observation, waveform, prior.frequency)
     search = Search(nodes, prior, waveform, likelihood.reference, long.duration)
+    search.propose(starts)
     search.run(SEARCH_SHARE * max_seconds)
     rng = np.random.default_rng(seed)
     sampled = sample_layouts(search, rng, draws, (1 - SEARCH_SHARE) * max_seconds)

@@ -5,13 +5,16 @@ where its matched filters say (`bank`); in each of the best maxima of K every co
 classes, and neighbours as one component of another class (a chirp is easily taken for several tones), unless the
 matched filters exclude it. Each trial is fitted (`fit`), and Laplace's evidence decides which maxima go on. The search
 ends where further components have not paid for a while.
+
+Whole sets of components come from outside (`propose`) and, for tones and decays, from the singular vectors of the data
+(`pencil`). Where all classes are of these kinds, the best of these sets is where components begin to be added.
 """
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -21,13 +24,17 @@ from slotflow.core.arrays import Array
 from slotflow.exact.family.bank import Bank
 from slotflow.exact.family.fit import Fit, climb, linear_amplitudes
 from slotflow.exact.family.layout import Layout, members_of
+from slotflow.exact.family.pencil import poles, series
 from slotflow.exact.family.straight import Straight
 from slotflow.exact.family.target import Around, FamilyTarget
 from slotflow.signal.likelihood.compressed import Compressed
 from slotflow.signal.prior import Prior
 from slotflow.signal.waveforms import Waveform
 
-__all__ = ["Mode", "Search"]
+__all__ = ["Mode", "Search", "Start"]
+
+Start = Sequence[tuple[int, Array]]
+"""A set of components to start a fit from: the number of the class and the shape ξ, (D,), of each."""
 
 GOING_ON = 3
 """Maxima of each number of components that further ones are added to."""
@@ -43,6 +50,8 @@ MODES_KEPT = 4
 """Maxima of each layout that are kept."""
 NEIGHBOURS = 12.0
 """Bins within which two components may be one of another class."""
+LASTING = 1.0
+"""Decay over the record, γT, below which a pole is taken for a tone where there are tones."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,7 +138,8 @@ class Search:
     def run(self, max_seconds: float = math.inf) -> None:
         """Looks for maxima until further components do not pay, or time is over."""
         deadline = time.perf_counter() + max_seconds
-        idle, k = 0, 0
+        self.propose(self._pole_sets())
+        idle, k = 0, self._first_order()
         while k < self.prior.k_max and (idle < PATIENCE or k < self.prior.k_min):
             before, k = self.best, k + 1
             for start in self._leading(k - 1):
@@ -150,6 +160,49 @@ class Search:
         return self.complete
 
     # ------------------------------------------------------------------ starts
+
+    def propose(self, starts: Iterable[Start]) -> None:
+        """Fits sets of components and keeps the maxima that they lead to.
+
+        Args:
+            starts: Each set with at most K_max components; amplitudes are those that fit best.
+        """
+        none = self.found[(0,) * len(self.members)][0]
+        for start in starts:
+            if not 0 < len(start) <= self.prior.k_max:
+                continue
+            parts = [np.zeros((0, member.coordinates)) for member in self.members]
+            counts = none.counts
+            for i, xi in start:
+                counts, parts = self._with(parts, i, xi)
+            self._try(counts, parts, none.fit.rss)
+
+    def _pole_sets(self) -> list[Start]:
+        """Sets of 1, 2, … tones and decaying tones, from the singular vectors of the data."""
+        f, bin_ = 0.5 * sum(self.prior.frequency), 1 / self.duration
+        if all(member.of_pole(f, bin_) is None for member in self.members):
+            return []
+        data, (low, high) = self.nodes[0], self.prior.frequency
+        sets: list[Start] = []
+        for found in poles(series(data), data.times, f, self.prior.k_max):
+            chosen = [self._of_pole(*pole) for pole in found if low <= pole[0] <= high]
+            sets.append([start for start in chosen if start is not None])
+        return sets
+
+    def _of_pole(self, frequency: float, rate: float) -> tuple[int, Array] | None:
+        """The component that a pole is taken for: one without a rate where it hardly decays, one with it otherwise."""
+        shapes = [(i, member.of_pole(frequency, rate)) for i, member in enumerate(self.members)]
+        known = [(i, xi) for i, xi in shapes if xi is not None]
+        known.sort(key=lambda pair: len(pair[1]), reverse=bool(rate * self.duration > LASTING))
+        return known[0] if known else None
+
+    def _first_order(self) -> int:
+        """The number of components from which further ones are added: 0, or one less than the best set of poles."""
+        if any(member.of_pole(0.0, 0.0) is None for member in self.members):
+            return 0
+        best = max((modes[0] for modes in self.found.values()), key=lambda m: m.log_evidence)
+        k = max(best.target.k - 1, 0)
+        return k if self.of_order(k) else 0
 
     def _births(self, mode: Mode) -> Iterator[tuple[tuple[int, ...], list[Array]]]:
         """A further component of each class, where its filters say."""

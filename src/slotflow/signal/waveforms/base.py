@@ -154,6 +154,15 @@ class Waveform(ABC):
         """
         return np.zeros((1, len(self.shape) - 1))
 
+    def of_pole(self, frequency: float, rate: float) -> Array | None:
+        """ξ, (D,), of the component that is most like e^{(2πif − γ)t}; None where none is.
+
+        Args:
+            frequency: f in Hz.
+            rate: γ in 1/s; negative if it grows.
+        """
+        return None
+
     def dilution(self, duration: float) -> float:
         """By how much an amplitude may exceed the peak that the component has in the spectrum of a record."""
         return 1.0

@@ -107,6 +107,11 @@ class Damped(SingleAmplitude):
         steps = math.ceil(math.log(rate.high / low) / math.log(SEARCH_RATIO))
         return np.geomspace(low, rate.high, max(steps + 1, 2))[:, None]
 
+    def of_pole(self, frequency: float, rate: float) -> Array | None:
+        """Frequency and rate, (2,), the rate within its bounds."""
+        law = self.ranges["rate"]
+        return np.array([frequency, min(max(rate, law.low), law.high)])
+
     def dilution(self, duration: float) -> float:
         """γT of the broadest line, or 1."""
         return max(self.ranges["rate"].high * duration, 1.0)

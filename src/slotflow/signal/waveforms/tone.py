@@ -9,7 +9,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from slotflow.core.arrays import AnyArray, namespace
+import numpy as np
+
+from slotflow.core.arrays import AnyArray, Array, namespace
 from slotflow.signal.waveforms.base import DATA_UNIT, Parameter, Waveform
 
 __all__ = ["TONE", "Tone"]
@@ -76,6 +78,10 @@ class Tone(Waveform):
         """e^{2πift}, (..., K, 1, N)."""
         xp = namespace(xi)
         return xp.exp(2j * math.pi * xp.remainder(xi[..., None] * t, 1.0))
+
+    def of_pole(self, frequency: float, rate: float) -> Array | None:
+        """The frequency, (1,)."""
+        return np.array([frequency])
 
     def scales(self, duration: float) -> tuple[float, ...]:
         """1/T, in Hz."""

@@ -54,9 +54,9 @@ def division(statistics: Statistics, lower: Importance) -> Division:
     z = to_z(lower.theta, statistics.reference)
     mean = z[int(target.rss(z).argmin())]
     gaussian = target.gaussian(mean)
-    return Division(
-        target, lower, (mean.ravel(), np.eye(mean.size)) if gaussian is None else gaussian
-    )
+    if gaussian is None:
+        gaussian = mean.ravel(), np.eye(mean.size)
+    return Division(target, lower, [PairTable(target, gaussian, j) for j in range(target.k)])
 
 
 @pytest.mark.parametrize("k", [2, 3])

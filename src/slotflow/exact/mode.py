@@ -21,6 +21,8 @@ __all__ = ["OUTSIDE", "Mode", "reordered", "same"]
 
 OUTSIDE = 5.0
 """Standard deviations of an amplitude by which a maximum may lie outside the prior."""
+RESOLVED = 2.0
+"""Distance in bins from which on components do not share what they explain."""
 TOUCH = 0.1
 """Bins by which a maximum may undercut the smallest separation."""
 
@@ -79,6 +81,10 @@ class Mode:
     def gap(self, bins: float) -> float:
         """Smallest distance of two places in units of `bins` Hz; inf for fewer than two components."""
         return float(np.diff(self.places).min() / bins) if len(self.z) > 1 else math.inf
+
+    def resolved(self, bins: float) -> bool:
+        """Whether this is a maximum of the likelihood whose components are `RESOLVED` times `bins` Hz apart."""
+        return not self.bounded and self.gap(bins) > RESOLVED
 
     def keeps_apart(self, prior: Prior, bins: float) -> bool:
         """Whether components are as far from each other as the prior asks for, but for `TOUCH` of `bins` Hz."""

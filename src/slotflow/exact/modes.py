@@ -30,8 +30,6 @@ __all__ = ["CLOSE", "Modes"]
 
 CLOSE = 0.75
 """Distance of two tones in bins 1/T below which they are unresolved."""
-RESOLVED = 2.0
-"""Distance in bins from which on tones do not share what they explain."""
 PEAKS = 3
 """Peaks of the residual that start a tone."""
 DEATHS = 3
@@ -179,7 +177,7 @@ class Modes:
             return
         self.done.add(("down", k))
         f, deaths = base.places, np.argsort(base.strength)[:DEATHS]
-        resolved = not base.bounded and base.gap(self.bin) > RESOLVED
+        resolved = base.resolved(self.bin)
         if resolved:  # RSS/2σ² rises by half the strength of what is left out, more or less
             missed = base.strength[deaths] - base.strength.min()
             deaths = deaths[missed < 4 * EXCLUDED]

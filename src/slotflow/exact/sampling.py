@@ -16,6 +16,7 @@ import numpy as np
 from slotflow.core.numeric import log_sum_exp
 from slotflow.exact.importance import Importance, importance_sample
 from slotflow.exact.ledger import Ledger
+from slotflow.exact.orders import NEGLIGIBLE
 from slotflow.exact.problem import Problem
 from slotflow.exact.proposals.assembly import WEAK
 from slotflow.exact.proposals.births import Births
@@ -42,6 +43,8 @@ LITTLE, LESS = 3.0, 4.0
 """Logarithms of the odds against an order at which half the draws, and half the particles, are enough."""
 SMALL = 0.05
 """p(K | x) below which an order need not be known as well."""
+FAR_FROM_MATTERING = 0.1 * NEGLIGIBLE
+"""p(K | x) below which weights with a heavy tail are enough."""
 
 
 def no_components(problem: Problem) -> Importance:
@@ -118,9 +121,9 @@ class Sampler:
         """One tone of the draws of k − 1 in two, where tones may be unresolved."""
         if k < 2:
             return None
-        mode, target = self.problem.modes.best(k - 1), self.problem.target(k - 1)
-        gaussian = None if mode is None else target.gaussian(mode.z)
-        return None if gaussian is None else Division(target, lower, gaussian)
+        mode = self.problem.modes.best(k - 1)
+        pairs = None if mode is None else self.problem.proposer.pairs(mode)
+        return None if pairs is None else Division(self.problem.target(k - 1), lower, pairs[1])
 
     def _parts(self, target: Target, origin: Growth | Division | None) -> list[Proposal]:
         """What candidates are drawn from."""
@@ -190,7 +193,8 @@ class Sampler:
         share = 1 / (1 + math.exp(-min(max(odds, -50.0), 50.0)))  # p(K | x) so far
         if share < SMALL:  # its error is what it can do to p(K | x)
             error = share * result.log_evidence_error
-            return result.effective >= 20 and result.pareto_k < 1 and error < 0.005
+            settled = result.pareto_k < 1 or share < FAR_FROM_MATTERING
+            return result.effective >= 20 and settled and error < 0.005
         return (
             result.pareto_k < 0.7
             and result.effective >= 0.1 * self.problem.draws

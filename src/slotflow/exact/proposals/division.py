@@ -14,6 +14,7 @@ a linear estimate.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -38,14 +39,14 @@ class Division:
     Args:
         target: Of K − 1 tones.
         lower: Their draws and evidence.
-        gaussian: Mean and covariance around a maximum of them, (3K − 3,) and (3K − 3, 3K − 3). The tables rest on
-            differences of large numbers, so the covariance must be that of the model, not of draws.
+        tables: Of pairs in place of each tone of a maximum of them. They rest on differences of large numbers, so the
+            covariance that they are made with must be that of the model, not of draws.
     """
 
-    def __init__(self, target: Target, lower: Importance, gaussian: tuple[Array, Array]) -> None:
+    def __init__(self, target: Target, lower: Importance, tables: Sequence[PairTable]) -> None:
         self.target, self.lower = target, lower
         self.z = target.statistics.to_z(lower.theta)
-        self.tables = [PairTable(target, gaussian, j) for j in range(target.k)]
+        self.tables = tables
         promise = np.array([table.log_gain for table in self.tables])
         with np.errstate(invalid="ignore"):
             promise = np.exp(promise - log_sum_exp(promise))

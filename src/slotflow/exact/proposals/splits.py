@@ -30,6 +30,7 @@ from slotflow.core.numeric import log_sum_exp
 from slotflow.exact.proposals.gaussian import Gaussian
 from slotflow.exact.target import Target
 from slotflow.signal.likelihood import Likelihood
+from slotflow.signal.prior import Prior
 from slotflow.signal.waveforms import TONE
 
 __all__ = ["RESOLVED", "PairTable", "Split", "divided", "merged", "splits"]
@@ -89,7 +90,7 @@ class PairTable:
         kept = np.flatnonzero((other > low - spread) & (other < high + spread))
         self.shift: Array = np.zeros((len(volume), len(gaussian[0])))
         self.log_gain = -math.inf
-        """Logarithm of the mass in the table, by which tones can be compared."""
+        """Logarithm of the evidence's gain from a pair in place of this tone, but for the number of tones."""
         mass = np.zeros(len(volume))
         if kept.size:
             gain, b = self._gain(rest, z, j, delta[kept], first[kept])
@@ -106,8 +107,9 @@ class PairTable:
             power = 2 if prior.amplitude_law == "loguniform" else 1
             gain -= power * np.log(np.maximum(other[kept], low)) + (power - 1) * np.log(size[kept])
             gain += np.log(volume[kept])
-            self.log_gain = float(log_sum_exp(gain))
-            mass[kept] = (1 - PRIOR_SHARE) * np.exp(gain - self.log_gain)
+            whole = float(log_sum_exp(gain))
+            self.log_gain = whole + _log_prior_ratio(prior, abs(total))
+            mass[kept] = (1 - PRIOR_SHARE) * np.exp(gain - whole)
             mass[kept] += PRIOR_SHARE * volume[kept] / volume[kept].sum()
         else:
             mass = volume
@@ -226,6 +228,19 @@ class Split:
         flat = np.stack(columns, 1).reshape(n, TONE.coordinates * self.d)
         log_prob[near] += self.gaussian.log_prob_flat(flat[near], shift[near])
         return log_prob
+
+
+def _log_prior_ratio(prior: Prior, size: float) -> float:
+    """What the table's density leaves out of the prior of a pair over that of one tone with the amplitude |C|.
+
+    With p(c) = p(A)/2πA the ratio p(f_1) p(c_1) p(c_2) / p(C) is |C|/(2π |c_1| |c_2|) p(A_1) p(A_2)/p(|C|), over the
+    width of the band.
+    """
+    low, high = prior.amplitude
+    alike = prior.amplitude_law == "loguniform"
+    room = math.log(high / low) if alike else high - low
+    width = prior.frequency[1] - prior.frequency[0]
+    return (2 if alike else 1) * math.log(size) - math.log(2 * math.pi * room * width)
 
 
 def _response(gaussian: tuple[Array, Array], j: int, apart: float) -> Array:

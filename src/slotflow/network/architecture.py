@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from slotflow.core.fields import check
 
-__all__ = ["EncoderConfig", "FlowConfig", "ZoomConfig"]
+__all__ = ["EncoderConfig", "FamilyConfig", "FlowConfig", "ZoomConfig"]
 
 
 @dataclass(frozen=True)
@@ -142,3 +142,74 @@ class ZoomConfig:
     def view_bins(self) -> int:
         """Bins that the network sees: the widest band and a margin on both sides."""
         return self.bins + 2 * self.margin
+
+
+@dataclass(frozen=True)
+class FamilyConfig:
+    """The network for several classes with time–frequency tokens (`network/family`)."""
+
+    margin: int = 20
+    """Bins that the network sees on either side of the widest band."""
+    segments: int = 8
+    """Segments of the record whose spectra are shown one by one."""
+    groups: int = 14
+    """Matched filters of a class that are shown; where a class has more, the best of each group of neighbours is."""
+    stem: int = 128
+    """Channels after the first convolution over half-bins."""
+    width: int = 192
+    """Width of the tokens."""
+    layers: int = 6
+    """Blocks of the encoder."""
+    second_layers: int = 3
+    """Blocks of the encoder of the residual."""
+    heads: int = 6
+    """Heads of their self-attention."""
+    slot_width: int = 128
+    """Width of the slots' memory."""
+    slot_layers: int = 2
+    """Blocks of each round."""
+    slot_heads: int = 4
+    """Heads of the slots' self-attention."""
+    zoom: int = 32
+    """Segments of a slot's demodulated record."""
+    coarse: int = 64
+    """Instants of the coarse record on which a slot is tried as every class."""
+    steps: int = 3
+    """Joint Gauss–Newton steps after each round that moves the slots."""
+    varied: float = 0.4
+    """Share of the training signals whose prior is narrower than the model's own."""
+    narrowest: float = 0.15
+    """Narrowest band of these, as a share of the widest."""
+    loudest: float = 10.0
+    """Factor by which their largest gain may exceed the model's."""
+    level_error: float = 0.02
+    """Relative error of the noise level that training signals are given in units of."""
+
+    def __post_init__(self) -> None:
+        for name in (
+            "segments",
+            "groups",
+            "stem",
+            "width",
+            "layers",
+            "second_layers",
+            "heads",
+            "slot_width",
+            "slot_layers",
+            "slot_heads",
+            "zoom",
+            "coarse",
+            "steps",
+        ):
+            check(getattr(self, name) >= 1, f"{name} >= 1", getattr(self, name))
+        check(self.margin >= 0, "margin >= 0", self.margin)
+        check(self.width % self.heads == 0, "heads that divide the width", self.heads)
+        check(
+            self.slot_width % self.slot_heads == 0,
+            "slot_heads that divide the slot_width",
+            self.slot_heads,
+        )
+        check(0 <= self.varied <= 1, "0 <= varied <= 1", self.varied)
+        check(0 < self.narrowest <= 1, "0 < narrowest <= 1", self.narrowest)
+        check(self.loudest >= 1, "loudest >= 1", self.loudest)
+        check(self.level_error >= 0, "level_error >= 0", self.level_error)

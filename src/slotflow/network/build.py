@@ -13,6 +13,7 @@ from slotflow.core.fields import from_dict
 from slotflow.network.cards import Card, card_path, embedded, embedded_card, read_verified
 from slotflow.network.checkpoint import CheckpointError, load_weights, model_config, read_model
 from slotflow.network.config import ModelConfig
+from slotflow.network.family.model import FamilySlotFlow
 from slotflow.network.model import DEFAULT, SlotFlow, pretrained_names
 from slotflow.network.multiclass.model import MulticlassSlotFlow
 from slotflow.network.paper.model import PaperSlotFlow
@@ -34,6 +35,8 @@ MODEL_FILE = "model.safetensors"
 
 def network_class(config: ModelConfig) -> type[SlotFlow]:
     """The class of the network that a config describes."""
+    if config.family is not None:
+        return FamilySlotFlow
     if isinstance(config.prior.waveform, Classes):
         return MulticlassSlotFlow
     return PaperSlotFlow if config.zoom is None else ZoomSlotFlow

@@ -13,7 +13,7 @@ import yaml
 from slotflow.core.fields import check, from_dict, plain
 from slotflow.core.presets import preset_names
 from slotflow.data.sampling import Grid
-from slotflow.network.architecture import EncoderConfig, FlowConfig, ZoomConfig
+from slotflow.network.architecture import EncoderConfig, FamilyConfig, FlowConfig, ZoomConfig
 from slotflow.signal.mixture import PriorMixture
 from slotflow.signal.prior import Prior
 from slotflow.signal.waveforms import TONE, Classes
@@ -21,6 +21,7 @@ from slotflow.signal.waveforms import TONE, Classes
 __all__ = [
     "Config",
     "EncoderConfig",
+    "FamilyConfig",
     "FlowConfig",
     "LossConfig",
     "ModelConfig",
@@ -48,6 +49,8 @@ class ModelConfig:
     """Flow and target."""
     zoom: ZoomConfig | None = None
     """Spectral encoder and zooming slots instead of the paper's parts; `encoder` is not used then."""
+    family: FamilyConfig | None = None
+    """Time–frequency tokens and slots of several classes; neither `encoder` nor `short` is used then."""
     gain: tuple[float, float] = (5.0, 40.0)
     """Bounds of ρ where the prior has several classes (paper, section 3.7): amplitudes follow from it, see
     `slotflow.signal.simulation_classes`."""
@@ -65,6 +68,9 @@ class ModelConfig:
             "a prior of tones, or of several classes for the paper's parts",
             self.prior.waveform,
         )
+        if self.family is not None:
+            self._check_family(self.family)
+            return
         if self.zoom is not None:
             width = (self.prior.frequency[1] - self.prior.frequency[0]) * self.long.duration
             check(
@@ -79,6 +85,22 @@ class ModelConfig:
         check(
             self.prior.k_min >= 1, "k_min >= 1 (this architecture has no K = 0)", self.prior.k_min
         )
+
+    def _check_family(self, sizes: FamilyConfig) -> None:
+        """Refuses sizes and a prior that do not go together."""
+        check(isinstance(self.prior.waveform, Classes), "classes", self.prior.waveform)
+        check(self.long.duration == 1.0, "a record of the length 1", self.long.duration)
+        low, high = self.prior.frequency
+        check(low == -high, "a band around 0", self.prior.frequency)
+        view = 2 * high + 2 * sizes.margin
+        check(view % 2 == 0 and view < self.long.n, "a view of an even number of bins", view)
+        check(0 < self.gain[0] < self.gain[1], "gain with 0 < low < high", self.gain)
+        for name in ("segments", "zoom", "coarse"):
+            check(
+                self.long.n % getattr(sizes, name) == 0,
+                f"{name} that divide the number of samples",
+                getattr(sizes, name),
+            )
 
     def _check_classes(self, classes: Classes) -> None:
         """Refuses classes that do not fit the prior or the sampling."""

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import random
+from functools import lru_cache
 
 import torch
 
 from slotflow.core.seeds import TRAINING_SEED, RandomStream, stream_seed
 from slotflow.data.sampling import Grid
-from slotflow.network.config import Config
+from slotflow.network.config import Config, ModelConfig
+from slotflow.network.family.mixtures import FamilyBatch, Mixtures
 from slotflow.signal.simulation import Simulation, simulate
 from slotflow.signal.simulation_classes import simulate_classes
 from slotflow.signal.simulation_gaps import with_gaps
@@ -25,11 +27,13 @@ def batch_seed(seed: int, step: int, rank: int = 0) -> int:
     return TRAINING_SEED + (seed % 2**19) * 2**42 + step * 2**10 + rank
 
 
-def draw_batch(config: Config, n: int, seed: int, device: torch.device) -> Simulation:
+def draw_batch(config: Config, n: int, seed: int, device: torch.device) -> Simulation | FamilyBatch:
     """N signals of a step, under the model's prior or the mixture's.
 
     They have the model's short stream, another one, or none; some steps' signals have gaps.
     """
+    if config.model.family is not None:
+        return _mixtures(config.model, device).draw(n, seed)
     model, short = config.model, _short_grid(config, seed)
     if model.prior.waveform != TONE:
         return simulate_classes(
@@ -52,6 +56,12 @@ def _has_gaps(config: Config, seed: int) -> bool:
     """Whether the signals of a step have gaps."""
     share = config.train.gaps
     return share > 0 and random.Random(stream_seed(seed, RandomStream.GAPS)).random() < share
+
+
+@lru_cache(maxsize=2)
+def _mixtures(model: ModelConfig, device: torch.device) -> Mixtures:
+    """The source of a family's signals; its tables are made once."""
+    return Mixtures(model, device)
 
 
 def _short_grid(config: Config, seed: int) -> Grid | None:

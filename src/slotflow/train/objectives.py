@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from slotflow.network.config import LossConfig
+from slotflow.network.family.loss import FamilyLoss
+from slotflow.network.family.model import FamilySlotFlow
 from slotflow.network.model import SlotFlow
 from slotflow.network.multiclass.loss import MulticlassLoss
 from slotflow.network.multiclass.model import MulticlassSlotFlow
@@ -21,6 +23,8 @@ def build_objective(model: SlotFlow, config: LossConfig, low_precision: bool) ->
     """The network with its loss; low precision is bfloat16 in the encoder and in the coupling networks."""
     if isinstance(model, ZoomSlotFlow):
         return ZoomLoss(model, config, low_precision)
+    if isinstance(model, FamilySlotFlow):
+        return FamilyLoss(model, config, low_precision)
     if isinstance(model, MulticlassSlotFlow):
         return MulticlassLoss(model, config, low_precision)
     assert isinstance(model, PaperSlotFlow)

@@ -1,0 +1,241 @@
+r"""The objective of preset `family`: two counts, two heat maps, the slots' classes, and a matched flow for each class.
+
+.. math:: \mathcal{L} = \mathrm{CE}(q_2, K) + λ_1 \mathrm{CE}(q_1, K) + λ_h \mathcal{L}_{heat} + λ_o
+    \mathcal{L}_{offset} + λ_r \mathcal{L}_{rounds} + λ_c \mathcal{L}_{class} + λ_{flow} \mathcal{L}_{flow} .
+
+**Whose K and whose classes.** One signal of three gets as many slots as there are components, and their true classes:
+the flows learn from it. The others get what the network counts and decides, one slot fewer now and then, and the second
+count and the heat map of what is missing learn from these alone, so that nothing of the truth leaks into them. The flow
+of a class learns from their slots too, where number and class are right.
+
+**Matching.** π* joins slots and components by the overlap of their functions of time,
+|⟨b_k, b_j⟩|² / (⟨b_k, b_k⟩⟨b_j, b_j⟩), which compares components of all classes.
+
+**Outliers.** A slot on the wrong component has coordinates of hundreds of bounds. Beyond `SOFT_LIMIT` its loss grows as
+a logarithm.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from slotflow.core.devices import upload
+from slotflow.network.config import LossConfig
+from slotflow.network.family.coordinates import to_coordinates
+from slotflow.network.family.encoder import Encoded
+from slotflow.network.family.joint import Slots
+from slotflow.network.family.mixtures import FamilyBatch
+from slotflow.network.family.model import FamilySlotFlow
+from slotflow.network.family.places import Places, heat_terms, propose
+from slotflow.network.family.recount import SignalNumbers
+from slotflow.network.family.slots import Finished, Move, Seen
+from slotflow.network.matching import match_square
+from slotflow.network.objective import Objective, weighted_sum
+from slotflow.signal.simulation import Simulation
+
+__all__ = ["FamilyLoss", "overlap"]
+
+SOFT_LIMIT = 20.0
+"""Loss of a slot beyond which it grows as a logarithm."""
+TEACHER_PERIOD = 3
+"""One signal in this many gets its true number of slots and their classes."""
+FEWER_PERIOD = 5
+"""Of the others, one in this many gets a slot fewer than it counts."""
+START_JITTER = 0.02
+"""Spread of starts near the truth, in units of half the outer ranges; they stand for a heat map yet to be learned."""
+LARGEST_Z = 1e3
+"""Coordinates are cut here, where a slot is nowhere near its component."""
+FOUND = 0.5
+"""Overlap from which on a slot is on a component."""
+
+
+class Matched(NamedTuple):
+    """Components in the order of the slots."""
+
+    raw: Tensor
+    """(B, K, D)."""
+    kind: Tensor
+    """(B, K)."""
+    c: Tensor
+    """(B, K), complex."""
+
+
+@torch.no_grad()
+def overlap(model: FamilySlotFlow, slots: Slots, batch: FamilyBatch) -> Tensor:
+    """Squared overlap of every slot with every component, (B, K, K), 0 where either is not there."""
+    units = model.parts.units
+    ours = units.fine.basis(units.xi(slots.raw, slots.kind), slots.kind)
+    theirs = units.fine.basis(units.xi(batch.raw, batch.kind), batch.kind)
+    products = torch.einsum("bkn,bjn->bkj", ours.conj(), theirs).abs().square()
+    sizes = [b.abs().square().sum(-1) for b in (ours, theirs)]
+    share = products / (sizes[0][:, :, None] * sizes[1][:, None]).clamp_min(1e-9)
+    return share * slots.mask[:, :, None] * batch.mask[:, None]
+
+
+class FamilyLoss(Objective[FamilySlotFlow]):
+    """A model with its objective: a batch of mixtures in, named loss terms out."""
+
+    def __init__(
+        self, model: FamilySlotFlow, config: LossConfig, low_precision: bool = False
+    ) -> None:
+        super().__init__(model, config, low_precision)
+        self.look = model.parts.look.forward  # compile_parts puts a compiled version here
+
+    def encoding(self) -> Callable[..., Encoded]:
+        """The first encoder."""
+        return self.model.parts.encoder.forward
+
+    def compile_parts(self) -> None:
+        """Compiles both encoders and what the rounds learn; complex numbers, fits and splines stay as they are."""
+        super().compile_parts()
+        parts = self.model.parts
+        self.look = torch.compile(parts.look.forward)
+        for part in (parts.slots.first, parts.slots.second, parts.slots.last):
+            part.forward = torch.compile(part.forward)  # type: ignore[method-assign]
+
+    def forward(
+        self, batch: Simulation | FamilyBatch, predicted_share: float = 1.0
+    ) -> dict[str, Tensor]:
+        """Computes the terms.
+
+        Args:
+            batch: Simulated mixtures, on the model's device.
+            predicted_share: Share of the taught signals whose slots start from the heat map; the others start near the
+                truth.
+
+        Returns:
+            "loss", "count", "first_count", "heat", "offset", "rounds", "classes", "flow", "k_accuracy",
+            "class_accuracy" and "matched" (share of signals with the right number of slots), each a scalar.
+        """
+        assert isinstance(batch, FamilyBatch)
+        parts, device = self.model.parts, batch.long.device
+        truth_k = upload(batch.k, device)
+        features, told = parts.features(batch.long, batch.bounds)
+        first = self._encoded(self.encode, features, told, None)
+        outer, present = parts.outer, parts.units.present
+        terms = {"first_count": nn.functional.cross_entropy(first.logits, truth_k)}
+        terms |= heat_terms(first.heat, batch.raw, batch.kind, batch.mask, outer, present)
+
+        # --- slots ---------------------------------------------------------------------------------
+        seen = Seen(batch.long, first.tokens.float(), told, batch.bounds, outer)
+        rows = torch.arange(len(truth_k), device=device)
+        taught = rows % TEACHER_PERIOD == 0
+        number = first.logits.argmax(-1)
+        if self.model.training:
+            number = (number - (rows % FEWER_PERIOD == 0).long()).clamp_min(0)
+        number = torch.where(taught, truth_k, number)
+        mask = torch.arange(parts.k_max, device=device) < number[:, None]
+        places = propose(first.heat.detach(), batch.bounds, outer, parts.k_max).first(mask)
+        if self.model.training and predicted_share < 1:
+            places = self._near_truth(
+                batch, places, taught & (rows < (1 - predicted_share) * len(rows))
+            )
+        begun = parts.slots.begin(parts.units, seen, places, mask)
+        right = number == truth_k
+        shared = overlap(self.model, begun.fit.slots, batch)
+        truth = self._matched(batch, begun.fit.slots, shared, right)
+        kind = torch.where(taught[:, None] & mask, truth.kind, begun.logits.detach().argmax(-1))
+        slots = parts.slots.finish(parts.units, seen, begun, kind)
+
+        # --- second count --------------------------------------------------------------------------
+        left = parts.residual_features(seen, slots)
+        second = self._encoded(self.look, left, told, parts.before(first.tokens.float()))
+        logits = parts.recount(SignalNumbers(first, second, told), slots, mask)
+        entropy = nn.functional.cross_entropy(logits, truth_k, reduction="none")
+        terms["count"] = _mean_of(entropy, ~taught)
+        after = overlap(self.model, slots.fit.slots, batch)
+        missing = batch.mask & (after.amax(1) < FOUND)
+        more = heat_terms(second.heat, batch.raw, batch.kind, missing, outer, present)
+        terms = {name: term + more.get(name, 0.0) for name, term in terms.items()}
+
+        # --- matched terms -------------------------------------------------------------------------
+        on = (after.amax(2) > FOUND).float()
+        terms["rounds"] = _mean_of(
+            nn.functional.binary_cross_entropy_with_logits(slots.real, on, reduction="none"), mask
+        )
+        weight = mask & right[:, None]
+        terms["rounds"] = terms["rounds"] + self._round_loss(begun.move, truth, weight)
+        entropy = nn.functional.cross_entropy(
+            begun.logits.flatten(0, 1), truth.kind.flatten(), reduction="none"
+        )
+        terms["classes"] = _mean_of(entropy.view(mask.shape), weight)
+        terms["flow"] = self._flow_loss(slots, truth, weight & (kind == truth.kind))
+        facts = {
+            "k_accuracy": _mean_of((logits.argmax(-1) == truth_k).float(), ~taught),
+            "class_accuracy": _mean_of((begun.logits.argmax(-1) == truth.kind).float(), weight),
+            "matched": right.float().mean(),
+        }
+        return {"loss": weighted_sum(terms, self.config), **terms, **facts}
+
+    # ------------------------------------------------------------------ parts
+
+    def _encoded(
+        self, encoder: Callable[..., Encoded], features: Tensor, told: Tensor, before: Tensor | None
+    ) -> Encoded:
+        """An encoder's word, in low precision if that is asked for."""
+        with torch.autocast(features.device.type, torch.bfloat16, enabled=self.low_precision):
+            found: Encoded = encoder(features, told, before)
+        return found
+
+    @torch.no_grad()
+    def _near_truth(self, batch: FamilyBatch, places: Places, chosen: Tensor) -> Places:
+        """Places of the chosen signals, (B,), near the true ones and in the true classes."""
+        outer = self.model.parts.outer
+        spread = START_JITTER * 0.5 * (outer.high - outer.low)[:, None]
+        raw = batch.raw + spread * torch.randn_like(batch.raw)
+        raw = raw.maximum(batch.bounds.low[:, None]).minimum(batch.bounds.high[:, None])
+        return Places(
+            torch.where(chosen[:, None, None], raw, places.raw),
+            torch.where(chosen[:, None], batch.kind, places.kind),
+            places.p,
+        )
+
+    @torch.no_grad()
+    def _matched(self, batch: FamilyBatch, slots: Slots, shared: Tensor, right: Tensor) -> Matched:
+        """Components in the order of the slots that they belong to, in signals with as many of both."""
+        away = (slots.raw[..., 0][:, :, None] - batch.raw[..., 0][:, None]).abs()
+        order = upload(match_square(1e-3 * away - shared, batch.k, right), right.device)
+        raw = batch.raw.gather(1, order[..., None].expand_as(batch.raw))
+        return Matched(raw, batch.kind.gather(1, order), batch.c.gather(1, order))
+
+    def _round_loss(self, move: Move, truth: Matched, weight: Tensor) -> Tensor:
+        """Classes and places after the first round: cross-entropy, and negative log density of a Gaussian."""
+        entropy = nn.functional.cross_entropy(
+            move.logits.flatten(0, 1), truth.kind.flatten(), reduction="none"
+        )
+        z = (truth.raw - move.raw) / move.reach * torch.exp(-move.log_scale)
+        nll = _softened(0.5 * z.square() + move.log_scale)
+        present = self.model.parts.units.present[truth.kind]
+        return _mean_of(entropy.view(weight.shape) + (nll * present).sum(-1), weight)
+
+    def _flow_loss(self, slots: Finished, truth: Matched, weight: Tensor) -> Tensor:
+        """Negative log density of the matched components of each slot's class, in units of its bound."""
+        parts = self.model.parts
+        with torch.no_grad():
+            z = to_coordinates(parts.units, slots, truth.raw, truth.c)
+            z = z.clamp(-LARGEST_Z, LARGEST_Z).float().flatten(0, 1).nan_to_num()
+        kind, y = slots.fit.slots.kind.flatten(), slots.y.flatten(0, 1)
+        total = y.new_zeros(())
+        for i, size in enumerate(parts.units.sizes):
+            flow = parts.flow(i)
+            own = (kind == i) & weight.flatten()
+            at = torch.where(own[:, None], z[:, :size], 0.0)
+            nll = -flow.log_prob(flow.project(y), at)
+            total = total + (_softened(nll) * own).sum()
+        return total / weight.sum().clamp_min(1)
+
+
+def _mean_of(values: Tensor, chosen: Tensor) -> Tensor:
+    """Mean of the chosen values, same shape; 0 where none is chosen."""
+    weight = chosen.float()
+    return (values * weight).sum() / weight.sum().clamp_min(1)
+
+
+def _softened(nll: Tensor) -> Tensor:
+    """The loss up to `SOFT_LIMIT`, its logarithm beyond, with the same slope there."""
+    beyond = SOFT_LIMIT * (1 + (nll.clamp_min(SOFT_LIMIT) / SOFT_LIMIT).log())
+    return torch.where(nll > SOFT_LIMIT, beyond, nll)

@@ -1,0 +1,114 @@
+"""The parts of the network of preset `family`, and a pass through them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from slotflow.network.config import ModelConfig
+from slotflow.network.family.bounds import Bounds, conditions, outer_bounds
+from slotflow.network.family.encoder import Encoded, Encoder
+from slotflow.network.family.joint import residual
+from slotflow.network.family.places import Places, propose
+from slotflow.network.family.recount import Recount, SignalNumbers, slot_map
+from slotflow.network.family.slots import Begun, Finished, Seen, SlotRounds
+from slotflow.network.family.units import Units
+from slotflow.network.family.view import Filters, channels, view_of
+from slotflow.network.zoom.bound import BoundFlow
+from slotflow.signal.waveforms import Classes
+
+__all__ = ["FamilyParts", "Pass"]
+
+
+class Pass(NamedTuple):
+    """What a pass makes of B signals with K slots."""
+
+    seen: Seen
+    """The signals."""
+    first: Encoded
+    """The first encoder's word."""
+    places: Places
+    """All places of the heat map, the most probable first."""
+    begun: Begun
+    """Slots before the decision on their classes."""
+    slots: Finished
+    """Slots under the most probable classes."""
+    second: Encoded
+    """The second encoder's word."""
+    logits: Tensor
+    """Of K, (B, k_max + 1)."""
+
+
+class FamilyParts(nn.Module):
+    """All that is trained.
+
+    Args:
+        config: What to build; its `family` part must be there.
+    """
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        assert config.family is not None and isinstance(config.prior.waveform, Classes)
+        sizes = self.sizes = config.family
+        self.config, self.k_max = config, config.prior.k_max
+        self.units = units = Units(config.prior.waveform, config.long.n, sizes.coarse)
+        bins = int(2 * config.prior.frequency[1]) + 2 * sizes.margin
+        self.filters = Filters(units, sizes, bins)
+        told = units.classes + 2 * units.shapes + 2
+        inputs, outputs = channels(self.filters, units), (bins, units.classes, units.shapes)
+        self.encoder = Encoder(sizes, inputs, outputs, sizes.layers, told, self.k_max)
+        self.slots = SlotRounds(sizes, units, told)
+        self.look = Encoder(sizes, inputs + 1, outputs, sizes.second_layers, told, self.k_max)
+        self.before = nn.Linear(sizes.width, sizes.width)
+        self.recount = Recount(sizes, told, self.k_max)
+        self.flows = nn.ModuleList(
+            BoundFlow(sizes.slot_width, config.flow, size) for size in units.sizes
+        )
+
+    def flow(self, kind: int) -> BoundFlow:
+        """The flow of a class."""
+        flow = self.flows[kind]
+        assert isinstance(flow, BoundFlow)
+        return flow
+
+    @property
+    def outer(self) -> Bounds:
+        """The widest bounds, (1, ·)."""
+        return outer_bounds(self.units, self.config.prior, self.config.gain, 1)
+
+    def features(self, x: Tensor, bounds: Bounds) -> tuple[Tensor, Tensor]:
+        """What the first encoder reads of records (B, N): features and conditions."""
+        return view_of(x, self.filters, self.units, bounds), conditions(bounds, self.outer)
+
+    @torch.no_grad()
+    def residual_features(self, seen: Seen, slots: Finished) -> Tensor:
+        """What the second encoder reads: the view of what slots leave, and where they are, (B, L, channels + 1)."""
+        left = residual(seen.x, self.units.fine, self.units, slots.fit.slots)
+        view = view_of(left, self.filters, self.units, seen.bounds)
+        return torch.cat([view, slot_map(self.units, slots.fit.slots, self.filters.half_bins)], -1)
+
+    def run(self, x: Tensor, bounds: Bounds, k: Tensor | None = None) -> Pass:
+        """A pass without gradients.
+
+        Args:
+            x: Records, (B, N), complex64, in units of their noise.
+            bounds: The priors.
+            k: Number of slots of each signal, (B,); None: the first count's.
+        """
+        features, told = self.features(x, bounds)
+        first = self.encoder(features, told)
+        seen = Seen(x, first.tokens.float(), told, bounds, self.outer)
+        places = propose(first.heat, bounds, seen.outer, self.k_max)
+        number = first.logits.argmax(-1) if k is None else k
+        mask = torch.arange(self.k_max, device=x.device) < number[:, None]
+        begun, slots = self.fitted(seen, places, mask)
+        second = self.look(self.residual_features(seen, slots), told, self.before(first.tokens))
+        logits = self.recount(SignalNumbers(first, second, told), slots, mask)
+        return Pass(seen, first, places, begun, slots, second, logits)
+
+    def fitted(self, seen: Seen, places: Places, mask: Tensor) -> tuple[Begun, Finished]:
+        """The first places of a mask, (B, K), as slots of their most probable classes."""
+        begun = self.slots.begin(self.units, seen, places.first(mask), mask)
+        return begun, self.slots.finish(self.units, seen, begun, begun.logits.argmax(-1))

@@ -79,13 +79,12 @@ def hypotheses(x: Tensor, units: Units, slots: Slots, bounds: Bounds) -> Hypothe
     fit = joint_fit(records, units.coarse, units, start, told, STEPS)
     energy = records.abs().square().sum(-1)
     shape = (size, k, classes)
-    gain = (energy - fit.rss).view(shape).clamp_min(0.0)
+    gain = (energy - fit.rss).view(shape).nan_to_num(0.0).clamp_min(0.0)
     volume = bounds.volume[:, None, None] * units.present  # (B, 1, C, D)
-    spread = 0.5 * torch.linalg.slogdet(fit.covariance[:, 0])[1].float().view(shape)
-    sizes = torch.tensor(units.sizes, device=x.device)
+    spread = 0.5 * fit.log_det.float().view(shape)
     modulus = (fit.slots.c[:, 0].abs() / math.sqrt(width)).clamp_min(1e-3).log().view(shape)
     scale = 2 * math.log(math.sqrt(width))  # c of the short record is larger by √width
-    log_z = gain + spread - scale + 0.5 * sizes * math.log(2 * math.pi) - volume.sum(-1)
+    log_z = gain + spread - scale + 0.5 * units.widths * math.log(2 * math.pi) - volume.sum(-1)
     ratio = (bounds.gain[:, 1] / bounds.gain[:, 0]).log().clamp_min(1e-3)
     kinds = bounds.allowed.sum(-1)
     log_z = log_z - 2 * modulus - (2 * math.pi * ratio * kinds).log()[:, None, None]

@@ -57,6 +57,8 @@ class Fit(NamedTuple):
     """|x − m|², (B,)."""
     covariance: Tensor
     """Joint bound of each slot's own coordinates, (B, K, Z, Z), float64; the unit matrix for what is empty."""
+    log_det: Tensor
+    """Logarithm of the determinant of the joint bound of all coordinates, (B,), float64."""
     step: Tensor
     """The step that a further iteration would take, (B, K, Z)."""
 
@@ -84,7 +86,7 @@ def amplitudes(x: Tensor, times: Instants, units: Units, slots: Slots) -> Slots:
     own = gram.diagonal(dim1=1, dim2=2).real
     gram = gram + torch.diag_embed(RIDGE * own + (~mask).float()).to(gram.dtype)
     solved = torch.linalg.solve_ex(gram, d)[0]
-    return slots._replace(c=torch.where(mask, solved, 0.0))
+    return slots._replace(c=torch.where(mask & solved.isfinite(), solved, 0.0))
 
 
 @torch.no_grad()
@@ -105,7 +107,7 @@ def joint_fit(
     left = residual(x, times, units, slots)
     rss = left.abs().square().sum(-1)
     for _ in range(steps):
-        move = _system(left, times, units, slots).solve(damping)[0]
+        *_, move = _system(left, times, units, slots).solve(damping)
         trial = _moved(units, slots, move, bounds)
         rest = residual(x, times, units, trial)
         value = rest.abs().square().sum(-1)
@@ -118,8 +120,7 @@ def joint_fit(
         )
         left, rss = torch.where(better[:, None], rest, left), torch.where(better, value, rss)
         damping = torch.where(better, 0.1 * damping, 10 * damping)
-    step, covariance = _system(left, times, units, slots).solve(None)
-    return Fit(slots, rss, covariance, step)
+    return Fit(slots, rss, *_system(left, times, units, slots).solve(None))
 
 
 class _System(NamedTuple):
@@ -132,8 +133,8 @@ class _System(NamedTuple):
     used: Tensor
     """Which coordinates there are, (B, K, Z), bool."""
 
-    def solve(self, damping: Tensor | None) -> tuple[Tensor, Tensor]:
-        """The step, (B, K, Z), float32, and the slots' blocks of the inverse of H, (B, K, Z, Z), float64.
+    def solve(self, damping: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+        """The slots' blocks of H⁻¹, (B, K, Z, Z), ln det H⁻¹, (B,), both float64, and the step, (B, K, Z), float32.
 
         Args:
             damping: Added to the diagonal in units in which that of H is 1, (B,); None for nothing but `FLOOR`.
@@ -151,7 +152,9 @@ class _System(NamedTuple):
         inverse = inverse.nan_to_num(0.0, 0.0, 0.0) * scale[:, None]
         step = (inverse.mT @ (inverse @ self.slope[..., None]))[..., 0]
         by_slot = inverse.mT.reshape(*self.used.shape, -1)  # rows of each slot, (B, K, Z, KZ)
-        return step.view(self.used.shape).float(), by_slot @ by_slot.mT
+        root = factor.diagonal(dim1=1, dim2=2).nan_to_num(1.0).clamp_min(1e-12)
+        log_det = 2 * (scale.log() - root.log()).sum(-1)
+        return by_slot @ by_slot.mT, log_det, step.view(self.used.shape).float()
 
 
 def _system(left: Tensor, times: Instants, units: Units, slots: Slots) -> _System:

@@ -54,6 +54,8 @@ class FamilyParts(nn.Module):
         sizes = self.sizes = config.family
         self.config, self.k_max = config, config.prior.k_max
         self.units = units = Units(config.prior.waveform, config.long.n, sizes.coarse)
+        for name, edge in outer_bounds(units, config.prior, config.gain, 1)._asdict().items():
+            self.register_buffer(f"outer_{name}", edge.clone(), persistent=False)
         bins = int(2 * config.prior.frequency[1]) + 2 * sizes.margin
         self.filters = Filters(units, sizes, bins)
         told = units.classes + 2 * units.shapes + 2
@@ -76,7 +78,7 @@ class FamilyParts(nn.Module):
     @property
     def outer(self) -> Bounds:
         """The widest bounds, (1, ·)."""
-        return outer_bounds(self.units, self.config.prior, self.config.gain, 1)
+        return Bounds(*(self.get_buffer(f"outer_{name}") for name in Bounds._fields))
 
     def features(self, x: Tensor, bounds: Bounds) -> tuple[Tensor, Tensor]:
         """What the first encoder reads of records (B, N): features and conditions."""

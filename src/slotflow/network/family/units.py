@@ -80,6 +80,7 @@ class Units(nn.Module):
     own: Tensor
     present: Tensor
     positive: Tensor
+    widths: Tensor
 
     def __init__(self, waveform: Classes, n: int, coarse: int) -> None:
         super().__init__()
@@ -103,6 +104,7 @@ class Units(nn.Module):
         self.coarse = Instants(self.waveform, u.view(coarse, -1).mean(1), own)
         self.sizes = tuple(member.coordinates for member in members)
         """Coordinates of each class, (C,)."""
+        self.register_buffer("widths", torch.tensor(self.sizes), persistent=False)
 
     @property
     def classes(self) -> int:
@@ -151,5 +153,4 @@ class Units(nn.Module):
     def used(self, kind: Tensor) -> Tensor:
         """Which of the Z coordinates a class has, (..., Z), bool."""
         index = torch.arange(self.coordinates, device=kind.device)
-        sizes = torch.tensor(self.sizes, device=kind.device)
-        return index < sizes[kind][..., None]
+        return index < self.widths[kind][..., None]

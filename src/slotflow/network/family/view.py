@@ -132,10 +132,10 @@ def view_of(x: Tensor, filters: Filters, units: Units, bounds: Bounds) -> Tensor
     shown = [turned.real, turned.imag, scaled]
     best = []
     scale = (0.5 * (filters.shape.amax(0) - filters.shape.amin(0))).clamp_min(1e-6)
+    shapes = torch.split(filters.shape / scale, filters.groups)  # (S_c, D) each
     for kind, own in enumerate(torch.split(level, filters.groups, 1)):
         shown.append(_grouped(own, filters.config.groups))
-        shape = filters.shape[filters.row == kind] / scale  # (S_c, D)
-        chosen = shape[own.argmax(1)]  # (B, L, D)
+        chosen = shapes[kind][own.argmax(1)]  # (B, L, D)
         best.append((chosen * units.present[kind])[..., 1:].sum(-1)[:, None])
     largest = level.amax(1, keepdim=True)
     shown += [*best, largest, inside[:, None].float()]

@@ -16,9 +16,12 @@ from tone_helpers import to_z
 from slotflow import Grid, Prior
 from slotflow.core.arrays import Array
 from slotflow.exact.importance import Importance, importance_sample
+from slotflow.exact.ledger import Ledger
+from slotflow.exact.problem import Problem
 from slotflow.exact.proposals.births import Births, BirthTable
 from slotflow.exact.proposals.growth import Growth
 from slotflow.exact.proposals.surface import Surface, room_for_cells
+from slotflow.exact.sampling import Sampler
 from slotflow.exact.search import across_orders
 from slotflow.exact.target import Target
 from slotflow.signal.likelihood import Statistics
@@ -145,6 +148,16 @@ def test_many_undetected_tones(seed: int) -> None:
         assert max(errors) < 0.15
         assert_within(runs[0].log_evidence[k], runs[1].log_evidence[k], math.hypot(*errors))
     assert all(r.k_error < 0.05 for r in runs)
+
+
+def test_an_error_that_was_taken_over_may_be_larger() -> None:
+    statistics = observe(WEAK, 2.0, 0, GRIDS)
+    problem = Problem(statistics, PRIOR)
+    sampler, result = Sampler(problem, Ledger(PRIOR)), grown(statistics, 1, problem.rng)[1]
+    for error, own, inherited in ((0.05, True, True), (0.12, False, True), (0.2, False, False)):
+        one = replace(result, log_evidence_error=error)
+        assert sampler._enough(one, one.log_evidence) is own
+        assert sampler._enough(one, one.log_evidence, grown=True) is inherited
 
 
 def test_the_band_must_be_short() -> None:

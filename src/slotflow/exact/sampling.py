@@ -45,6 +45,11 @@ SMALL = 0.05
 """p(K | x) below which an order need not be known as well."""
 FAR_FROM_MATTERING = 0.1 * NEGLIGIBLE
 """p(K | x) below which weights with a heavy tail are enough."""
+SURE, INHERITED = 0.1, 0.15
+"""Errors of ln Z that are small enough: of an order's own draws, and of those that take over errors from below.
+
+The latter move p(K | x) by 0.05 at most, and tempered sampling of many tones that may be anywhere does no better.
+"""
 
 
 def no_components(problem: Problem) -> Importance:
@@ -79,22 +84,24 @@ class Sampler:
         if not parts:
             return
         proposal: Proposal = problem.proposer.weigh(target, parts)
-        little = isinstance(origin, Growth) and ledger.log_z[k - 1] < best - LITTLE
+        grown = isinstance(origin, Growth)
+        little = grown and ledger.log_z[k - 1] < best - LITTLE
         draws = problem.draws // 2 if little else problem.draws
         if above and problem.close:  # mostly an order that cannot matter, as a few draws show
             few = importance_sample(target, proposal, problem.rng, draws=max(draws // 8, FEWEST))
             if out_of_reach(problem, k, few, best - FEW_DRAWS_MARGIN):
                 return ledger.bound(k, few.log_evidence)
         result = self._drawn(target, proposal, draws, origin, best)
-        if above and not self._enough(result, best) and out_of_reach(problem, k, result, best):
+        enough = self._enough(result, best, grown)
+        if above and not enough and out_of_reach(problem, k, result, best):
             return ledger.bound(k, result.log_evidence)
-        if not self._enough(result, best) and not any(isinstance(p, Ridge) for p in parts):
+        if not enough and not any(isinstance(p, Ridge) for p in parts):
             more = problem.proposer.ridges(target)
             if more:
                 parts += more
                 proposal = problem.proposer.weigh(target, parts)
                 result = _carried(origin, self._importance(target, proposal, draws))
-        if not self._enough(result, best):
+        if not self._enough(result, best, grown):
             result = self._more_slowly(target, parts, proposal, origin, result)
         ledger.keep(k, result)
 
@@ -155,7 +162,7 @@ class Sampler:
     ) -> Importance:
         """The first draws of an order, and more of them where they have grown and a few say little of their tail."""
         result = _carried(origin, self._importance(target, proposal, draws))
-        few = not self._enough(result, best) and result.effective >= 0.1 * draws
+        few = not self._enough(result, best, grown=True) and result.effective >= 0.1 * draws
         if isinstance(origin, Growth) and few:
             more = importance_sample(target, proposal, self.problem.rng, draws=4 * draws)
             result = origin.carried(more)
@@ -185,7 +192,7 @@ class Sampler:
             slow = origin.carried(slow)
         return slow if slow.pareto_k < 1 or not result.sound else result
 
-    def _enough(self, result: Importance, best: float) -> bool:
+    def _enough(self, result: Importance, best: float, grown: bool = False) -> bool:
         """Whether importance sampling was good enough for what the order contributes."""
         if not math.isfinite(result.log_evidence):
             return False
@@ -198,7 +205,7 @@ class Sampler:
         return (
             result.pareto_k < 0.7
             and result.effective >= 0.1 * self.problem.draws
-            and result.log_evidence_error < 0.1
+            and result.log_evidence_error < (INHERITED if grown else SURE)
         )
 
 

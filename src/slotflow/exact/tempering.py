@@ -92,7 +92,7 @@ def tempered(
     began = time.perf_counter()
     size = options.particles // options.islands
     n = size * options.islands
-    z, tried = inside_support(target, start, n, rng)
+    z, tried = inside_support(target, start, n, rng, options.max_seconds)
     if len(z) < n:
         return _nothing(target, len(z) / max(tried, 1), time.perf_counter() - began)
     log_p, rss = target.log_prob(z)

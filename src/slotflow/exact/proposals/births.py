@@ -84,8 +84,9 @@ class Amplitudes:
     def _cells(self, slope: Array, left: Array) -> Array:
         """Probabilities of the amplitude's cells, (n, amplitudes), for |slope| and ν, (n,) each."""
         x = self.precision * slope[:, None] * self.middle
-        gain = np.log(i0e(x)) + x - 0.5 * self.precision * left[:, None] * self.middle**2
-        mass: Array = np.exp(gain - gain.max(-1, keepdims=True))
+        bent = x - 0.5 * self.precision * left[:, None] * self.middle**2
+        mass: Array = i0e(x)
+        mass *= np.exp(bent - bent.max(-1, keepdims=True))
         mass = (1 - PRIOR_SHARE) * mass / mass.sum(-1, keepdims=True) + PRIOR_SHARE / AMPLITUDES
         return mass
 

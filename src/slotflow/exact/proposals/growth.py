@@ -19,10 +19,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from slotflow.core.arrays import Array
+from slotflow.core.arrays import Array, Complex
 from slotflow.core.numeric import log_sum_exp
 from slotflow.exact.importance import Importance
-from slotflow.exact.proposals.surface import Surface
+from slotflow.exact.proposals.surface import Fit, Surface
 from slotflow.exact.target import Target
 from slotflow.signal.waveforms import TONE
 
@@ -60,21 +60,22 @@ class Growth:
         base = self.z[rng.choice(len(self.z), n, p=np.exp(self.lower.log_weights))]
         places, c_base = TONE.simple(base)
         f = surface.rounded(places)
-        fits = surface.fits(f, surface.matched(f), c_base)
+        fits = surface.fits(surface.gram(f, f), surface.matched(f), c_base)
         cell = np.zeros(n, dtype=np.int64)
         for i in range(0, n, CHUNK):
             part = slice(i, i + CHUNK)
-            mass = surface.mass(f[part], surface.over_band(f[part]), fits[0].take(part))
+            mass = surface.mass(surface.others(f[part]), fits[0].take(part))
             mass = mass.cumsum(-1)
             cell[part] = (mass < rng.random(len(mass))[:, None] * mass[:, -1:]).sum(-1)
         cell = np.minimum(cell, surface.cells - 1)
         new: Array = surface.low + surface.width * (cell + rng.random(n))
         filtered = surface.matched(new[:, None])[:, 0]
+        kappa = surface.gram(new[:, None], f)[:, 0]
         kind = rng.choice(len(SHARES), n, p=SHARES)
         c = np.zeros(n, dtype=np.complex128)
         for which, fit in enumerate(fits):
             at = np.flatnonzero(kind == which)
-            slope, left, moved = surface.slope(new[at], filtered[at], f[at], fit.take(at))
+            slope, left, moved = surface.slope(kappa[at], filtered[at], fit.take(at))
             c[at] = surface.amplitudes.sample(slope, left, rng)
             c_base[at] += moved * c[at, None]
         z = np.concatenate([TONE.from_simple(places, c_base), TONE.from_simple(new, c)[:, None]], 1)
@@ -86,36 +87,50 @@ class Growth:
         surface, n = self.surface, len(z)
         places, c = TONE.simple(z)
         f = surface.rounded(places)
-        filtered, exact = surface.matched(f), surface.matched(places)
-        before = np.full((n, self.k), -np.inf)  # all but the density of f_j
-        parts = []
-        for j in range(self.k):
-            rest = [i for i in range(self.k) if i != j]
-            fits = surface.fits(f[:, rest], filtered[:, rest], c[:, rest])
-            for share, fit in zip(SHARES, fits, strict=True):
-                slope, left, moved = surface.slope(places[:, j], exact[:, j], f[:, rest], fit)
-                base = TONE.from_simple(places[:, rest], c[:, rest] - moved * c[:, j, None])
-                term = self.target.log_prob(base)[0] + math.log(share)
-                term += surface.amplitudes.log_prob(c[:, j], slope, left)
-                before[:, j] = np.logaddexp(before[:, j], term)
-            parts.append((rest, fits[0]))
+        before, fits = self._without_place(places, f, c)
         with np.errstate(invalid="ignore"):
             wanted = before > before.max(-1, keepdims=True) - HOPELESS
         cell = np.clip((places - surface.low) / surface.width, 0, surface.cells - 1).astype(
             np.int64
         )
         for i in range(0, n, CHUNK):
-            band = surface.over_band(f[i : i + CHUNK])
-            for j, (rest, fit) in enumerate(parts):
+            others = surface.others(f[i : i + CHUNK])
+            for j, fit in enumerate(fits):
                 rows = np.flatnonzero(wanted[i : i + CHUNK, j])
                 if rows.size == 0:
                     continue
                 at = i + rows
-                others = band[rows[:, None], rest]
-                mass = surface.mass(f[at[:, None], rest], others, fit.take(at))
+                mass = surface.mass(others.take(rows), fit.take(at), but=j)
                 before[at, j] += np.log(mass[np.arange(len(at)), cell[at, j]] / surface.width)
         total: Array = log_sum_exp(np.where(wanted, before, -np.inf), axis=-1)
         return total - self.lower.log_evidence
+
+    def _without_place(self, places: Array, f: Array, c: Complex) -> tuple[Array, list[Fit]]:
+        """The density with each of the tones as the new one, but for that of its frequency.
+
+        Args:
+            places: Frequencies, (n, K).
+            f: The same, rounded.
+            c: Amplitudes, (n, K).
+
+        Returns:
+            Its logarithm, (n, K), and the fit of the others by which each tone's frequency was drawn.
+        """
+        surface, found = self.surface, []
+        filtered, exact = surface.matched(f), surface.matched(places)
+        grams, kappas = surface.gram(f, f), surface.gram(places, f)
+        before = np.full(places.shape, -np.inf)
+        for j in range(self.k):
+            rest = np.delete(np.arange(self.k), j)
+            fits = surface.fits(grams[:, rest[:, None], rest], filtered[:, rest], c[:, rest])
+            for share, fit in zip(SHARES, fits, strict=True):
+                slope, left, moved = surface.slope(kappas[:, j, rest], exact[:, j], fit)
+                base = TONE.from_simple(places[:, rest], c[:, rest] - moved * c[:, j, None])
+                term = self.target.log_prob(base)[0] + math.log(share)
+                term += surface.amplitudes.log_prob(c[:, j], slope, left)
+                before[:, j] = np.logaddexp(before[:, j], term)
+            found.append(fits[0])
+        return before, found
 
 
 def carried(result: Importance, lower: Importance) -> Importance:

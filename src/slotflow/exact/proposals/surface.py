@@ -22,14 +22,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import i0e
 
-from slotflow.core.arrays import Array
+from slotflow.core.arrays import Array, Complex
 from slotflow.core.numeric import log_sum_exp
 from slotflow.exact.proposals.births import Amplitudes
 from slotflow.exact.target import Target
 
-__all__ = ["Fit", "Surface", "room_for_cells"]
+__all__ = ["Fit", "Others", "Surface", "room_for_cells"]
 
-Complex = NDArray[np.complex128]
 CELLS_PER_BIN = 8
 LARGEST = 4096
 """Cells of the band at most."""
@@ -58,6 +57,40 @@ class Fit(NamedTuple):
     def take(self, index: NDArray[np.int64] | slice) -> Fit:
         """Some of the sets."""
         return Fit(self.c[index], self.inverse[index])
+
+    def beside(self, j: int) -> Fit:
+        """The same with a tone of no amplitude as the j-th of K + 1."""
+        n, k = self.c.shape
+        kept = np.delete(np.arange(k + 1), j)
+        c = np.zeros((n, k + 1), dtype=np.complex64)
+        inverse = np.zeros((n, k + 1, k + 1), dtype=np.complex64)
+        c[:, kept] = self.c
+        inverse[:, kept[:, None], kept] = self.inverse
+        return Fit(c, inverse)
+
+
+class Others(NamedTuple):
+    """What the cells see of n sets of K tones."""
+
+    band: NDArray[np.complex64]
+    """κ(cells, f), (n, K, cells)."""
+    coarse: NDArray[np.complex64]
+    """The conjugate at every `STRIDE`-th cell, (n, K, cells / STRIDE)."""
+    near: NDArray[np.int64]
+    """Cells within the separation of each tone as places in an array of (n, cells), (n, K, W)."""
+    is_near: NDArray[np.bool_]
+    """Which of these count, same shape."""
+    shut: NDArray[np.int64]
+    """How many tones shut each cell, (n, cells)."""
+
+    def take(self, rows: NDArray[np.int64]) -> Others:
+        """Some of the sets."""
+        if len(rows) == len(self.band):
+            return self
+        cells = self.shut.shape[1]
+        near = self.near[rows] + ((np.arange(len(rows)) - rows) * cells)[:, None, None]
+        shut = self.shut[rows]
+        return Others(self.band[rows], self.coarse[rows], near, self.is_near[rows], shut)
 
 
 class Surface:
@@ -122,54 +155,71 @@ class Surface:
         grid: Array = np.rint((f - self.low) * (FINE / self.width))
         return self.low + grid * (self.width / FINE)
 
-    def over_band(self, f: Array) -> NDArray[np.complex64]:
-        """κ(cells, f) of rounded frequencies (n, K), shape (n, K, cells), in single precision."""
+    def others(self, f: Array) -> Others:
+        """What the cells see of tones at rounded frequencies (n, K), in single precision."""
         point = np.rint((f - self.low) * (FINE / self.width)).astype(np.int64)
         cell, part = np.divmod(np.clip(point, 0, FINE * self.cells), FINE)
         band: NDArray[np.complex64] = self.shifted[part, self.cells - cell]
-        return band
+        coarse = band[..., STRIDE // 2 :: STRIDE].conj()
+        return Others(band, coarse, *self._near(f))
 
-    def fits(self, f: Array, filtered: Complex, c: Complex) -> list[Fit]:
+    def _near(self, f: Array) -> tuple[NDArray[np.int64], NDArray[np.bool_], NDArray[np.int64]]:
+        """Cells that lie wholly within the separation of tones (n, K): the last three parts of `Others`."""
+        n, size = len(f), len(f) * self.cells
+        low = np.floor((f - self.separation - self.low) / self.width + 1).astype(np.int64)
+        high = np.floor((f + self.separation - self.low) / self.width).astype(np.int64)
+        cell = low[..., None] + np.arange(int((high - low).max(initial=0)))  # (n, K, W)
+        is_near = (cell < high[..., None]) & (cell >= 0) & (cell < self.cells)
+        near = cell + self.cells * np.arange(n)[:, None, None]
+        shut = np.bincount(near[is_near], minlength=size).reshape(n, self.cells)
+        return near, is_near, shut
+
+    def gram(self, f: Array, other: Array) -> Complex:
+        """κ between all tones of sets (n, K) and (n, L), (n, K, L)."""
+        return self.kernel(f[:, :, None], other[:, None, :])
+
+    def fits(self, gram: Complex, filtered: Complex, c: Complex) -> list[Fit]:
         """What the others' amplitudes do: those far from the prior's bounds adapt, or none does.
 
         Args:
-            f: Rounded frequencies, (n, K).
-            filtered: F there, (n, K).
+            gram: κ between the others, (n, K, K).
+            filtered: F at their frequencies, (n, K).
             c: Amplitudes, (n, K); of those that adapt nothing depends on.
         """
-        k = f.shape[1]
-        gram = self.kernel(f[:, :, None], f[:, None, :])
-        index = np.arange(k)
+        index = np.arange(gram.shape[1])
+        gram = gram.copy()
         gram[:, index, index] *= 1 + 1e-6
-        size = np.abs(np.einsum("nkl,nl->nk", np.linalg.inv(gram), filtered))
+        size = np.abs(np.linalg.solve(gram, filtered[..., None])[..., 0])
         low, high = self.bounds
         adapts = (size > low) & (size < high)
-        reduced = np.where(adapts[:, :, None] & adapts[:, None, :], gram, 0.0)
-        reduced[:, index, index] = np.where(adapts, gram[:, index, index], 1.0)
-        some = np.linalg.inv(reduced) * (adapts[:, :, None] & adapts[:, None, :])
+        both = adapts[:, :, None] & adapts[:, None, :]
+        some = np.zeros_like(gram)
+        at = np.flatnonzero(adapts.any(-1))
+        reduced = np.where(both[at], gram[at], 0.0)
+        reduced[:, index, index] = np.where(adapts[at], gram[at][:, index, index], 1.0)
+        some[at] = np.linalg.inv(reduced) * both[at]
         kept = np.where(adapts, 0.0, c)
-        rest = filtered - np.einsum("nkl,nl->nk", gram, kept)
-        mixed = kept + np.einsum("nkl,nl->nk", some, rest)
+        rest = filtered - (gram @ kept[..., None])[..., 0]
+        mixed = kept + (some @ rest[..., None])[..., 0]
         return [Fit(mixed, some), Fit(c, np.zeros_like(some))]
 
-    def mass(self, f: Array, band: NDArray[np.complex64], fit: Fit) -> NDArray[np.float32]:
-        """Probabilities of the cells.
+    def mass(self, others: Others, fit: Fit, but: int | None = None) -> NDArray[np.float32]:
+        """Probabilities of the cells, (n, cells).
 
         Args:
-            f: Frequencies of the others, (n, K).
-            band: κ(cells, f), (n, K, cells), complex64.
-            fit: Of the others.
-
-        Returns:
-            (n, cells).
+            others: n sets of K tones.
+            fit: Of these tones, or of all but one.
+            but: The one that is not there.
         """
-        n = len(f)
-        left = self.filtered - (fit.c.astype(np.complex64)[:, None] @ band)[:, 0]
-        coarse = band[..., STRIDE // 2 :: STRIDE]  # (n, K, cells / STRIDE)
-        taken = (coarse * (fit.inverse.astype(np.complex64) @ coarse.conj())).real.sum(1)
-        level = ((1 - taken / self.energy) * LEVELS).clip(0, LEVELS - 1).astype(np.int32)
+        n, band = len(others.band), others.band
+        c, inverse = fit if but is None else fit.beside(but)
+        left = self.filtered - (c.astype(np.complex64)[:, None] @ band)[:, 0]
+        seen = inverse.astype(np.complex64) @ others.coarse
+        seen *= band[..., STRIDE // 2 :: STRIDE]
+        taken = seen.real.sum(1)  # (n, cells / STRIDE)
+        level = ((1 - taken / self.energy) * LEVELS).clip(0, LEVELS - 1).astype(np.int64)
         at = np.minimum(np.abs(left) * np.float32(1 / self.step), np.float32(STEPS - 1.001))
-        below = at.astype(np.int32)
+        below = at.astype(np.int64)
         at -= below
         below.reshape(n, -1, STRIDE)[...] += (level * STEPS)[..., None]
         table = self.gains.ravel()
@@ -179,12 +229,8 @@ class Surface:
         gain += at
         if self.apart is not None:
             gain += self.apart
-        if f.shape[1] and self.separation > 0:
-            low = np.floor((f - self.separation - self.low) / self.width + 1).astype(np.int64)
-            high = np.floor((f + self.separation - self.low) / self.width).astype(np.int64)
-            cell = low[..., None] + np.arange(int((high - low).max(initial=0)))  # (n, K, ·)
-            shut = (cell < high[..., None]) & (cell >= 0) & (cell < self.cells)
-            gain[np.nonzero(shut)[0], cell[shut]] = -np.inf  # they lie wholly within the separation
+        if self.separation > 0:
+            gain[self._shut(others, but)] = -np.inf
         top = gain.max(-1, keepdims=True)
         gain[~np.isfinite(top[:, 0])] = top[~np.isfinite(top)] = 0.0  # no room: anywhere will do
         gain -= top
@@ -193,12 +239,26 @@ class Surface:
         mass += np.float32(PRIOR_SHARE / self.cells)
         return mass
 
-    def slope(
-        self, f: Array, filtered: Complex, others: Array, fit: Fit
-    ) -> tuple[Complex, Array, Complex]:
-        """M, ν and how the others' amplitudes move per unit of c, at f: (n,), (n,) and (n, K)."""
-        kappa = self.kernel(f[:, None], others)  # (n, K)
-        moved = -np.einsum("nkl,nl->nk", fit.inverse, kappa.conj())
+    def _shut(self, others: Others, but: int | None) -> NDArray[np.bool_]:
+        """Cells that lie wholly within the separation of a tone, or of any but one, (n, cells)."""
+        if but is None:
+            return others.shut > 0
+        count = others.shut.copy()
+        count.reshape(-1)[others.near[:, but][others.is_near[:, but]]] -= 1
+        return count > 0
+
+    def slope(self, kappa: Complex, filtered: Complex, fit: Fit) -> tuple[Complex, Array, Complex]:
+        """M, ν and how the others' amplitudes move per unit of c.
+
+        Args:
+            kappa: κ between the new tone and the others, (n, K).
+            filtered: F at the new tone's frequency, (n,).
+            fit: Of the others.
+
+        Returns:
+            (n,), (n,) and (n, K).
+        """
+        moved = -(fit.inverse @ kappa.conj()[..., None])[..., 0]
         m: Complex = filtered - (kappa * fit.c).sum(-1)
         nu = self.energy + (kappa * moved).real.sum(-1)
         return m, np.maximum(nu, self.energy / LEVELS), moved

@@ -31,6 +31,7 @@ EXTRAS = {
     "arviz": "Posterior.to_arviz",
     "astropy": "reading FITS light curves",
     "eryn": "slotflow rjmcmc",
+    "nmrglue": "reading decays of Bruker spectrometers",
     "scikit-learn": "slotflow reproduce",
     "pyarrow": "catalogues in Parquet",
 }

@@ -8,10 +8,11 @@
 .wav                                     sound (:mod:`slotflow.data.read.formats.wav`)
 .fits .fit .fts                          FITS light curves (:mod:`slotflow.data.read.formats.fits`)
 .mat                                     MATLAB (:mod:`slotflow.data.read.formats.matlab`)
+fid                                      decays of Bruker spectrometers (:mod:`slotflow.data.read.formats.nmr`)
 =======================================  ===============================================================
 
 A file with any other suffix, or none, is one of these by its first bytes, or a text table. ``-`` is a text table on
-standard input.
+standard input. The folder of a spectrometer's experiment stands for the decay in it.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from slotflow.data.read.formats.fits import fits_table
 from slotflow.data.read.formats.hdf5_table import hdf5_table
 from slotflow.data.read.formats.matlab import matlab_table
 from slotflow.data.read.formats.netcdf import netcdf_table
+from slotflow.data.read.formats.nmr import fid_in, nmr_table
 from slotflow.data.read.formats.npy import numpy_table
 from slotflow.data.read.formats.sniff import SUFFIXES, kind_of
 from slotflow.data.read.formats.text import text_table
@@ -74,12 +76,14 @@ def open_table(path: PathLike, options: ReadOptions) -> AbstractContextManager[T
     if not path.exists():
         raise ValueError("no such file; check the path.")
     if path.is_dir():
+        path = fid_in(path) or path
+    if path.is_dir():
         raise ValueError("expected a file, received a folder; name the file in it.")
     kind = kind_of(path)
     if kind == "text":
         return nullcontext(text_table(path.read_bytes(), options))
-    if kind == "wav":
-        return nullcontext(wav_table(path))
+    if kind in ("wav", "nmr"):
+        return nullcontext((wav_table if kind == "wav" else nmr_table)(path))
     if kind in ("hdf5", "matlab"):
         return (hdf5_table if kind == "hdf5" else matlab_table)(path, options)
     readers = {"netcdf": netcdf_table, "fits": fits_table, "numpy": numpy_table}
@@ -90,7 +94,8 @@ def find_files(patterns: Iterable[PathLike]) -> list[Path]:
     """The files that names, folders and patterns stand for.
 
     Args:
-        patterns: Files; folders, which stand for the files in them that can be read (not for those in folders below);
+        patterns: Files; folders, which stand for the files in them that can be read (not for those in folders below),
+            or for the decay of a spectrometer's experiment;
             patterns such as ``run*/*.csv`` or ``data/**/*.npz``; ``-`` for standard input.
 
     Returns:
@@ -102,7 +107,8 @@ def find_files(patterns: Iterable[PathLike]) -> list[Path]:
         if pattern == STANDARD_INPUT or path.is_file():
             files = [path]
         elif path.is_dir():
-            files = sorted(_readable(path.iterdir()))
+            decay = fid_in(path)
+            files = sorted(_readable(path.iterdir())) if decay is None else [decay]
             if not files:
                 raise ValueError(
                     f"{pattern}: expected a folder with files that end in one of {' '.join(SUFFIXES)}, "

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from slotflow.data.read.formats.nmr import is_fid
+
 __all__ = ["FITS", "HDF5", "MATLAB", "NETCDF", "NUMPY", "SUFFIXES", "TEXT", "WAV", "kind_of"]
 
 TEXT = (".csv", ".tsv", ".txt", ".dat", ".asc", ".lc", ".tbl")
@@ -62,7 +64,7 @@ ZIP = b"PK\x03\x04"
 
 
 def kind_of(path: Path) -> str:
-    """The kind of a file: text, numpy, hdf5, netcdf, wav, fits or matlab.
+    """The kind of a file: text, numpy, hdf5, netcdf, wav, fits, matlab or nmr.
 
     Args:
         path: The file, which is there and not empty.
@@ -72,6 +74,8 @@ def kind_of(path: Path) -> str:
         head = file.read(1024)
     if not head:
         raise ValueError("the file is empty; expected at least one sample.")
+    if is_fid(path):
+        return "nmr"
     by_suffix = next((kind for kind, endings in KINDS.items() if suffix in endings), None)
     if suffix in REFUSED:
         raise ValueError(

@@ -110,6 +110,21 @@ class FamilyParts(nn.Module):
         logits = self.recount(SignalNumbers(first, second, told), slots, mask)
         return Pass(seen, first, places, begun, slots, second, logits)
 
+    def given(self, answer: Pass, k: Tensor) -> Begun:
+        """Slots before the decision on their classes, given their number, (B,).
+
+        They start where the slots of the pass did, those on a component first, and then where the second heat map
+        shows what is missing.
+        """
+        seen, mask = answer.seen, answer.slots.fit.slots.mask
+        first = answer.places.first(mask)
+        more = propose(answer.second.heat, seen.bounds, seen.outer, self.k_max)
+        p = torch.where(mask, 2 + answer.slots.real.sigmoid(), -1.0)
+        every = Places(*(torch.cat(pair, 1) for pair in zip(first, more, strict=True)))
+        order = torch.cat([p, more.p], 1).argsort(1, descending=True)[:, : self.k_max]
+        wanted = torch.arange(self.k_max, device=mask.device) < k[:, None]
+        return self.slots.begin(self.units, seen, every.take(order).first(wanted), wanted)
+
     def fitted(self, seen: Seen, places: Places, mask: Tensor) -> tuple[Begun, Finished]:
         """The first places of a mask, (B, K), as slots of their most probable classes."""
         begun = self.slots.begin(self.units, seen, places.first(mask), mask)

@@ -60,7 +60,7 @@ class ClassPosterior(Posterior):
         super().__init__(k_probs, mixed, observation, noise_std, None, method=method, prior=prior)
         self.mixed = mixed
         self.waveform = mixed.waveform
-        self.classes = tuple(mixed.classes)
+        self.classes = mixed.waveform.class_names
 
     def __repr__(self) -> str:
         words = ", ".join(f"{k} {name}" for name, k in self.most_probable.items())

@@ -83,13 +83,11 @@ def test_preset_builds(name: str):
     model = SlotFlow.from_preset(name)
     assert model.config == config
     assert model.n_parameters > 0
-    if config.family is not None:  # reads complex data: tests/test_family_network.py
-        return
-    posterior = model.infer(
-        Observation.from_arrays(*data(config.long), *data(config.short)),
-        prior=model.config.prior,
-        refine=False,
-    )
+    observation = Observation.from_arrays(*data(config.long), *data(config.short))
+    if config.family is not None:  # reads complex data
+        values, dt = data(config.long)
+        observation = Observation.from_arrays(values=values + 1j * values[::-1], dt=dt)
+    posterior = model.infer(observation, prior=model.config.prior, refine=False)
     assert posterior.k_probs.shape == (config.prior.k_max + 1,)
     assert np.isfinite(posterior.sample(2, k=1)).all()
 

@@ -89,7 +89,7 @@ def _case(model: SlotFlow, observation: Observation, stated: Statement, call: Ca
     prior, start = basis.assumed.prior, None
     if prior.waveform != TONE:
         case = Case(observation, stated, basis, budget, False, None)
-        check_family(case, call)
+        check_family(model, case, call)
         return case
     in_windows = call.method not in SAMPLERS and needs_windows(model, basis.observation, prior)
     if in_windows:

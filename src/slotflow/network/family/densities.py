@@ -38,6 +38,8 @@ __all__ = ["FamilySlots"]
 
 RARE = 1e-4
 """Probability below which a choice of classes is left out."""
+NEGLIGIBLE = 1e-6
+"""Probability of K below which its slots are not looked at."""
 MOST_CHOICES = 24
 """Choices of classes that are kept of each K."""
 REDRAWS = 50
@@ -76,8 +78,8 @@ class Signal:
             )
             allowed = [one.kind for one in self.record.maps]
             log_q = begun.logits[0, :k].log_softmax(-1).double().cpu().numpy()  # (K, C)
-            kinds = np.array(list(itertools.product(allowed, repeat=k)), dtype=np.int64)
-            kinds = kinds.reshape(-1, k)
+            every = list(itertools.product(allowed, repeat=k))
+            kinds = np.array(every, dtype=np.int64).reshape(len(every), k)
             log_p = log_q[np.arange(k), kinds].sum(1)
             order = np.argsort(-log_p)[:MOST_CHOICES]
             p = np.exp(log_p[order] - log_p[order[0]])
@@ -120,7 +122,7 @@ class FamilySlots(MixedSlots):
         """q(n | x), (R,)."""
         own = [one.kind for one in self.signal.record.maps]
         found = np.zeros(len(tables))
-        for k in np.flatnonzero(k_probs > 0):
+        for k in np.flatnonzero(k_probs > NEGLIGIBLE):
             kinds, shares = self.signal.choices(int(k))
             numbers = np.stack([(kinds == kind).sum(1) for kind in own], 1)
             for row, p in zip(numbers, shares, strict=True):
@@ -179,12 +181,14 @@ class FamilySlots(MixedSlots):
             found.append(theta)
         return found
 
+    @torch.inference_mode()
     def _z(self, slots: Finished, slot: int, n: int, generator: torch.Generator) -> Tensor:
         """Draws of a slot's coordinates, (n, Z_c)."""
         kind = int(slots.fit.slots.kind[0, slot])
         flow = self.signal.parts.flow(kind)
         return flow.draw(flow.project(slots.y[0, slot : slot + 1]), n, generator)[:, 0]
 
+    @torch.inference_mode()
     def _theta(self, slots: Finished, slot: int, one: ClassMap, z: Tensor) -> Array:
         """The user's parameters, (n, P_c), of coordinates of a slot, (n, Z_c)."""
         units = self.signal.parts.units
@@ -267,6 +271,7 @@ class FamilySlots(MixedSlots):
         log_p = log_q.cpu().numpy() + jacobian + scale - math.log(max(mass, 1 / MASS_DRAWS))
         return np.where(self._inside(one, theta), log_p, -math.inf)
 
+    @torch.inference_mode()
     def constrained_fraction(self, k: int) -> float:
         """Share of raw draws outside the constraints, under the most probable classes."""
         if not k:

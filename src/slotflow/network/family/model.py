@@ -16,6 +16,7 @@ import torch
 
 from slotflow.core.arrays import Array
 from slotflow.data.observation import Observation
+from slotflow.data.sampling import Grid
 from slotflow.network.cardinality import k_posterior, under_k_prior
 from slotflow.network.config import ModelConfig
 from slotflow.network.family.bounds import Bounds
@@ -73,6 +74,19 @@ class FamilySlotFlow(SlotFlow):
             edges = dict(zip(self.parts.units.names, zip(*self._edges(), strict=True), strict=True))
             return f"its bounds, in units of the record's length T, are {edges}"
         return ""
+
+    def _start(self, prior: Prior, grid: Grid, refine: bool) -> Prior:
+        raise ValueError(
+            f"the model {self.config.name!r} answers for several classes: state Prior(classes=...); to analyse tones "
+            "use the model `zoom`."
+        )
+
+    def _move(self, device: str | torch.device | None, dtype: torch.dtype | None) -> SlotFlow:
+        if dtype not in (None, torch.float32):
+            raise ValueError(
+                f"the model {self.config.name!r} computes in float32, received dtype = {dtype}; leave it out."
+            )
+        return super()._move(device, None)
 
     def _edges(self) -> tuple[list[float], list[float]]:
         """The outer bounds of ξ, rounded."""

@@ -1,8 +1,8 @@
 r"""From an observation to the network's record, and from the network's numbers back to the user's.
 
 **Record.** A band of an even series of N_0 samples is shifted to zero frequency, and of its Fourier transform the n
-bins around the middle are transformed back: a complex series over the same time with n samples, in which noise is as white
-as before. Of real data the bins at negative frequencies are left out, and half the amplitude with them.
+bins around the middle are transformed back: a complex series over the same time with n samples, in which noise is as
+white as before. Of real data the bins at negative frequencies are left out, and half the amplitude with them.
 
 **Units.** In both worlds a component is c exp Σ ξ_d g_d(t), with exponents of the user's waveform in seconds and of the
 network's in units of the record. That they are the same function of time,

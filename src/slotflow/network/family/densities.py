@@ -186,7 +186,7 @@ class FamilySlots(MixedSlots):
         """Draws of a slot's coordinates, (n, Z_c)."""
         kind = int(slots.fit.slots.kind[0, slot])
         flow = self.signal.parts.flow(kind)
-        return flow.draw(flow.project(slots.y[0, slot : slot + 1]), n, generator)[:, 0]
+        return flow.draw(flow.project(slots.y[0, slot : slot + 1]), n, generator).squeeze(1)
 
     @torch.inference_mode()
     def _theta(self, slots: Finished, slot: int, one: ClassMap, z: Tensor) -> Array:

@@ -11,9 +11,10 @@ import pytest
 
 from slotflow import Channel, Observation, Posterior, Prior, SlotFlow
 from slotflow.exact.family.layout import Layout
+from slotflow.exact.family.newcomers import Newcomer, Response
 from slotflow.exact.family.pencil import poles, series
-from slotflow.exact.family.proposals import Birth, PriorBirth
-from slotflow.exact.family.sample import _sampled
+from slotflow.exact.family.proposals import Births
+from slotflow.exact.family.sample import sample_layouts
 from slotflow.exact.family.search import Search
 from slotflow.exact.family.straight import Straight
 from slotflow.signal.likelihood import likelihood_of
@@ -114,25 +115,43 @@ def test_straight_coordinates(seed: int) -> None:
     np.testing.assert_allclose(back @ at_centre, np.eye(layout.size), atol=2e-3)
 
 
-@pytest.mark.parametrize("kind", [Birth, PriorBirth])
-def test_births_are_normalized(kind: type, seed: int) -> None:
+@pytest.mark.parametrize("new", [1, 2])
+def test_births_are_normalized(new: int, seed: int) -> None:
     """The mean of p/q over draws of q is one for a density p inside its reach."""
     prior = prior_of(CHIRP)
     observation = simulate_like(template(), prior, k=0, seed=seed)[0].observation
-    search = searched(observation, prior)
+    search, rng = searched(observation, prior), np.random.default_rng(seed)
     others = search.found[(0,)][0]
-    more = (prior,) if kind is PriorBirth else ()
-    birth = kind(
-        others, search.banks[0], 0, 20.0, *more
-    )  # a variance of 20, so that it goes everywhere
-    n, rng = 40_000, np.random.default_rng(seed)
-    z = birth.sample(n, rng)
-    size = np.hypot(z[:, 2], z[:, 3])
-    inside = (size > 0.6) & (size < 1.5)
+    response = Response(others, search.nodes[0], 20.0)  # of noise that hides everything
+    law = Newcomer(search.banks[0], response, prior, others.fit.left, rng)
+    births, n = Births(others, response, [(0, law)] * new), 20_000
+    z = births.sample(n, rng)
+    parts = z.reshape(n, new, 4)
+    assert (np.diff(parts[..., 0], axis=1) > 0).all()
+    size = np.hypot(parts[..., 2], parts[..., 3])
+    inside = ((size > 0.6) & (size < 1.5)).all(1)
     volume = (BAND[1] - BAND[0]) * 2e-3 * math.pi * (1.5**2 - 0.6**2)
-    ratio = np.where(inside, np.exp(-birth.log_prob(z)) / volume, 0.0)
+    density = math.factorial(new) / volume**new
+    ratio = np.where(inside, density * np.exp(-births.log_prob(z)), 0.0)
     error = float(ratio.std()) / math.sqrt(n)
     assert error < 0.1 and abs(float(ratio.mean()) - 1) < 5 * error
+
+
+def test_others_give_way_to_a_newcomer(seed: int) -> None:
+    """Beside a decaying line, a second one near it: draws that give way explain the data, others do not."""
+    prior = prior_of(DAMPED, amplitude=(0.2, 6.0))
+    t, rng = template().long.times, np.random.default_rng(seed)
+    x = 5.0 * np.exp(-0.05 * (t - 4.0)) * np.cos(2 * np.pi * 0.42 * t) + rng.standard_normal(N)
+    search = searched(Observation([Channel(x, dt=DT, t0=4.0, trend=-1)]), prior)
+    mode = search.found[(1,)][0]
+    response = Response(mode, search.nodes[0], 1.0)
+    law = Newcomer(search.banks[0], response, prior, mode.fit.left, rng)
+    near = np.array([[0.421, 0.06, 1.5, 0.5]])
+    moved = response.moved(law.model(near))
+    rows = [np.concatenate([mode.around.straight.back(mode.around.mean + d)[0], near[0]])
+            for d in (moved, np.zeros_like(moved))]  # fmt: skip
+    rss = search.target((2,)).rss(np.stack(rows))
+    assert rss[0] - mode.fit.rss < 10 < 20 < rss[1] - mode.fit.rss
 
 
 @pytest.mark.parametrize("kind", [np.float64, np.complex128])
@@ -148,7 +167,7 @@ def test_evidence_against_a_sum_over_everything(waveform: Waveform, kind: type, 
     x = (c[..., None] * here.basis(t - tau, xi)).sum((0, 1)) + rng.standard_normal(N)
     x = x + 1j * rng.standard_normal(N) if kind is np.complex128 else x.real
     search = searched(Observation([Channel(x, dt=DT, t0=4.0, trend=-1)]), prior)
-    found = _sampled(search, (1,), rng, 4000, 60)
+    found = sample_layouts(search, rng, 4000, 60).results[(1,)]
     assert found.ess > 0.4 and found.pareto_k < 0.7
     z, weights = here.to_z(found.theta, tau)[:, 0], np.exp(found.log_weights)
     mean, root = weights @ z, np.linalg.cholesky(np.cov(z.T, aweights=weights))
@@ -271,6 +290,20 @@ def test_refusals(zoom: SlotFlow, mixed: tuple[Observation, Any]) -> None:
     post = zoom.infer(observation, prior=prior_of(CHIRP), max_seconds=1)
     with pytest.raises(ValueError, match="expected components of several classes"):
         _ = post.class_probs
+
+
+def test_components_that_do_not_show(seed: int) -> None:
+    """One and two further components that the data cannot show are drawn well."""
+    wide = Damped((0.02, 0.5), law="loguniform")
+    prior = prior_of(wide, amplitude=(0.05, 5.0), amplitude_law="loguniform")
+    t, rng = template().long.times, np.random.default_rng(seed)
+    x = 4.0 * np.exp(-0.05 * (t - 4.0)) * np.cos(2 * np.pi * 0.42 * t) + rng.standard_normal(N)
+    search = searched(Observation([Channel(x, dt=DT, t0=4.0, trend=-1)]), prior)
+    sampled = sample_layouts(search, rng, 2000, 60)
+    assert sampled.k_probs[2] > 0.1 and sampled.k_probs[3] > 0.01
+    for k, least in ((1, 0.6), (2, 0.3), (3, 0.1)):
+        assert sampled.results[(k,)].ess > least, k
+        assert sampled.results[(k,)].pareto_k < 0.7
 
 
 def test_poles_of_decaying_tones(seed: int) -> None:

@@ -96,7 +96,8 @@ class Bank:
             values = self.shapes[:, 0]
             row = np.searchsorted(values, xi[:, 1]).clip(1, len(values) - 1)
             share = ((xi[:, 1] - values[row - 1]) / (values[row] - values[row - 1])).clip(0, 1)
-            found.append((1 - share) * energy[row - 1, column] + share * energy[row, column])
+            # 1/E is nearly linear: the energy of a decay goes as 1/γ.
+            found.append(1 / ((1 - share) / energy[row - 1, column] + share / energy[row, column]))
         return np.stack(found, -1)
 
     def gains(self, left: Array) -> Array:

@@ -1,9 +1,10 @@
 r"""Importance sampling of every layout that matters, and p(K_1, …, K_C | x) from the evidences.
 
-A layout's proposal is a mixture: the Gaussians of its maxima, a widened copy of each for the tails, and births from the
-maxima with one component less. How much of each is needed is learned from a first round of draws, whose weights say
-what share of the posterior each part is responsible for; the round itself is not used. Weights and evidence are those
-of `exact/importance.py`. Then
+A layout's proposal is a mixture: the Gaussians of its maxima, a widened copy of each for the tails, and births of one
+or two components beside the maxima without them. What births are worth says too which layouts matter: the many places
+of a component that hardly shows weigh more than the maximum among them. How much of each part is needed is learned from
+a first round of draws, whose weights say what share of the posterior each part is responsible for; the round itself is
+not used. Weights and evidence are those of `exact/importance.py`. Then
 
 .. math:: p(K_1, …, K_C \mid x) ∝ p(K)\, Z_{K_1 … K_C} , \qquad
           p(K \mid x) = \sum_{K_1 + … + K_C = K} p(K_1, …, K_C \mid x) ,
@@ -15,19 +16,23 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import combinations_with_replacement
 
 import numpy as np
 
 from slotflow.core.arrays import Array
 from slotflow.core.numeric import log_sum_exp
-from slotflow.exact.family.proposals import Birth, PriorBirth, gaussian_at
+from slotflow.exact.family.newcomers import Newcomer, Response
+from slotflow.exact.family.proposals import Births, gaussian_at
 from slotflow.exact.family.search import Search
 from slotflow.exact.family.target import FamilyTarget
 from slotflow.exact.importance import (
     Importance,
     Mixture,
     Proposal,
+    effective_share,
     importance_sample,
     inside_support,
 )
@@ -36,12 +41,18 @@ __all__ = ["Sampled", "sample_layouts"]
 
 WIDE, WIDE_SHARE = 1.6, 0.1
 """Factor on the standard deviations of the widened copies, and their share of the draws."""
-BIRTH_SHARE = 0.3
-"""Share of the draws that births propose, where there are any."""
-PILOT, LEAST_SHARE = 400, 0.02
-"""Draws from which the parts' shares are learned, and the least share of a part."""
+MOST_NEW, HOPELESS = 2, 12.0
+"""Components that are born at once, and the difference of ln Z from the best at which a maximum gives birth to none."""
+PILOT, FIRST_SHARE = 500, 0.03
+"""Draws from which the parts' shares are learned, and the least share of a part in them."""
+POOR, STARTS = 0.1, 3
+"""Effective share of the first draws below which the best of them are starts of further fits, and how many."""
+NO_SHARE, LEAST_SHARE = 1e-3, 0.02
+"""Share below which a part is left out, and the least share of the others."""
 NEGLIGIBLE = 7.0
 """Difference of Laplace's ln Z from the best at which a layout is not sampled."""
+MINOR = 2.0
+"""The same at which a layout gets no further draws where the first ones are poor."""
 UNIMPORTANT = 4.0
 """The same at which a layout that there was no time for does not make the answer incomplete."""
 FEW = 300
@@ -86,10 +97,15 @@ def sample_layouts(
         for counts, modes in search.found.items()
         if modes and prior.k_probs_full[sum(counts)] > 0
     }
-    best = float(max(laplace.values()))
+    best = float(max(laplace.values()))  # a worth is too rough an estimate for it
+    order = sorted(laplace, key=lambda c: -laplace[c])
+    further = _Further(search, rng)
+    births = {counts: further.to(counts) for counts in laplace if sum(counts)}
+    for counts, every in births.items():
+        laplace[counts] = max([laplace[counts], *(worth for _, worth in every)])
     results: dict[tuple[int, ...], Importance] = {}
     log_joint, complete = dict(laplace), True
-    for counts in sorted(laplace, key=lambda c: -laplace[c]):
+    for counts in order:
         behind = best - laplace[counts]
         if behind > NEGLIGIBLE:
             continue
@@ -97,7 +113,10 @@ def sample_layouts(
             complete &= behind > UNIMPORTANT
             continue
         size = max(int(draws * math.exp(-0.5 * max(behind - 1, 0))), FEW)
-        found = _sampled(search, counts, rng, size, max(deadline - time.perf_counter(), 0.5))
+        proposal = _prepared(search, counts, births.get(counts, []), rng)
+        seconds = max(deadline - time.perf_counter(), 0.5)
+        rounds = 3 if behind < MINOR else 1
+        found = _sampled(search.target(counts), proposal, rng, size, seconds, rounds)
         if math.isfinite(found.log_evidence):
             results[counts] = found
             log_joint[counts] = found.log_evidence + math.log(prior.k_probs_full[sum(counts)])
@@ -111,23 +130,21 @@ def sample_layouts(
 
 
 def _sampled(
-    search: Search,
-    counts: tuple[int, ...],
+    target: FamilyTarget,
+    proposal: Mixture,
     rng: np.random.Generator,
     draws: int,
     max_seconds: float,
+    rounds: int = 3,
 ) -> Importance:
-    """Draws of one layout."""
-    target = search.target(counts)
-    if not target.k:
-        return importance_sample(target, _Nothing(), rng, draws=draws)
+    """Draws of one layout, up to as many rounds of them."""
     return importance_sample(
         target,
-        _adapted(target, _proposal(search, counts), rng),
+        proposal,
         rng,
         draws=draws,
-        effective=0.2 * draws,
-        max_draws=3 * draws,
+        effective=0.2 * draws if target.k else None,
+        max_draws=rounds * draws,
         max_seconds=max_seconds,
     )
 
@@ -144,60 +161,134 @@ class _Nothing:
         return np.zeros(len(z))
 
 
-def _adapted(target: FamilyTarget, mixture: Mixture, rng: np.random.Generator) -> Mixture:
-    """The same mixture with the shares that a first round of draws asks for."""
-    z, _ = inside_support(target, mixture, PILOT, rng)
-    if not len(z):
-        return mixture
-    terms = np.stack([part.log_prob(z) for part in mixture.parts])
-    terms += np.log(mixture.weights)[:, None]
-    total = log_sum_exp(terms, axis=0)
-    log_w = target.log_prob(z)[0] - total
-    if not np.isfinite(log_w.max()):
-        return mixture
-    # A few draws with most of the weight say little: weights are cut at a twentieth of their sum.
-    weight = np.exp(log_w - log_w.max())
-    weight = np.minimum(weight / weight.sum(), 0.05)
-    share = (np.exp(terms - total) * weight).sum(1)
-    return Mixture(mixture.parts, list(np.maximum(share / share.sum(), LEAST_SHARE)))
+def _prepared(
+    search: Search,
+    counts: tuple[int, ...],
+    births: Sequence[tuple[Births, float]],
+    rng: np.random.Generator,
+) -> Mixture:
+    """The mixture that a layout is drawn from, its shares learned from a first round.
+
+    The best draws of births are starts of further fits: a component that shows only beside those that are there has
+    its maximum where no filter sees it.
+    """
+    if not sum(counts):
+        return Mixture([_Nothing()])
+    target, first = search.target(counts), _proposal(search, counts, births)
+    round_ = _Round(target, first, rng)
+    if births and round_.poor and search.improve(counts, round_.best()):
+        round_ = _Round(target, _proposal(search, counts, births), rng)
+    return round_.adapted()
 
 
-def _proposal(search: Search, counts: tuple[int, ...]) -> Mixture:
-    """The mixture that a layout is drawn from."""
-    modes = search.found[counts]
-    evidence = np.array([mode.log_evidence for mode in modes])
-    share = np.exp(evidence - evidence.max())
-    share /= share.sum()
+class _Round:
+    """A first round of draws of a layout.
+
+    Args:
+        target: What is drawn.
+        mixture: Where from.
+        rng: Source of randomness.
+    """
+
+    def __init__(self, target: FamilyTarget, mixture: Mixture, rng: np.random.Generator) -> None:
+        self.mixture = mixture
+        self.z, _ = inside_support(target, mixture, PILOT, rng)
+        self.log_p = target.log_prob(self.z)[0]
+        self.terms = np.stack([part.log_prob(self.z) for part in mixture.parts])
+        self.terms += np.log(np.maximum(mixture.weights, 1e-300))[:, None]
+        self.total: Array = log_sum_exp(self.terms, axis=0)
+        self.log_weights = self.log_p - self.total
+
+    @property
+    def poor(self) -> bool:
+        """Whether few of the draws count."""
+        return effective_share(self.log_weights) < POOR
+
+    def best(self) -> Array:
+        """The few draws of the largest density, (≤ STARTS, d)."""
+        return self.z[np.argsort(-self.log_p)[:STARTS]]
+
+    def adapted(self) -> Mixture:
+        """The mixture with the shares that the draws ask for."""
+        if not len(self.z) or not np.isfinite(self.log_weights.max()):
+            return self.mixture
+        # A few draws with most of the weight say little: weights are cut at a twentieth of their sum.
+        weight = np.exp(self.log_weights - self.log_weights.max())
+        weight = np.minimum(weight / weight.sum(), 0.05)
+        share = (np.exp(self.terms - self.total) * weight).sum(1)
+        share /= share.sum()
+        kept = [i for i in range(len(share)) if share[i] > NO_SHARE]
+        return Mixture(
+            [self.mixture.parts[i] for i in kept], [max(float(share[i]), LEAST_SHARE) for i in kept]
+        )
+
+
+def _proposal(
+    search: Search, counts: tuple[int, ...], births: Sequence[tuple[Births, float]]
+) -> Mixture:
+    """The mixture that a layout is drawn from at first, each part by its evidence."""
     parts: list[Proposal] = []
-    weights: list[float] = []
-    for mode, weight in zip(modes, share, strict=True):
+    logs: list[float] = []
+    for mode in search.found[counts]:
         parts += [gaussian_at(mode), gaussian_at(mode, WIDE)]
-        weights += [float(weight) * (1 - WIDE_SHARE), float(weight) * WIDE_SHARE]
-    births = _births(search, counts)
-    if births:
-        total = sum(weights)
-        parts += [birth for birth, _ in births]
-        scale = BIRTH_SHARE / (1 - BIRTH_SHARE) * total
-        weights += [scale * weight for _, weight in births]
-    return Mixture(parts, weights)
+        logs += [
+            mode.log_evidence + math.log(1 - WIDE_SHARE),
+            mode.log_evidence + math.log(WIDE_SHARE),
+        ]
+    parts += [birth for birth, _ in births]
+    logs += [worth for _, worth in births]
+    weights = np.exp(np.array(logs) - max(logs))
+    return Mixture(parts, list(np.maximum(weights / weights.sum(), FIRST_SHARE)))
 
 
-def _births(search: Search, counts: tuple[int, ...]) -> list[tuple[Birth, float]]:
-    """Births that lead to a layout, with their probabilities, by the evidence of what they start from."""
-    found: list[tuple[Birth, float]] = []
-    for i, bank in enumerate(search.banks):
-        fewer = tuple(k - (c == i) for c, k in enumerate(counts))
-        if counts[i] and search.found.get(fewer):
-            others = search.found[fewer][0]
-            variance = search.variance(others.fit.rss)
-            found.append((Birth(others, bank, i, variance), others.log_evidence))
-            anywhere = PriorBirth(others, bank, i, variance, search.prior)
-            found.append((anywhere, others.log_evidence))
-    if not found:
-        return []
-    weights = np.exp(np.array([value for _, value in found]) - max(value for _, value in found))
-    weights = np.maximum(weights / weights.sum(), 0.05)
-    return [(birth, float(w)) for (birth, _), w in zip(found, weights / weights.sum(), strict=True)]
+class _Further:
+    """Births that lead to each layout, with what they are worth.
+
+    Args:
+        search: With its maxima.
+        rng: Source of randomness.
+    """
+
+    def __init__(self, search: Search, rng: np.random.Generator) -> None:
+        self.search, self.rng = search, rng
+        self._known: dict[tuple[int, ...], list[Newcomer]] = {}
+        self._responses: dict[tuple[int, ...], Response] = {}
+
+    def _laws(self, counts: tuple[int, ...]) -> list[Newcomer]:
+        """The law of a further component of each class beside the best maximum of a layout."""
+        if counts not in self._known:
+            search, mode = self.search, self.search.found[counts][0]
+            response = Response(mode, search.nodes[0], search.variance(mode.fit.rss))
+            self._responses[counts] = response
+            self._known[counts] = [
+                Newcomer(bank, response, search.prior, mode.fit.left, self.rng)
+                for bank in search.banks
+            ]
+        return self._known[counts]
+
+    def to(self, counts: tuple[int, ...]) -> list[tuple[Births, float]]:
+        """Births of one or two components that lead to a layout, each with about the logarithm of its p(K) Z."""
+        search, found = self.search, []
+        for n in range(1, MOST_NEW + 1):
+            for new in combinations_with_replacement(range(len(counts)), n):
+                fewer = tuple(k - new.count(i) for i, k in enumerate(counts))
+                if min(fewer) < 0 or not search.found.get(fewer):
+                    continue
+                if search.found[fewer][0].log_evidence < search.best - HOPELESS:
+                    continue
+                laws = self._laws(fewer)
+                mode, response = search.found[fewer][0], self._responses[fewer]
+                worth = mode.log_evidence + sum(laws[i].worth for i in new)
+                births = Births(mode, response, [(i, laws[i]) for i in new])
+                found.append((births, worth + self._ways(counts, new)))
+        return found
+
+    def _ways(self, counts: tuple[int, ...], new: tuple[int, ...]) -> float:
+        """Logarithm of what labels, classes and p(K) add to the worth of new components."""
+        k, n, p = sum(counts), len(new), self.search.prior.k_probs_full
+        labels = math.lgamma(k + 1) - math.lgamma(k - n + 1) - n * math.log(len(counts))
+        labels -= sum(math.lgamma(new.count(i) + 1) for i in set(new))
+        return labels + math.log(max(p[k], 1e-300)) - math.log(max(p[k - n], 1e-3 * p.max()))
 
 
 def _k_probs(log_joint: dict[tuple[int, ...], float], k_max: int) -> Array:

@@ -7,7 +7,8 @@ matched filters exclude it. Each trial is fitted (`fit`), and Laplace's evidence
 ends where further components have not paid for a while.
 
 Whole sets of components come from outside (`propose`) and, for tones and decays, from the singular vectors of the data
-(`pencil`). Where all classes are of these kinds, the best of these sets is where components begin to be added.
+(`pencil`): at the beginning where all classes are of these kinds, else beside the other components that were found,
+since several decays in place of a chirp would lead the search astray.
 """
 
 from __future__ import annotations
@@ -95,6 +96,7 @@ class Search:
         self.nodes, self.prior, self.duration = nodes, prior, duration
         self.waveform, self.reference = waveform, reference
         self.members = members_of(waveform)
+        self.of_poles = [m.of_pole(prior.frequency[0], 0.0) is not None for m in self.members]
         self.banks = [Bank(m, nodes[0], prior.frequency, duration) for m in self.members]
         self.found: dict[tuple[int, ...], list[Mode]] = {}
         self.complete = True
@@ -117,11 +119,15 @@ class Search:
     @property
     def best(self) -> float:
         """The largest ln Z so far, of numbers of components that the prior allows."""
+        return self._best_up_to(self.prior.k_max)
+
+    def _best_up_to(self, k: int) -> float:
+        """The same of at most K components."""
         allowed = [
             mode.log_evidence
             for modes in self.found.values()
             for mode in modes[:1]
-            if self.prior.k_probs_full[sum(mode.counts)] > 0
+            if mode.target.k <= k and self.prior.k_probs_full[mode.target.k] > 0
         ]
         return max(allowed, default=-math.inf)
 
@@ -138,10 +144,12 @@ class Search:
     def run(self, max_seconds: float = math.inf) -> None:
         """Looks for maxima until further components do not pay, or time is over."""
         deadline = time.perf_counter() + max_seconds
-        self.propose(self._pole_sets())
-        idle, k = 0, self._first_order()
+        only_poles = all(self.of_poles)
+        if only_poles:
+            self._try_poles(self.of_order(0)[0], range(1, self.prior.k_max + 1))
+        idle, k = 0, 0
         while k < self.prior.k_max and (idle < PATIENCE or k < self.prior.k_min):
-            before, k = self.best, k + 1
+            before, k = self._best_up_to(k), k + 1
             for start in self._leading(k - 1):
                 if not self._within(deadline):
                     return
@@ -152,7 +160,12 @@ class Search:
                     if not self._within(deadline):
                         return
                     self._try(counts, z, start.fit.rss)
-            idle = 0 if self.best > before + 1e-6 or not math.isfinite(before) else idle + 1
+            pays = self._best_up_to(k) > before + 1e-6 or not math.isfinite(before)
+            idle = 0 if pays else idle + 1
+        if any(self.of_poles) and not only_poles and self._within(deadline):
+            best = max((modes[0] for modes in self.found.values()), key=lambda m: m.log_evidence)
+            n = sum(k for k, is_pole in zip(best.counts, self.of_poles, strict=True) if is_pole)
+            self._try_poles(best, range(max(n - 1, 1), n + 2))
 
     def _within(self, deadline: float) -> bool:
         """Whether there is time left; remembers where there was none."""
@@ -177,32 +190,42 @@ class Search:
                 counts, parts = self._with(parts, i, xi)
             self._try(counts, parts, none.fit.rss)
 
-    def _pole_sets(self) -> list[Start]:
-        """Sets of 1, 2, … tones and decaying tones, from the singular vectors of the data."""
-        f, bin_ = 0.5 * sum(self.prior.frequency), 1 / self.duration
-        if all(member.of_pole(f, bin_) is None for member in self.members):
-            return []
-        data, (low, high) = self.nodes[0], self.prior.frequency
-        sets: list[Start] = []
-        for found in poles(series(data), data.times, f, self.prior.k_max):
-            chosen = [self._of_pole(*pole) for pole in found if low <= pole[0] <= high]
-            sets.append([start for start in chosen if start is not None])
-        return sets
+    def _try_poles(self, mode: Mode, orders: Iterable[int]) -> None:
+        """Fits sets of tones and decaying tones, from singular vectors, beside the other components of a maximum.
 
-    def _of_pole(self, frequency: float, rate: float) -> tuple[int, Array] | None:
+        Args:
+            mode: The maximum; of its components those stay that are neither tones nor decays.
+            orders: Numbers of tones and decays.
+        """
+        data, (low, high) = self.nodes[0], self.prior.frequency
+        parts = mode.target.layout.parts(mode.fit.z)
+        kept = [p[:0] if is_pole else p for p, is_pole in zip(parts, self.of_poles, strict=True)]
+        stay = sum(map(len, kept))
+        orders = [n for n in orders if n + stay <= self.prior.k_max]
+        if not orders:
+            return
+        left = self._without(kept)
+        for found in poles(series(data, left), data.times, 0.5 * (low + high), max(orders)):
+            if len(found) not in orders:
+                continue
+            counts, grown = tuple(len(part) for part in kept), kept
+            for pole in found[(found[:, 0] >= low) & (found[:, 0] <= high)]:
+                counts, grown = self._with(grown, *self._of_pole(*pole))
+            if sum(counts):
+                self._try(counts, grown, mode.fit.rss)
+
+    def _of_pole(self, frequency: float, rate: float) -> tuple[int, Array]:
         """The component that a pole is taken for: one without a rate where it hardly decays, one with it otherwise."""
         shapes = [(i, member.of_pole(frequency, rate)) for i, member in enumerate(self.members)]
         known = [(i, xi) for i, xi in shapes if xi is not None]
         known.sort(key=lambda pair: len(pair[1]), reverse=bool(rate * self.duration > LASTING))
-        return known[0] if known else None
+        return known[0]
 
-    def _first_order(self) -> int:
-        """The number of components from which further ones are added: 0, or one less than the best set of poles."""
-        if any(member.of_pole(0.0, 0.0) is None for member in self.members):
-            return 0
-        best = max((modes[0] for modes in self.found.values()), key=lambda m: m.log_evidence)
-        k = max(best.target.k - 1, 0)
-        return k if self.of_order(k) else 0
+    def _without(self, parts: list[Array]) -> Array:
+        """What components of each class, (K_c, Z_c), leave of the compressed data, (r,)."""
+        layout, data = self.target(tuple(len(part) for part in parts)).layout, self.nodes[0]
+        left: Array = data.data - data.shown(layout.model(layout.row(parts)[None], data.times)[0])
+        return left
 
     def _births(self, mode: Mode) -> Iterator[tuple[tuple[int, ...], list[Array]]]:
         """A further component of each class, where its filters say."""
@@ -240,11 +263,8 @@ class Search:
         kept = [
             np.delete(part, [k for i, k in gone if i == c], axis=0) for c, part in enumerate(parts)
         ]
-        fewer = self.target(tuple(len(part) for part in kept))
-        row = fewer.layout.row(kept)
-        data = self.nodes[0]
-        left = data.data - data.shown(fewer.layout.model(row[None], data.times)[0])
-        lost = data.beside + float(left @ left) - mode.fit.rss
+        left = self._without(kept)
+        lost = self.nodes[0].beside + float(left @ left) - mode.fit.rss
         needed = (1 - FILTER_LOSS) * lost - 2 * HOPELESS * self.variance(mode.fit.rss)
         reach = (2.0 if len(gone) == 1 else NEIGHBOURS) / self.duration
         for i, bank in enumerate(self.banks):
@@ -286,6 +306,19 @@ class Search:
         modes.append(mode)
         modes.sort(key=lambda m: -m.log_evidence)
         del modes[MODES_KEPT:]
+
+    def improve(self, counts: tuple[int, ...], rows: Iterable[Array]) -> bool:
+        """Fits from rows of a layout, (d,), such as its best draws; whether one leads to a maximum that was not known.
+
+        Args:
+            counts: Numbers of components of each class.
+            rows: Where to start.
+        """
+        before = list(self.found.get(counts, []))
+        target = self.target(counts)
+        for row in rows:
+            self._try(counts, target.layout.parts(row), float(target.rss(row[None])[0]))
+        return any(mode not in before for mode in self.found.get(counts, []))
 
     def _same(self, a: Mode, b: Mode) -> bool:
         """Whether two maxima of one layout are one: all shapes within a few hundredths of their scales."""

@@ -46,7 +46,7 @@ class Straight:
             ratio = _norm(c) / _norm(centre[:, d:])
             away = self._coordinate(member, part) - self._coordinate(member, centre)
             u = np.concatenate([away * ratio[..., None], c], -1)
-            found.append(u.reshape(len(z), -1))
+            found.append(u.reshape(len(z), centre.size))
             stretch = np.log(self._stretch(member, part)).sum((-2, -1))
             log_det += stretch + (d * np.log(ratio) + 2 * m * np.log(size)).sum(-1)
         return np.concatenate(found, -1), log_det
@@ -139,16 +139,16 @@ class StraightGaussian:
     ) -> None:
         self.straight, self.gaussian = straight, Gaussian(mean, covariance, widen)
 
-    def sample(self, n: int, rng: np.random.Generator) -> Array:
-        """Draws, (n, d)."""
+    def sample(self, n: int, rng: np.random.Generator, moved: float | Array = 0.0) -> Array:
+        """Draws, (n, d), the mean moved by as much in u, (n, d)."""
         g = self.gaussian
-        u = g.mean + (rng.standard_normal((n, len(g.mean))) @ g.factor.T) * g.scale
+        u = g.mean + moved + (rng.standard_normal((n, len(g.mean))) @ g.factor.T) * g.scale
         return self.straight.back(u)
 
-    def log_prob(self, z: Array) -> Array:
-        """Log density of rows, (n, d); shape (n,)."""
+    def log_prob(self, z: Array, moved: float | Array = 0.0) -> Array:
+        """Log density of rows, (n, d), the mean moved by as much in u, (n, d); shape (n,)."""
         u, log_det = self.straight.to(z)
-        return self.gaussian.log_prob_flat(u) + log_det
+        return self.gaussian.log_prob_flat(u, moved) + log_det
 
 
 def _norm(c: Array) -> Array:

@@ -103,8 +103,20 @@ class FamilyTarget(Target):
             found = inverse(trial)
             if found is not None:
                 step = found @ slope if trial is with_prior else np.zeros(len(z))
-                return Around(straight, centre + step, found)
+                return Around(straight, self._stepped(straight, centre, step), found)
         return None
+
+    def _stepped(self, straight: Straight, centre: Array, step: Array) -> Array:
+        """The best of a Newton step, parts of it and none, (d,): where lines overlap it may lead far astray."""
+        trials = centre + np.array([1.0, 0.5, 0.25, 0.0])[:, None] * step
+        best: Array = trials[int(np.argmax(self.log_straight(straight, trials)))]
+        return best
+
+    def log_straight(self, straight: Straight, u: Array) -> Array:
+        """Log density of straight coordinates, (n, d) to (n,); what lies outside the prior counts as at its bound."""
+        inside = np.stack([self.clipped(row) for row in straight.back(u)])
+        log_prob: Array = self.log_prob(inside)[0] - straight.to(inside)[1]
+        return log_prob
 
     def _prior_terms(self, z: Array, by_size: Array) -> tuple[Array, Array]:
         """Gradient of ln p in straight coordinates, (d,), and minus its curvature, (d, d), as far as it is not flat.
@@ -129,8 +141,7 @@ class FamilyTarget(Target):
 
     def log_laplace(self, around: Around) -> float:
         """Laplace's ln Z of a Gaussian; where a parameter lies outside the prior, the density at its bound counts."""
-        inside = self.clipped(around.straight.back(around.mean[None])[0])[None]
-        log_prob = float(self.log_prob(inside)[0][0] - around.straight.to(inside)[1][0])
+        log_prob = float(self.log_straight(around.straight, around.mean[None])[0])
         log_det = float(np.linalg.slogdet(around.covariance)[1])
         return log_prob + 0.5 * (self.layout.size * math.log(2 * math.pi) + log_det)
 

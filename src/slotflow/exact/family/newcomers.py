@@ -1,0 +1,228 @@
+r"""Where a further component may be beside others that stand at a maximum, and how the others give way to it.
+
+**Giving way.** With the others' Gaussian N(û, C) in straight coordinates and the slopes J of their model, a new
+component of the model m moves their maximum, to first order, by
+
+.. math:: δ(m) = -C J m / s^2 ,
+
+s² being the noise's variance; their covariance given the new one stays C. What the data say of the new one alone, the
+others being integrated out, is then a Gaussian in its amplitudes of the mean 2D/E and the variance 2s²/E of each part,
+
+.. math:: D = \overline{Hb} \cdot (1 - Q^T Q)\, r, \qquad E = |Hb|^2 - |Q\, Hb|^2 ,
+
+r being the residual of the others and the rows of Q an orthonormal basis of what J spans. Where the new one lies upon
+one of them E is small, and the two share what they have.
+
+**Law.** The new component is one of two kinds. One that the filters see: its shape is in a cell of the bank with the
+probability V e^{gain/2s²}, V being the volume of the cell, uniform in the cell, and its amplitudes are drawn from that
+Gaussian. One that the data hardly see is where the prior has it: shape, phase and amplitude are drawn from the prior,
+amplitudes as far as the data could hide them. How often each is drawn follows from what it is worth, the mean of prior
+times likelihood over the law's density.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slotflow.core.arrays import Array, Complex
+from slotflow.core.numeric import log_sum_exp
+from slotflow.exact.family.bank import Bank
+from slotflow.exact.family.search import Mode
+from slotflow.signal.likelihood.compressed import Compressed
+from slotflow.signal.prior import Prior
+from slotflow.signal.waveforms.ranges import Range
+
+__all__ = ["Newcomer", "Response"]
+
+LEAST_ENERGY = 0.03
+"""Share of a component's energy that is left at least where it lies upon others."""
+HIDDEN = 4.5
+"""Standard deviations above which no amplitude hides in the noise."""
+TRIALS = 300
+"""Draws behind the estimate of how much a law is worth."""
+LEAST_SHARE = 0.15
+"""Share of each of the two kinds, at least."""
+
+
+class Response:
+    """How the components of a maximum give way to a further one.
+
+    Args:
+        mode: The maximum.
+        data: The compressed data.
+        variance: Of the noise, s².
+    """
+
+    def __init__(self, mode: Mode, data: Compressed, variance: float) -> None:
+        around, layout = mode.around, mode.target.layout
+        self.variance = variance
+        slopes = data.shown(layout.slopes(mode.fit.z, data.times))
+        by_straight = around.straight.slopes()[0].T @ slopes / variance  # (d, r)
+        self._moves = (around.covariance @ by_straight) @ data.image
+        spanned = np.linalg.qr(slopes.T)[0]  # (r, d)
+        left = mode.fit.left - spanned @ (spanned.T @ mode.fit.left)
+        self.back: Complex = left @ data.image.conj()
+        self._shares = spanned.T @ data.image
+
+    def moved(self, model: Complex) -> Array:
+        """δ, (n, d), of models of the further component at the instants, (n, M)."""
+        moved: Array = -(model @ self._moves.T).real
+        return moved
+
+    def amplitudes(self, basis: Complex, energy: Array) -> tuple[Complex, Array]:
+        """Mean of the further component's amplitudes and standard deviation of each part, (n, J) each.
+
+        Args:
+            basis: Its functions of time, (n, J, M).
+            energy: |Hb|², (n, J).
+        """
+        shared = (np.abs(basis @ self._shares.T) ** 2).sum(-1)
+        left = np.maximum(energy - shared, LEAST_ENERGY * energy)
+        return 2 * (basis.conj() @ self.back) / left, np.sqrt(2 * self.variance / left)
+
+
+class Newcomer:
+    """The law of a further component of one class beside others.
+
+    Args:
+        bank: Matched filters of its class.
+        response: How the others give way.
+        prior: Prior of everything.
+        left: What the others leave of the compressed data, (r,).
+        rng: Source of randomness for the estimate of its worth.
+    """
+
+    def __init__(
+        self, bank: Bank, response: Response, prior: Prior, left: Array, rng: np.random.Generator
+    ) -> None:
+        self.bank, self.response, self.member = bank, response, bank.member
+        self.amplitude = Range(*prior.amplitude, prior.amplitude_law)
+        self.ranges = [Range(*prior.frequency), *self.member.ranges.values()]
+        self.edges = bank.edges()
+        volume = np.diff(self.edges[1])[:, None] * np.diff(self.edges[0])
+        log_p = bank.gains(left) / (2 * response.variance) + np.log(volume)
+        self.log_cells = (log_p - log_sum_exp(log_p.ravel())) - np.log(volume)  # a density
+        cells = np.exp(self.log_cells) * volume
+        self.cells = cells / cells.sum()
+        self.share = 0.5
+        self.worth = self._weighed(rng)
+
+    def _weighed(self, rng: np.random.Generator) -> float:
+        """Settles the share of components that are seen; about ln of the factor by which one changes the evidence."""
+        new = self.sample(TRIALS, rng)
+        xi, c = self.member.unpack(new)
+        centre, spread = self.seen(xi)
+        gain = (np.abs(centre) ** 2 - np.abs(c - centre) ** 2) / (2 * spread**2)
+        peak, hidden = self._log_laws(new)
+        both = np.logaddexp(peak, hidden) + math.log(0.5)
+        log_w = self._log_prior(new) + gain.sum(-1) - both
+        weight = np.exp(log_w - log_w.max())
+        share = float(weight @ np.exp(peak + math.log(0.5) - both) / weight.sum())
+        self.share = min(max(share, LEAST_SHARE), 1 - LEAST_SHARE)
+        return float(log_w.max()) + math.log(float(weight.mean()))
+
+    def sample(self, n: int, rng: np.random.Generator) -> Array:
+        """Draws, (n, Z)."""
+        peaks = int(rng.binomial(n, self.share))
+        both = np.concatenate([self._at_peaks(peaks, rng), self._anywhere(n - peaks, rng)])
+        return both[rng.permutation(n)]
+
+    def log_prob(self, new: Array) -> Array:
+        """Log density, (n,), of components, (n, Z)."""
+        peak, hidden = self._log_laws(new)
+        mixed: Array = np.logaddexp(peak + math.log(self.share), hidden + math.log(1 - self.share))
+        return mixed
+
+    def model(self, new: Array) -> Complex:
+        """Components, (n, Z), at the instants, (n, M)."""
+        xi, c = self.member.unpack(new)
+        model: Complex = np.einsum("nj,njt->nt", c, self.member.basis(self.bank.data.times, xi))
+        return model
+
+    def seen(self, xi: Array) -> tuple[Complex, Array]:
+        """Mean and standard deviation of the amplitudes at shapes, (n, D) to (n, J)."""
+        basis = self.member.basis(self.bank.data.times, xi)
+        return self.response.amplitudes(basis, self.bank.energy_at(xi))
+
+    # ------------------------------------------------------------------ the two kinds
+
+    def _at_peaks(self, n: int, rng: np.random.Generator) -> Array:
+        """Draws of components that filters see, (n, Z)."""
+        flat = rng.choice(self.cells.size, size=n, p=self.cells.ravel())
+        row, column = np.unravel_index(flat, self.cells.shape)
+        columns = [_inside(self.edges[0], column, rng)]
+        if len(self.member.shape) > 1:
+            columns.append(_inside(self.edges[1], row, rng))
+        xi = np.stack(columns, -1)
+        centre, spread = self.seen(xi)
+        normal = rng.standard_normal((2, *centre.shape))
+        return self.member.pack(xi, centre + spread * (normal[0] + 1j * normal[1]))
+
+    def _anywhere(self, n: int, rng: np.random.Generator) -> Array:
+        """Draws of components that hide, (n, Z)."""
+        xi = np.stack([law.draw(rng.random(n)) for law in self.ranges], -1)
+        u, angle = rng.random((2, n, self.member.amplitudes))
+        low, high = self.amplitude.low, self._highest(*self.seen(xi))
+        size = low * (high / low) ** u if self._is_log else low + u * (high - low)
+        return self.member.pack(xi, size * np.exp(2j * math.pi * angle))
+
+    def _log_laws(self, new: Array) -> tuple[Array, Array]:
+        """Log densities of the two kinds, (n,) each, of components, (n, Z)."""
+        xi, c = self.member.unpack(new)
+        peak, hidden = np.full((2, len(new)), -np.inf)
+        shape = self._log_shape(xi)
+        good = np.flatnonzero(np.isfinite(shape))
+        if not len(good):
+            return peak, hidden
+        xi, c = xi[good], c[good]
+        (centre, spread), size = self.seen(xi), np.maximum(np.abs(c), 1e-300)
+        away = np.abs(c - centre) ** 2 / (2 * spread**2) + np.log(2 * math.pi * spread**2)
+        column = _cell(self.edges[0], xi[:, 0])
+        row = _cell(self.edges[1], xi[:, 1]) if xi.shape[1] > 1 else np.zeros_like(column)
+        peak[good] = self.log_cells[row, column] - away.sum(-1)
+        low, high = self.amplitude.low, self._highest(centre, spread)
+        width = size * np.log(high / low) if self._is_log else high - low
+        inside = (size >= low) & (size <= high)
+        along = np.where(inside, -np.log(width * 2 * math.pi * size), -np.inf).sum(-1)
+        hidden[good] = shape[good] + along
+        return peak, hidden
+
+    def _log_shape(self, xi: Array) -> Array:
+        """Log of the prior's density of shapes, (n, D) to (n,)."""
+        total = np.zeros(len(xi))
+        for column, law in enumerate(self.ranges):
+            total = total + law.log_prob(xi[:, column])
+        return total
+
+    def _log_prior(self, new: Array) -> Array:
+        """Log of the prior's density of components, (n,), in their coordinates, (n, Z)."""
+        xi, size = new[:, : len(self.member.shape)], np.maximum(self.member.moduli(new), 1e-300)
+        along = (self.amplitude.log_prob(size) - np.log(2 * math.pi * size)).sum(-1)
+        total: Array = self._log_shape(xi) + along
+        return total
+
+    @property
+    def _is_log(self) -> bool:
+        """Whether amplitudes are log-uniform."""
+        return self.amplitude.law == "loguniform"
+
+    def _highest(self, centre: Complex, spread: Array) -> Array:
+        """The largest amplitude that may hide, given mean and standard deviation, same shape."""
+        low, high = self.amplitude.low, self.amplitude.high
+        highest: Array = np.clip(np.abs(centre) + HIDDEN * spread, min(1.3 * low, high), high)
+        return highest
+
+
+def _cell(edges: Array, values: Array) -> NDArray[np.int64]:
+    """Numbers of the cells that hold values, the outermost ones outside, same shape."""
+    return (np.searchsorted(edges, values, side="right") - 1).clip(0, len(edges) - 2)
+
+
+def _inside(edges: Array, cell: NDArray[np.int64], rng: np.random.Generator) -> Array:
+    """Uniform numbers inside cells, same shape as cell."""
+    low, high = edges[cell], edges[cell + 1]
+    inside: Array = low + rng.random(len(low)) * (high - low)
+    return inside

@@ -24,7 +24,6 @@ from slotflow.core.arrays import Array
 from slotflow.data.observation import Observation
 from slotflow.posterior.posterior import Posterior
 from slotflow.posterior.tuples import Slots
-from slotflow.signal.fit import linear_amplitudes
 from slotflow.signal.likelihood import Likelihood
 from slotflow.signal.prior import Prior
 from slotflow.signal.prior_gains import with_free_amplitudes
@@ -140,17 +139,21 @@ class Start:
 
         Args:
             observation: The data.
-            likelihood: Their likelihood, which gives the amplitudes at each place.
+            likelihood: Their likelihood.
             prior: The prior of the exact step.
             level: Estimate of the noise level.
             places: Sets of places, (K,) each, the most probable first.
             proposed_by: Who proposes.
         """
-        found = (linear_amplitudes(likelihood, torch.from_numpy(p)[None])[0] for p in places)
+        waveform, found = likelihood.waveform, []
+        for one in places:
+            z = np.zeros((len(one), waveform.coordinates))
+            waveform.place_in_z(z)[:] = one  # amplitudes come from the likelihood, later
+            found.append(likelihood.to_theta(z))
         return cls(
             observation=observation,
             k_probs=np.zeros(prior.k_max + 1),
-            components=tuple(theta.numpy() for theta in found),
+            components=tuple(found),
             slots=PriorSlots(prior, observation),
             sigma=(level, None),
             proposed_by=proposed_by,

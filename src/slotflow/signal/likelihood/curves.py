@@ -37,6 +37,7 @@ __all__ = [
     "Moments",
     "MomentsOver",
     "Spread",
+    "kept_moments",
     "spread_of",
     "sums_on_a_grid",
     "window_moments",
@@ -221,12 +222,30 @@ def window_moments(
         span: Lowest and highest frequency in Hz.
         mirrored: Whether they are wanted at the negative frequencies too.
     """
-    points = FINE * samples.half * (span[1] - span[0])
-    if max(len(weights), points) > MOST_KEPT:
-        return MomentsOver(samples, span, mirrored)(weights, 3)
     scale = float(weights[0])
-    relative = weights / scale
-    return _kept_windows(samples.u.tobytes(), relative.tobytes(), span, mirrored).times(scale)
+    return kept_moments(samples, weights / scale, span, 3, mirrored).times(scale)
+
+
+def kept_moments(
+    samples: Spread,
+    rows: NDArray[Any],
+    span: tuple[float, float],
+    count: int,
+    mirrored: bool = False,
+) -> Moments:
+    """Moments of values that signals of one sampling share; the latest are kept, if they are real.
+
+    Args:
+        samples: The times.
+        rows: Of each of R sums, (R, N), or of a single one, (N,).
+        span: Lowest and highest frequency in Hz.
+        count: How many moments.
+        mirrored: Whether they are wanted at the negative frequencies too.
+    """
+    points = FINE * samples.half * (span[1] - span[0])
+    if max(rows.size, points) > MOST_KEPT or rows.dtype.kind == "c":
+        return MomentsOver(samples, span, mirrored)(rows, count)
+    return _kept_moments(samples.u.tobytes(), rows.tobytes(), rows.shape, span, count, mirrored)
 
 
 @functools.lru_cache(maxsize=KEPT)
@@ -235,10 +254,18 @@ def _kept_spread(u: bytes) -> Spread:
     return Spread(np.frombuffer(u))
 
 
-@functools.lru_cache(maxsize=KEPT)
-def _kept_windows(u: bytes, weights: bytes, span: tuple[float, float], mirrored: bool) -> Moments:
-    """`window_moments` of times and weights, float64."""
-    return MomentsOver(_kept_spread(u), span, mirrored)(np.frombuffer(weights), 3)
+@functools.lru_cache(maxsize=3 * KEPT)
+def _kept_moments(
+    u: bytes,
+    rows: bytes,
+    shape: tuple[int, ...],
+    span: tuple[float, float],
+    count: int,
+    mirrored: bool,
+) -> Moments:
+    """`kept_moments` of times and values, float64."""
+    values = np.frombuffer(rows).reshape(shape)
+    return MomentsOver(_kept_spread(u), span, mirrored)(values, count)
 
 
 def sums_on_a_grid(u: Array, rows: NDArray[Any], first: float, step: float, count: int) -> Complex:

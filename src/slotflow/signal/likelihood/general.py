@@ -80,6 +80,7 @@ class GeneralTones(SummedTones):
         ]
         self._set_columns()
         self.samples = self._grouped([part.values for part in self.parts])
+        self._latest_rest: tuple[bytes, GeneralTones] | None = None
         self._set_energy()
 
     # ------------------------------------------------------------------ preparation
@@ -142,9 +143,8 @@ class GeneralTones(SummedTones):
         if self.local:
             f = spanning(self.band, self.limits, self.bin)
             gain = np.abs(self.parts[0].gain(f) / self.observation.long.factor)
-            gram, data = self.even_amplitude_system(f)
-            size = np.tile(np.maximum(gain, 1e-9 * gain.max()), 2)  # as many for any filter
-            energy, self.degrees = inside_band(gram / np.outer(size, size), data / size)
+            size = np.maximum(gain, 1e-9 * gain.max())  # as many dimensions for any filter
+            energy, self.degrees = inside_band(*self.even_amplitude_system(f, size))
             level = -0.5 * float(np.log(weights).mean())
             self.log_scale_ = self.degrees * (level - float(np.log(gain).mean()))
         self.energy: Any = torch.tensor([energy], dtype=torch.float64)
@@ -200,8 +200,7 @@ class GeneralTones(SummedTones):
         """The same at frequencies; same shape."""
         if self._nuisances is None and all(len(s.gain.taps) == 1 for s in self.samples):
             return np.full(np.shape(f), self.weight)
-        own: Array = self.overlap(f[..., None], f[..., None])[..., 0, 0].real
-        return own
+        return self.own_overlap(np.asarray(f))
 
     def is_single(self, *_: Any) -> bool:
         """NumPy answers, whatever is asked."""
@@ -269,9 +268,18 @@ class GeneralTones(SummedTones):
     def _copy(self) -> GeneralTones:
         """A copy that shares the curves, which are the same for all."""
         _ = self._windows, self._over_band, self._data, self._nuisances
-        return copy.copy(self)
+        other = copy.copy(self)
+        other._latest_rest = None
+        return other
 
     def less(self, z: Any) -> GeneralTones:
+        """The signal with tones z, (K, 3), taken out of its data; the latest one is kept."""
+        key = np.asarray(z).tobytes()
+        if self._latest_rest is None or self._latest_rest[0] != key:
+            self._latest_rest = key, self._without(z)
+        return self._latest_rest[1]
+
+    def _without(self, z: Any) -> GeneralTones:
         """The signal with tones z, (K, 3), taken out of its data."""
         other = self._copy()
         del other.__dict__["_data"]

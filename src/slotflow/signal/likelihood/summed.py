@@ -90,8 +90,8 @@ class SummedTones(Likelihood):
         total: Any = 0.0
         first = self._over_band[0]
         grid = first.grid[:-1]
-        for over, s in zip(self._over_band, self.samples, strict=True):
-            moments = over(s.weights * s.columns, 2)
+        for over, spread, s in zip(self._over_band, self._spreads, self.samples, strict=True):
+            moments = curves.kept_moments(spread, s.weights * s.columns, self.limits, 2)
             gain = s.gain(grid)
             column = moments.zeroth.powers[0] if over is first else moments.zeroth(grid)
             seen = seen + np.abs(column * gain[:, None]) ** 2
@@ -177,6 +177,20 @@ class SummedTones(Likelihood):
             total = total - (left.conj() * right).sum(-1)
         return (2 * total if self.complex else total)[..., None]
 
+    def own_overlap(self, f: Array) -> Array:
+        """`overlap` of tones with themselves, at frequencies of any shape; same shape."""
+        total: Any = 0.0
+        seen: Any = 0.0
+        for i, s in enumerate(self.samples):
+            g = s.gain(f)
+            total = total + np.abs(g) ** 2 * float(self._windows[i][0].zeroth(np.zeros(1))[0].real)
+            if self._nuisances is not None:
+                seen = seen + g[..., None] * self._nuisances[i].zeroth(f)
+        if self._nuisances is not None:
+            total = total - (np.abs(seen) ** 2).sum(-1)
+        own: Array = 2 * total if self.complex else total
+        return own
+
     def coupling(self, xi: Array, z: Array) -> Array:
         """Products of a tone's derivatives by Re c and Im c with those of others, without Q; (G, 2, K·3)."""
         others, c = self.waveform.unpack(z)
@@ -206,24 +220,23 @@ class SummedTones(Likelihood):
         ]
         return self._amplitude_systems(f, windows)
 
-    def even_amplitude_system(self, f: Array) -> tuple[Array, Array]:
+    def even_amplitude_system(self, f: Array, unit: Any = 1.0) -> tuple[Array, Array]:
         """The same for one set of evenly spaced frequencies, (K,), whose differences and sums are few; without m.
 
         Phases are those in the middle of the first group's samples, after its filter: where these are even and alike,
-        cosines and sines are then orthogonal.
+        cosines and sines are then orthogonal. Amplitudes are in the units 1/`unit`, (K,).
         """
         k, step, first = len(f), float(f[1] - f[0]), self.samples[0]
         turn = np.exp(-TURN * np.remainder(0.5 * (first.u[0] + first.u[-1]) * f, 1.0))
         gain = first.gain(f)
-        turn *= (np.abs(gain) / gain) if np.abs(gain).min() > 0 else 1.0
-        row = np.arange(k)
-        minus, plus = row - row[:, None] + k - 1, row + row[:, None]  # places in what follows
+        turn *= ((np.abs(gain) / gain) if np.abs(gain).min() > 0 else 1.0) / unit
         differences = step * np.arange(1 - k, k, dtype=np.float64)
         sums = 2 * float(f[0]) + step * np.arange(2 * k - 1, dtype=np.float64)
+        rows = np.lib.stride_tricks.sliding_window_view  # of a Hankel matrix
         windows = [
             (
-                near.zeroth(differences)[minus][None],
-                None if far is None else far.zeroth(sums)[plus][None],
+                rows(near.zeroth(differences), k)[None, ::-1],
+                None if far is None else rows(far.zeroth(sums), k)[None],
             )
             for near, far in self._windows
         ]
@@ -238,14 +251,17 @@ class SummedTones(Likelihood):
         `turn` is a factor of each tone, (K,).
         """
         m, k = f.shape
-        minus, plus = np.zeros((2, m, k, k), dtype=np.complex128)
+        minus: Any = 0.0
+        plus: Any = np.zeros((1, 1, 1), dtype=np.complex128)
         data = np.zeros((m, k), dtype=np.complex128)
         seen: Any = 0.0
         for i, (s, (near, far)) in enumerate(zip(self.samples, windows, strict=True)):
             g = s.gain(f) * turn
-            minus += g.conj()[..., None] * g[:, None] * near
+            part = _scaled(near, g.conj(), g)
+            minus = part + minus if i else part
             if far is not None:
-                plus += g[..., None] * g[:, None] * far
+                part = _scaled(far, g, g)
+                plus = part + plus if i else part
             data += (g * self._data[i].zeroth(f)).conj()
             if self._nuisances is not None:
                 seen = seen + g[..., None] * self._nuisances[i].zeroth(f)  # (m, K, q)
@@ -254,10 +270,11 @@ class SummedTones(Likelihood):
             minus -= part.conj() @ part.mT
             plus -= 0.0 if self.complex else part @ part.mT
         gram = np.empty((m, 2, k, 2, k))
-        gram[:, 0, :, 0] = minus.real + plus.real
-        gram[:, 1, :, 1] = minus.real - plus.real
-        gram[:, 0, :, 1] = -minus.imag - plus.imag
-        gram[:, 1, :, 0] = minus.imag - plus.imag
+        np.add(minus.real, plus.real, out=gram[:, 0, :, 0])
+        np.subtract(minus.real, plus.real, out=gram[:, 1, :, 1])
+        np.add(minus.imag, plus.imag, out=gram[:, 0, :, 1])
+        np.negative(gram[:, 0, :, 1], out=gram[:, 0, :, 1])
+        np.subtract(minus.imag, plus.imag, out=gram[:, 1, :, 0])
         gram *= 1.0 if self.complex else 0.5
         both = np.stack([data.real, data.imag], 1)
         return gram.reshape(m, 2 * k, 2 * k), both.reshape(m, 2 * k)
@@ -299,3 +316,10 @@ def _gram(left: Complex, right: Complex, w: Complex) -> Complex:
             both = left[i][..., None, None] * right[j][:, None, None]
             total = total + both * w[..., i + j][:, None, :, None]
     return total
+
+
+def _scaled(w: Complex, left: Complex, right: Complex) -> Complex:
+    """Matrices (m, K, K) with their rows and columns times factors, (m, K) each."""
+    found: Complex = w * right[:, None]
+    found *= left[..., None]
+    return found

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from scipy import fft
@@ -68,13 +69,15 @@ class Background:
     """What was taken off, in the order of finding."""
     doubtful: Series | None = None
     """The series with those lines left in that are not beyond all doubt; None if there are none."""
+    partial: Samples | None = None
+    """Partial autocorrelations of the rest, (highest order,), where they were looked at."""
 
     @property
     def order(self) -> int:
         """Order of the filter."""
         return len(self.taps) - 1
 
-    @property
+    @cached_property
     def white(self) -> Series:
         """The whitened rest."""
         return self.rest.filtered(self.taps)
@@ -139,7 +142,7 @@ def background_of(series: Series, highest: int, above: float = 0.0) -> Backgroun
     taps = taps_of_partial(partial[: best_order(partial, series.n)])
     doubtful = [line for line in lines if line.height < BEYOND_DOUBT]
     kept = replace(rest, values=rest.values + sum_of_lines(series, doubtful)) if doubtful else None
-    return Background(rest, taps, tuple(lines), kept)
+    return Background(rest, taps, tuple(lines), kept, partial)
 
 
 def robust_filter(series: Series, highest: int) -> Samples:

@@ -31,11 +31,14 @@ def partial_autocorrelations(series: Series, highest: int) -> Samples:
     forward = backward = series.values
     valid: NDArray[np.bool_] = np.ones(series.n, dtype=bool)
     follows, found = series.joined, []
+    gaps = not follows[1:].all()
     for _ in range(highest):
-        valid = valid[1:] & valid[:-1] & follows[1:]
-        follows = follows[1:]
         f, b = forward[1:], backward[:-1]
-        used = (f, b) if valid.all() else (f[valid], b[valid])
+        used = f, b
+        if gaps:
+            valid = valid[1:] & valid[:-1] & follows[1:]
+            follows = follows[1:]
+            used = f[valid], b[valid]
         if len(used[0]) < 2:
             break
         power = sum(float(np.vdot(x, x).real) for x in used)

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy import linalg, ndimage
+from scipy import ndimage
 
 from slotflow.core.arrays import Array
 from slotflow.core.numeric import phasor
@@ -174,7 +174,7 @@ def _solved(
         columns = np.concatenate([both.real, -both.imag])
         gram, seen = columns @ columns.T, columns @ (target * weights)
     gram = gram + 1e-12 * np.trace(gram).real / len(gram) * np.eye(len(gram))
-    x = linalg.solve(gram, seen, assume_a="her")
+    x = np.linalg.solve(gram, seen)
     if target.dtype.kind != "c":
         x = x[: len(both)] + 1j * x[len(both) :]
     c, d = x[: len(group)], x[len(group) :] * bin_

@@ -76,8 +76,10 @@ def local_noise(
     ]
     first = backgrounds[0]
     gains = [_ratio(b.taps, b.rest.step, band) for b in backgrounds]
+    inside = _inside(first, band)
     levels = [
-        _whitened_level(b, None if i else band) / g  # tones are left in the other channels' band
+        _whitened_level(b, None if i else inside[1])
+        / g  # tones are left in the other channels' band
         for i, (b, g) in enumerate(zip(backgrounds, gains, strict=True))
     ]
     found = [_settled(level / levels[0], one) for level, one in zip(levels, known, strict=True)]
@@ -87,7 +89,7 @@ def local_noise(
         ChannelNoise(b.taps, r, lines=many)
         for b, r, many in zip(backgrounds, ratios, lines, strict=True)
     )
-    tilt = _tilt_nodes(first, band)
+    tilt = _tilt_nodes(first, band, *inside)
     if tilt is None:
         return NoiseModel("local", (NoiseNode(plain),), local=True, words=words)
     nodes = []
@@ -107,7 +109,9 @@ def _smooth_filter(background: Background, band: Bounds, tones_left: bool) -> Sa
     if tones_left and whiteness_of(series, background.lines, band, outside=True).p_value > WHITE_P:
         return np.ones(1)
     highest = min(LOCAL_ORDER, series.longest_filter)
-    partial = partial_autocorrelations(series, highest)
+    partial = background.partial
+    if partial is None or len(partial) != highest:
+        partial = partial_autocorrelations(series, highest)
     reals = 2 if series.is_complex else 1
     each = -0.5 * reals * series.n * np.log(np.maximum(1 - np.abs(partial) ** 2, 1e-12)) - reals
     order = int(np.argmax(np.concatenate([[0.0], np.cumsum(each)])))
@@ -146,10 +150,9 @@ def _inside(background: Background, band: Bounds) -> tuple[Array, Array]:
     return f[kept], power[kept]
 
 
-def _whitened_level(background: Background, band: Bounds | None) -> float:
-    """The level of a channel's whitened noise in the band, or in the whole spectrum."""
-    power = background.white.spectrum()[1] if band is None else _inside(background, band)[1]
-    if len(power) < FEWEST_FOR_A_LEVEL:
+def _whitened_level(background: Background, power: Array | None) -> float:
+    """The level of a channel's whitened noise by the power of its bins in the band, (F,), or in the whole spectrum."""
+    if power is None or len(power) < FEWEST_FOR_A_LEVEL:
         power = background.white.spectrum()[1]
     return math.sqrt(max(float(np.median(power)) / math.log(2), 1e-300))
 
@@ -165,9 +168,17 @@ def _ratio(taps: Samples, step: float, band: Bounds) -> float:
     return 1 / math.sqrt(float(np.mean(np.abs(gain(taps, step, f)) ** -2.0)))
 
 
-def _tilt_nodes(background: Background, band: Bounds) -> list[tuple[float, float, Samples]] | None:
-    """Nodes over the slope of the spectrum in the band with their filters; None if there is no slope to speak of."""
-    f, power = _inside(background, band)
+def _tilt_nodes(
+    background: Background, band: Bounds, f: Array, power: Array
+) -> list[tuple[float, float, Samples]] | None:
+    """Nodes over the slope of the spectrum in the band with their filters; None if there is no slope to speak of.
+
+    Args:
+        background: Of the first channel.
+        band: In Hz.
+        f: Frequencies of the bins in the band, (F,).
+        power: Their power, (F,).
+    """
     series = background.rest
     longest = min(series.longest_filter - background.order, 64)
     if len(f) < 2 * FEWEST_BINS or longest < 4 or series.is_complex:

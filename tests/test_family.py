@@ -124,7 +124,7 @@ def test_births_are_normalized(new: int, seed: int) -> None:
     others = search.found[(0,)][0]
     response = Response(others, search.nodes[0], 20.0)  # of noise that hides everything
     law = Newcomer(search.banks[0], response, prior, others.fit.left, rng)
-    births, n = Births(others, response, [(0, law)] * new), 20_000
+    births, n = Births(others, [(0, law)] * new), 20_000
     z = births.sample(n, rng)
     parts = z.reshape(n, new, 4)
     assert (np.diff(parts[..., 0], axis=1) > 0).all()
@@ -147,7 +147,7 @@ def test_others_give_way_to_a_newcomer(seed: int) -> None:
     response = Response(mode, search.nodes[0], 1.0)
     law = Newcomer(search.banks[0], response, prior, mode.fit.left, rng)
     near = np.array([[0.421, 0.06, 1.5, 0.5]])
-    moved = response.moved(law.model(near))
+    moved = law.moved(near)
     rows = [np.concatenate([mode.around.straight.back(mode.around.mean + d)[0], near[0]])
             for d in (moved, np.zeros_like(moved))]  # fmt: skip
     rss = search.target((2,)).rss(np.stack(rows))

@@ -114,9 +114,10 @@ class Newcomer:
         """Settles the share of components that are seen; about ln of the factor by which one changes the evidence."""
         new = self.sample(TRIALS, rng)
         xi, c = self.member.unpack(new)
-        centre, spread = self.seen(xi)
+        basis = self._basis(xi)
+        centre, spread = self._seen(xi, basis)
         gain = (np.abs(centre) ** 2 - np.abs(c - centre) ** 2) / (2 * spread**2)
-        peak, hidden = self._log_laws(new)
+        peak, hidden = self._log_laws(new, basis)
         both = np.logaddexp(peak, hidden) + math.log(0.5)
         log_w = self._log_prior(new) + gain.sum(-1) - both
         weight = np.exp(log_w - log_w.max())
@@ -130,21 +131,29 @@ class Newcomer:
         both = np.concatenate([self._at_peaks(peaks, rng), self._anywhere(n - peaks, rng)])
         return both[rng.permutation(n)]
 
-    def log_prob(self, new: Array) -> Array:
-        """Log density, (n,), of components, (n, Z)."""
-        peak, hidden = self._log_laws(new)
+    def density(self, new: Array) -> tuple[Array, Array]:
+        """Log density, (n,), of components, (n, Z), and by how much the others give way, (n, d)."""
+        basis = self._basis(new[:, : len(self.member.shape)])
+        peak, hidden = self._log_laws(new, basis)
         mixed: Array = np.logaddexp(peak + math.log(self.share), hidden + math.log(1 - self.share))
-        return mixed
+        return mixed, self._moved(new, basis)
 
-    def model(self, new: Array) -> Complex:
-        """Components, (n, Z), at the instants, (n, M)."""
-        xi, c = self.member.unpack(new)
-        model: Complex = np.einsum("nj,njt->nt", c, self.member.basis(self.bank.data.times, xi))
-        return model
+    def moved(self, new: Array) -> Array:
+        """By how much the others give way to components, (n, Z), in straight coordinates, (n, d)."""
+        return self._moved(new, self._basis(new[:, : len(self.member.shape)]))
 
-    def seen(self, xi: Array) -> tuple[Complex, Array]:
+    def _moved(self, new: Array, basis: Complex) -> Array:
+        """The same, with the functions of time at hand, (n, J, M)."""
+        return self.response.moved(np.einsum("nj,njt->nt", self.member.unpack(new)[1], basis))
+
+    def _basis(self, xi: Array) -> Complex:
+        """Functions of time of shapes, (n, D), at the instants, (n, J, M)."""
+        basis: Complex = self.member.basis(self.bank.data.times, xi)
+        return basis
+
+    def _seen(self, xi: Array, basis: Complex | None = None) -> tuple[Complex, Array]:
         """Mean and standard deviation of the amplitudes at shapes, (n, D) to (n, J)."""
-        basis = self.member.basis(self.bank.data.times, xi)
+        basis = self._basis(xi) if basis is None else basis
         return self.response.amplitudes(basis, self.bank.energy_at(xi))
 
     # ------------------------------------------------------------------ the two kinds
@@ -157,7 +166,7 @@ class Newcomer:
         if len(self.member.shape) > 1:
             columns.append(_inside(self.edges[1], row, rng))
         xi = np.stack(columns, -1)
-        centre, spread = self.seen(xi)
+        centre, spread = self._seen(xi)
         normal = rng.standard_normal((2, *centre.shape))
         return self.member.pack(xi, centre + spread * (normal[0] + 1j * normal[1]))
 
@@ -165,12 +174,12 @@ class Newcomer:
         """Draws of components that hide, (n, Z)."""
         xi = np.stack([law.draw(rng.random(n)) for law in self.ranges], -1)
         u, angle = rng.random((2, n, self.member.amplitudes))
-        low, high = self.amplitude.low, self._highest(*self.seen(xi))
+        low, high = self.amplitude.low, self._highest(*self._seen(xi))
         size = low * (high / low) ** u if self._is_log else low + u * (high - low)
         return self.member.pack(xi, size * np.exp(2j * math.pi * angle))
 
-    def _log_laws(self, new: Array) -> tuple[Array, Array]:
-        """Log densities of the two kinds, (n,) each, of components, (n, Z)."""
+    def _log_laws(self, new: Array, basis: Complex) -> tuple[Array, Array]:
+        """Log densities of the two kinds, (n,) each, of components, (n, Z), with their functions of time, (n, J, M)."""
         xi, c = self.member.unpack(new)
         peak, hidden = np.full((2, len(new)), -np.inf)
         shape = self._log_shape(xi)
@@ -178,7 +187,7 @@ class Newcomer:
         if not len(good):
             return peak, hidden
         xi, c = xi[good], c[good]
-        (centre, spread), size = self.seen(xi), np.maximum(np.abs(c), 1e-300)
+        (centre, spread), size = self._seen(xi, basis[good]), np.maximum(np.abs(c), 1e-300)
         away = np.abs(c - centre) ** 2 / (2 * spread**2) + np.log(2 * math.pi * spread**2)
         column = _cell(self.edges[0], xi[:, 0])
         row = _cell(self.edges[1], xi[:, 1]) if xi.shape[1] > 1 else np.zeros_like(column)

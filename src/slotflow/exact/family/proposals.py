@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from slotflow.core.arrays import Array
 from slotflow.core.numeric import log_sum_exp
-from slotflow.exact.family.newcomers import Newcomer, Response
+from slotflow.exact.family.newcomers import Newcomer
 from slotflow.exact.family.search import Mode
 from slotflow.exact.family.straight import StraightGaussian
 
@@ -43,14 +43,11 @@ class Births:
 
     Args:
         others: The maximum.
-        response: How its components give way.
         new: The number of the class and the law of each further component; those of one class have one law.
     """
 
-    def __init__(
-        self, others: Mode, response: Response, new: Sequence[tuple[int, Newcomer]]
-    ) -> None:
-        self.others, self.response = gaussian_at(others), response
+    def __init__(self, others: Mode, new: Sequence[tuple[int, Newcomer]]) -> None:
+        self.others = gaussian_at(others)
         self.layout = others.target.layout
         self.laws = dict(new)
         # A place is its own straight coordinate.
@@ -66,11 +63,7 @@ class Births:
         new = {
             i: [law.sample(n, rng) for _ in range(self.numbers[i])] for i, law in self.laws.items()
         }
-        moved = sum(
-            self.response.moved(self.laws[i].model(one))
-            for i, every in new.items()
-            for one in every
-        )
+        moved = sum(self.laws[i].moved(one) for i, every in new.items() for one in every)
         parts = self.layout.parts(self.others.sample(n, rng, moved))
         for i, every in new.items():
             parts[i] = self._joined(i, parts[i], np.stack(every, 1))
@@ -89,7 +82,7 @@ class Births:
         """Log density at sorted rows, (n, d); shape (n,)."""
         parts = self._parts(z)
         alone = {
-            i: [(law.log_prob(one), self.response.moved(law.model(one))) for one in _each(parts[i])]
+            i: [law.density(parts[i][:, j]) for j in range(parts[i].shape[1])]
             for i, law in self.laws.items()
         }
         choices = [combinations(range(parts[i].shape[1]), self.numbers[i]) for i in self.laws]
@@ -126,8 +119,3 @@ class Births:
             found.append(z[:, first:last].reshape(len(z), k, member.coordinates))
             first = last
         return found
-
-
-def _each(part: Array) -> list[Array]:
-    """Components, (n, Z) each, of those of a class, (n, K_c, Z)."""
-    return [part[:, j] for j in range(part.shape[1])]

@@ -43,14 +43,14 @@ WIDE, WIDE_SHARE = 1.6, 0.1
 """Factor on the standard deviations of the widened copies, and their share of the draws."""
 MOST_NEW, HOPELESS = 2, 12.0
 """Components that are born at once, and the difference of ln Z from the best at which a maximum gives birth to none."""
-PILOT, FIRST_SHARE = 500, 0.03
-"""Draws from which the parts' shares are learned, and the least share of a part in them."""
+PILOT, LEAST_PILOT, FIRST_SHARE = 500, 200, 0.03
+"""Draws from which the parts' shares are learned, at most and at least, and the least share of a part in them."""
 POOR, STARTS = 0.1, 3
 """Effective share of the first draws below which the best of them are starts of further fits, and how many."""
 NO_SHARE, LEAST_SHARE = 1e-3, 0.02
 """Share below which a part is left out, and the least share of the others."""
-NEGLIGIBLE = 7.0
-"""Difference of Laplace's ln Z from the best at which a layout is not sampled."""
+NEGLIGIBLE = 5.0
+"""Difference of the estimated ln Z from the best at which a layout is not sampled."""
 MINOR = 2.0
 """The same at which a layout gets no further draws where the first ones are poor."""
 UNIMPORTANT = 4.0
@@ -113,7 +113,8 @@ def sample_layouts(
             complete &= behind > UNIMPORTANT
             continue
         size = max(int(draws * math.exp(-0.5 * max(behind - 1, 0))), FEW)
-        proposal = _prepared(search, counts, births.get(counts, []), rng)
+        first = min(max(size // 4, LEAST_PILOT), PILOT)
+        proposal = _prepared(search, counts, births.get(counts, []), rng, first)
         seconds = max(deadline - time.perf_counter(), 0.5)
         rounds = 3 if behind < MINOR else 1
         found = _sampled(search.target(counts), proposal, rng, size, seconds, rounds)
@@ -166,8 +167,9 @@ def _prepared(
     counts: tuple[int, ...],
     births: Sequence[tuple[Births, float]],
     rng: np.random.Generator,
+    draws: int,
 ) -> Mixture:
-    """The mixture that a layout is drawn from, its shares learned from a first round.
+    """The mixture that a layout is drawn from, its shares learned from a first round of some draws.
 
     The best draws of births are starts of further fits: a component that shows only beside those that are there has
     its maximum where no filter sees it.
@@ -175,9 +177,9 @@ def _prepared(
     if not sum(counts):
         return Mixture([_Nothing()])
     target, first = search.target(counts), _proposal(search, counts, births)
-    round_ = _Round(target, first, rng)
+    round_ = _Round(target, first, rng, draws)
     if births and round_.poor and search.improve(counts, round_.best()):
-        round_ = _Round(target, _proposal(search, counts, births), rng)
+        round_ = _Round(target, _proposal(search, counts, births), rng, draws)
     return round_.adapted()
 
 
@@ -188,11 +190,14 @@ class _Round:
         target: What is drawn.
         mixture: Where from.
         rng: Source of randomness.
+        draws: How many.
     """
 
-    def __init__(self, target: FamilyTarget, mixture: Mixture, rng: np.random.Generator) -> None:
+    def __init__(
+        self, target: FamilyTarget, mixture: Mixture, rng: np.random.Generator, draws: int
+    ) -> None:
         self.mixture = mixture
-        self.z, _ = inside_support(target, mixture, PILOT, rng)
+        self.z, _ = inside_support(target, mixture, draws, rng)
         self.log_p = target.log_prob(self.z)[0]
         self.terms = np.stack([part.log_prob(self.z) for part in mixture.parts])
         self.terms += np.log(np.maximum(mixture.weights, 1e-300))[:, None]
@@ -252,14 +257,12 @@ class _Further:
     def __init__(self, search: Search, rng: np.random.Generator) -> None:
         self.search, self.rng = search, rng
         self._known: dict[tuple[int, ...], list[Newcomer]] = {}
-        self._responses: dict[tuple[int, ...], Response] = {}
 
     def _laws(self, counts: tuple[int, ...]) -> list[Newcomer]:
         """The law of a further component of each class beside the best maximum of a layout."""
         if counts not in self._known:
             search, mode = self.search, self.search.found[counts][0]
             response = Response(mode, search.nodes[0], search.variance(mode.fit.rss))
-            self._responses[counts] = response
             self._known[counts] = [
                 Newcomer(bank, response, search.prior, mode.fit.left, self.rng)
                 for bank in search.banks
@@ -277,9 +280,9 @@ class _Further:
                 if search.found[fewer][0].log_evidence < search.best - HOPELESS:
                     continue
                 laws = self._laws(fewer)
-                mode, response = search.found[fewer][0], self._responses[fewer]
+                mode = search.found[fewer][0]
                 worth = mode.log_evidence + sum(laws[i].worth for i in new)
-                births = Births(mode, response, [(i, laws[i]) for i in new])
+                births = Births(mode, [(i, laws[i]) for i in new])
                 found.append((births, worth + self._ways(counts, new)))
         return found
 

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from slotflow.core.arrays import Array
 from slotflow.core.numeric import log_sum_exp
 from slotflow.data.observation import Observation
+from slotflow.exact.family.leverage import leverage
 from slotflow.exact.family.sample import Sampled, sample_layouts
 from slotflow.exact.family.search import Search, Start
 from slotflow.exact.importance import Importance
@@ -69,6 +70,17 @@ class Analysed:
         """Parameters of the largest posterior that was found for K components, (K, P); None where there is none."""
         modes = self.search.of_order(k)
         return modes[0].target.layout.theta(modes[0].fit.z) if modes else None
+
+    def spent(self, k: int) -> list[Array] | None:
+        """Degrees of freedom that the fit of K components takes from each sample of each channel, (N_s,)."""
+        modes, channels = self.search.of_order(k), self.observation.channels
+        if not modes:
+            return None
+        layout, z, total = modes[0].target.layout, modes[0].fit.z, sum(c.n for c in channels)
+        return [
+            leverage(layout, z, c.times - layout.reference, c.is_complex) * (c.n / total)
+            for c in channels
+        ]
 
 
 def family_posterior(
@@ -259,7 +271,7 @@ def _judged(analysed: Analysed, k_probs: Array) -> Verdict:
     slope = k_probs[best] * ((np.arange(len(k_probs)) == best) - k_probs)
     quality = DrawQuality(top.ess, top.pareto_k, float(np.sqrt(((slope * errors) ** 2).sum())))
     verdict = judge(
-        check_residual(left, none, analysed.hull, prior.known_sigma),
+        check_residual(left, none, analysed.hull, prior.known_sigma, spent=analysed.spent(largest)),
         quality,
         at_k_max=float(k_probs[prior.k_max]),
         tested=residual_words(left),

@@ -64,6 +64,8 @@ class Left:
     """Size of a tone of unit amplitude at each sample, (n,), where samples differ; None where they do not."""
     origin: float | None = None
     """Frequency in Hz that the first Fourier coefficient stands for, where the series was cut to a band."""
+    spent: Array | None = None
+    """Degrees of freedom that the fit took from each sample, (n,), where they differ; None where they do not."""
 
     @property
     def n(self) -> int:
@@ -246,4 +248,11 @@ def cut_to_band(left: Left, band: tuple[float, float]) -> Left:
         duration / m,
         Taken(left.taken.at[inside] - first / duration, left.taken.dof[inside]),
         origin=first / duration,
+        spent=None if left.spent is None else _regrouped(left.spent, m),
     )
+
+
+def _regrouped(each: Array, m: int) -> Array:
+    """What n samples have each, (n,), shared out among m that fill the same time, (m,)."""
+    total = np.concatenate([[0.0], np.cumsum(each)])
+    return np.diff(np.interp(np.linspace(0, len(each), m + 1), np.arange(len(each) + 1), total))

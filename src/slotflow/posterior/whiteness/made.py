@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -31,7 +33,11 @@ Band = tuple[float, float]
 
 
 def check_residual(
-    likelihood: Likelihood, theta: Array, band: Band, sigma: float | None = None
+    likelihood: Likelihood,
+    theta: Array,
+    band: Band,
+    sigma: float | None = None,
+    spent: Sequence[Array] | None = None,
 ) -> tuple[Check, ...]:
     """Tests whether the data minus some components are noise of the kind that the likelihood assumes.
 
@@ -40,6 +46,8 @@ def check_residual(
         theta: The components, (K, P): the best fit of the largest plausible K.
         band: Frequencies in Hz that may hold components.
         sigma: Noise level, if it is known.
+        spent: Degrees of freedom that components, removed from the data before, took from each sample of each channel,
+            (N_s,); None where all samples gave the same.
 
     Returns:
         The checks, the smallest p-value first.
@@ -47,6 +55,9 @@ def check_residual(
     theta = np.asarray(theta, dtype=np.float64).reshape(-1, likelihood.waveform.size)
     likelihood = likeliest(likelihood, theta)
     left, series = what_is_left(likelihood, theta), measured_values(likelihood)
+    if spent is not None:
+        given = zip(left, spent, strict=True)
+        left = [replace(one, spent=each) if len(each) == one.n else one for one, each in given]
     for one, values in zip(left, series, strict=True):
         if (values == values[0]).all():
             return (Check("constant", 0.0, f"the {one.label} stream is constant"),)

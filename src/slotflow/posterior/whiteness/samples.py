@@ -47,17 +47,19 @@ def steadiness(left: Left) -> list[Check]:
     """Tests of the residual's power over time."""
     checks, n, square = [], left.n, left.square
     whole = max(float(square.sum()), 1e-300)
+    spent = np.zeros(n) if left.spent is None else left.spent
     for pieces in PIECES:
         if left.copies * n < SMALLEST_PIECE * pieces:
             continue
         sizes = n // pieces + (np.arange(pieces) < n % pieces)  # as equal as can be
-        sums = np.add.reduceat(square, np.cumsum(sizes) - sizes)
-        share, half = sums / whole, 0.5 * left.copies  # of a part: a beta variable
-        low = special.betainc(half * sizes, half * (n - sizes), share)
-        high = special.betainc(half * (n - sizes), half * sizes, 1 - share)
+        starts = np.cumsum(sizes) - sizes
+        dof = np.maximum(left.copies * sizes - np.add.reduceat(spent, starts), 1.0)
+        share = np.add.reduceat(square, starts) / whole  # of a part: a beta variable
+        half, rest = 0.5 * dof, 0.5 * (dof.sum() - dof)
+        low, high = special.betainc(half, rest, share), special.betainc(rest, half, 1 - share)
         p = np.minimum(2 * np.minimum(low, high), 1.0)
         worst = int(p.argmin())
-        factor = share[worst] * n / sizes[worst]
+        factor = share[worst] * dof.sum() / dof[worst]
         checks.append(
             Check(
                 f"steadiness ({left.label}, {pieces})",

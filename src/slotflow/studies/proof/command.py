@@ -11,6 +11,7 @@ import argparse
 import json
 import os
 import platform
+import shlex
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -52,7 +53,7 @@ class Options:
         """The command line, from the script's name on, without what does not change the result."""
         script = Path(sys.argv[0])
         words = [f"python {script.parent.name}/{script.name}", f"--size {self.size}"]
-        return " ".join([*words, f"--seed {self.seed}", f"--parts {' '.join(self.parts)}"])
+        return " ".join([*words, f"--seed {self.seed}", f"--parts {shlex.join(self.parts)}"])
 
 
 def parse(

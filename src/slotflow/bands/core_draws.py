@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slotflow.bands.coupling import Coupling, couple
+from slotflow.bands.unexamined import SearchedPosterior
 from slotflow.core.arrays import Array
 from slotflow.data.channel import Channel
 from slotflow.data.observation import Observation
@@ -134,6 +135,7 @@ class CoreDraws:
                     theta[mine, total - count : total] = draws[which]
                     left[mine] = total - count
                     counts[mine, i] = count
+        theta = self.waveform.sorted(theta)  # tones of the search may have left their cores
         if self.statistics is None or not (n and k):
             return theta
         shared, place = np.unique(counts, axis=0, return_inverse=True)
@@ -167,7 +169,8 @@ class CoreDraws:
                 theta, owner = np.concatenate(known), np.repeat(np.arange(len(counts)), counts)
                 cores = np.array([w.core for w in self.windows])
                 reach = self.windows[0].reach(self.statistics.duration)
-                found = couple(self.statistics, theta, cores, owner, reach)
+                joint = [isinstance(w.posterior, SearchedPosterior) for w in self.windows]
+                found = couple(self.statistics, theta, cores, owner, reach, np.array(joint))
             self.couplings[counts] = found
         return self.couplings[counts]
 
@@ -233,6 +236,9 @@ def _core_fit(window: Window, count: int) -> Array | None:
 def _core_draws(window: Window, seed: int) -> dict[int, tuple[Array, Array]]:
     """For each count j of a core, draws (n, j, P) of its tones and their probabilities (n,)."""
     post, (low, high) = window.posterior, window.core
+    if isinstance(post, SearchedPosterior):  # the number of tones is that of the search
+        own = post.draws_of(window.core)
+        return {own.shape[1]: (own, np.full(len(own), 1 / len(own)))}
     waveform = post.waveform
     groups: dict[int, list[tuple[Array, Array]]] = {}
     for k in np.flatnonzero(post.k_probs > POSSIBLE):

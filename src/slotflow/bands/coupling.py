@@ -10,7 +10,8 @@ Im c) of each tone (`signal/fit.py`). With the others held there, z* is each win
 
 **Map.** Around z* the joint posterior has the covariance Σ = (JᵀJ)⁻¹ (times σ², which drops out), and window w alone
 that of its own tones, D_w, a block of the inverse of JᵀJ restricted to the tones that are free in w, its guard's
-included. With the Cholesky factor D = L Lᵀ of all blocks the map
+included; all tones are free in a window that the search alone has answered. With the Cholesky factor D = L Lᵀ of all
+blocks the map
 
 .. math:: z \mapsto z^* + T (z - z^*), \qquad T = L\, (L^{-1} Σ L^{-T})^{1/2}\, L^{-1}, \qquad T D T^T = Σ
 
@@ -81,7 +82,12 @@ class Coupling:
 
 
 def couple(
-    statistics: Likelihood, theta: Array, cores: Array, owner: NDArray[np.int64], reach: float
+    statistics: Likelihood,
+    theta: Array,
+    cores: Array,
+    owner: NDArray[np.int64],
+    reach: float,
+    joint: NDArray[np.bool_] | None = None,
 ) -> Coupling | None:
     """The coupling of the windows.
 
@@ -91,6 +97,7 @@ def couple(
         cores: Lower and upper edge of each window's core in Hz, (W, 2).
         owner: The window of each tone, (K,).
         reach: How far from its core, in Hz, tones are free parameters of a window.
+        joint: Windows whose draws know of the errors of all tones already, (W,); None: no window.
 
     Returns:
         The map; None where there is no joint maximum near the fits, or the Fisher matrix is singular.
@@ -105,7 +112,8 @@ def couple(
     factor = np.zeros_like(fisher)  # L, block by block
     for w in np.unique(owner):
         low, high = cores[w, 0] - reach, cores[w, 1] + reach
-        free = np.flatnonzero((owner == w) | ((place >= low) & (place <= high)))
+        near = (owner == w) | ((place >= low) & (place <= high))
+        free = np.flatnonzero(near | (joint is not None and joint[w]))
         rows = (width * free[:, None] + np.arange(width)).ravel()
         mine = np.repeat(owner[free] == w, width)
         block = inverse(fisher[np.ix_(rows, rows)])

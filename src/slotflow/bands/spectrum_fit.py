@@ -152,8 +152,13 @@ class SpectrumFit:
             self.level = np.sqrt(floor.level)
         return found
 
-    def candidates(self) -> Array:
-        """Frequencies of the maxima to take next, (C,)."""
+    def candidates(self, apart: float = APART, comparable: float = 0.0) -> Array:
+        """Frequencies of the maxima to take next, (C,).
+
+        Args:
+            apart: Smallest distance of two of them in bins.
+            comparable: Smallest amplitude of one of them over that of the strongest.
+        """
         parts = [self._maxima(power, visible) for power, visible in self.spectra()]
         f, amplitude = (np.concatenate(each) for each in zip(*parts, strict=True))
         order = np.argsort(-amplitude, kind="stable")
@@ -162,7 +167,9 @@ class SpectrumFit:
         if not chosen.any():  # maxima beside tones are tried once
             chosen = _nearest(f, self.tried) > COINCIDENT * self.likelihood.bin
             self.tried = np.append(self.tried, f[chosen])
-        return self._unexplained(f[chosen], amplitude[chosen])
+        f, amplitude = f[chosen], amplitude[chosen]
+        strong = amplitude >= comparable * amplitude.max(initial=0.0)
+        return self._unexplained(f[strong], amplitude[strong], apart * self.likelihood.bin)
 
     def _maxima(self, power: Array, visible: Array) -> tuple[Array, Array]:
         """Frequencies of the maxima of a spectrum that count, and their amplitudes as the filter sees them, (C,)."""
@@ -179,8 +186,8 @@ class SpectrumFit:
         found: Array = self.frequencies[index] + step * np.clip(shift, -0.5, 0.5)
         return found
 
-    def _unexplained(self, f: Array, amplitude: Array) -> Array:
-        """Candidates, the strongest first, that the leakage of those before them cannot explain."""
+    def _unexplained(self, f: Array, amplitude: Array, apart: float) -> Array:
+        """Candidates, the strongest first, that the leakage of those before them cannot explain, so far apart in Hz."""
         room = MOST_TONES - len(self.theta)
         f, amplitude = f[:room], amplitude[:room]
         shapes = f[:, None]
@@ -190,7 +197,7 @@ class SpectrumFit:
         taken: list[int] = []
         for i in range(len(f)):
             explained = LEAKAGE * math.sqrt(float(leaked[i, taken].sum()))
-            near = np.abs(f[taken] - f[i]) < APART * self.likelihood.bin
+            near = np.abs(f[taken] - f[i]) < apart
             if amplitude[i] > explained and not near.any():
                 taken.append(i)
         return f[taken]

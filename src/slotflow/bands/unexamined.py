@@ -50,7 +50,7 @@ class SearchedPosterior(Posterior):
         observation: The data of the window.
         prior: That of the window.
         theta: The fit, sorted by place, (k, P).
-        draws: Of the Gaussian, (n, k, P).
+        draws: Of the Gaussian, (n, k, P), tone by tone in the order of the fit.
         case: Noise level at the window, and why it was not sampled.
     """
 
@@ -61,15 +61,26 @@ class SearchedPosterior(Posterior):
     ) -> None:
         k = len(theta)
         k_max = max(prior.k_max, k)
-        slots = Draws(k_max, {k: draws}, {k: np.full(len(draws), case.level)})
+        slots = Draws(k_max, {k: TONE.sorted(draws)}, {k: np.full(len(draws), case.level)})
         probs = (np.arange(k_max + 1) == k).astype(np.float64)
         super().__init__(probs, slots, observation, case.level, None, "search", prior)
-        self._fit, self._why = theta, case.why
+        self._fit, self._why, self._draws = theta, case.why, draws
 
     @property
     def verdict(self) -> Verdict:
         """Approximate: nothing was sampled."""
         return Verdict("approximate", f"found by the search and fitted, not sampled: {self._why}")
+
+    def draws_of(self, core: tuple[float, float]) -> Array:
+        """Draws of the tones whose fit lies in a core, (n, j, P), wherever the draws themselves lie.
+
+        The errors of unresolved tones reach beyond narrow cores; each tone still belongs to one window.
+
+        Args:
+            core: Lower and upper edge in Hz.
+        """
+        place = TONE.place_of(self._fit)
+        return self._draws[:, (place >= core[0]) & (place < core[1])]
 
     def known_fit(self, k: int) -> Array | None:
         """The fit; None for any other number of tones."""
@@ -101,4 +112,4 @@ def searched_posterior(
     generator = torch.Generator().manual_seed(0)
     normal = torch.randn(DRAWS, len(inverse), generator=generator, dtype=torch.float64)
     around = gaussian_draws(torch.from_numpy(theta[None]), torch.from_numpy(covariance), normal)
-    return SearchedPosterior(observation, prior, theta, TONE.sorted(around[0].numpy()), case)
+    return SearchedPosterior(observation, prior, theta, around[0].numpy(), case)

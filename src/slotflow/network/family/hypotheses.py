@@ -29,8 +29,8 @@ __all__ = ["Hypotheses", "hypotheses"]
 
 STEPS = 4
 """Gauss–Newton steps of each fit."""
-EXCLUDED = -30.0
-"""ln Z of a class that the prior excludes, relative to the best."""
+EXCLUDED = -15.0
+"""Smallest logarithm of a class's share."""
 
 
 class Hypotheses(NamedTuple):

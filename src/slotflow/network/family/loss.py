@@ -32,7 +32,7 @@ from slotflow.network.family.mixtures import FamilyBatch
 from slotflow.network.family.model import FamilySlotFlow
 from slotflow.network.family.places import Places, heat_terms, propose
 from slotflow.network.family.recount import SignalNumbers
-from slotflow.network.family.slots import Finished, Move, Seen
+from slotflow.network.family.slots import Begun, Finished, Move, Seen
 from slotflow.network.matching import match_square
 from slotflow.network.objective import Objective, weighted_sum
 from slotflow.signal.simulation import Simulation
@@ -62,6 +62,23 @@ class Matched(NamedTuple):
     """(B, K)."""
     c: Tensor
     """(B, K), complex."""
+
+
+class Stage(NamedTuple):
+    """The slots of B signals in training."""
+
+    taught: Tensor
+    """Which signals get their true number of slots and their classes, (B,), bool."""
+    right: Tensor
+    """Which have as many slots as components, (B,), bool."""
+    mask: Tensor
+    """Which slots exist, (B, K), bool."""
+    begun: Begun
+    """Before the decision on their classes."""
+    truth: Matched
+    """Components in their order."""
+    slots: Finished
+    """After it."""
 
 
 @torch.no_grad()
@@ -120,56 +137,68 @@ class FamilyLoss(Objective[FamilySlotFlow]):
         terms = {"first_count": nn.functional.cross_entropy(first.logits, truth_k)}
         terms |= heat_terms(first.heat, batch.raw, batch.kind, batch.mask, outer, present)
 
-        # --- slots ---------------------------------------------------------------------------------
         seen = Seen(batch.long, first.tokens.float(), told, batch.bounds, outer)
-        rows = torch.arange(len(truth_k), device=device)
-        taught = rows % TEACHER_PERIOD == 0
-        number = first.logits.argmax(-1)
-        if self.model.training:
-            number = (number - (rows % FEWER_PERIOD == 0).long()).clamp_min(0)
-        number = torch.where(taught, truth_k, number)
-        mask = torch.arange(parts.k_max, device=device) < number[:, None]
-        places = propose(first.heat.detach(), batch.bounds, outer, parts.k_max).first(mask)
-        if self.model.training and predicted_share < 1:
-            places = self._near_truth(
-                batch, places, taught & (rows < (1 - predicted_share) * len(rows))
-            )
-        begun = parts.slots.begin(parts.units, seen, places, mask)
-        right = number == truth_k
-        shared = overlap(self.model, begun.fit.slots, batch)
-        truth = self._matched(batch, begun.fit.slots, shared, right)
-        kind = torch.where(taught[:, None] & mask, truth.kind, begun.logits.detach().argmax(-1))
-        slots = parts.slots.finish(parts.units, seen, begun, kind)
+        stage = self._staged(batch, seen, first, truth_k, predicted_share)
 
         # --- second count --------------------------------------------------------------------------
-        left = parts.residual_features(seen, slots)
+        left = parts.residual_features(seen, stage.slots)
         second = self._encoded(self.look, left, told, parts.before(first.tokens.float()))
-        logits = parts.recount(SignalNumbers(first, second, told), slots, mask)
+        logits = parts.recount(SignalNumbers(first, second, told), stage.slots, stage.mask)
         entropy = nn.functional.cross_entropy(logits, truth_k, reduction="none")
-        terms["count"] = _mean_of(entropy, ~taught)
-        after = overlap(self.model, slots.fit.slots, batch)
+        terms["count"] = _mean_of(entropy, ~stage.taught)
+        after = overlap(self.model, stage.slots.fit.slots, batch)
         missing = batch.mask & (after.amax(1) < FOUND)
         more = heat_terms(second.heat, batch.raw, batch.kind, missing, outer, present)
         terms = {name: term + more.get(name, 0.0) for name, term in terms.items()}
-
-        # --- matched terms -------------------------------------------------------------------------
-        on = (after.amax(2) > FOUND).float()
-        terms["rounds"] = _mean_of(
-            nn.functional.binary_cross_entropy_with_logits(slots.real, on, reduction="none"), mask
-        )
-        weight = mask & right[:, None]
-        terms["rounds"] = terms["rounds"] + self._round_loss(begun.move, truth, weight)
-        entropy = nn.functional.cross_entropy(
-            begun.logits.flatten(0, 1), truth.kind.flatten(), reduction="none"
-        )
-        terms["classes"] = _mean_of(entropy.view(mask.shape), weight)
-        terms["flow"] = self._flow_loss(slots, truth, weight & (kind == truth.kind))
+        terms |= self._matched_terms(stage, (after.amax(2) > FOUND).float())
+        right_class = stage.begun.logits.argmax(-1) == stage.truth.kind
         facts = {
-            "k_accuracy": _mean_of((logits.argmax(-1) == truth_k).float(), ~taught),
-            "class_accuracy": _mean_of((begun.logits.argmax(-1) == truth.kind).float(), weight),
-            "matched": right.float().mean(),
+            "k_accuracy": _mean_of((logits.argmax(-1) == truth_k).float(), ~stage.taught),
+            "class_accuracy": _mean_of(right_class.float(), stage.mask & stage.right[:, None]),
+            "matched": stage.right.float().mean(),
         }
         return {"loss": weighted_sum(terms, self.config), **terms, **facts}
+
+    def _staged(
+        self, batch: FamilyBatch, seen: Seen, first: Encoded, k: Tensor, predicted_share: float
+    ) -> Stage:
+        """The slots: taught ones of the true number and classes, the others as the network counts and decides."""
+        parts, training = self.model.parts, self.model.training
+        rows = torch.arange(len(k), device=k.device)
+        taught = rows % TEACHER_PERIOD == 0
+        number = first.logits.argmax(-1)
+        if training:
+            number = (number - (rows % FEWER_PERIOD == 0).long()).clamp_min(0)
+        number = torch.where(taught, k, number)
+        mask = torch.arange(parts.k_max, device=k.device) < number[:, None]
+        places = propose(first.heat.detach(), seen.bounds, seen.outer, parts.k_max).first(mask)
+        if training and predicted_share < 1:
+            near = taught & (rows < (1 - predicted_share) * len(rows))
+            places = self._near_truth(batch, places, near)
+        begun = parts.slots.begin(parts.units, seen, places, mask)
+        right = number == k
+        truth = self._matched(batch, begun.fit.slots, right)
+        kind = torch.where(taught[:, None] & mask, truth.kind, begun.logits.detach().argmax(-1))
+        slots = parts.slots.finish(parts.units, seen, begun, kind)
+        return Stage(taught, right, mask, begun, truth, slots)
+
+    def _matched_terms(self, stage: Stage, on: Tensor) -> dict[str, Tensor]:
+        """Terms of the slots, given whether each is on a component, (B, K)."""
+        mask, truth, logits = stage.mask, stage.truth, stage.begun.logits
+        weight = mask & stage.right[:, None]
+        real = nn.functional.binary_cross_entropy_with_logits(
+            stage.slots.real, on, reduction="none"
+        )
+        rounds = _mean_of(real, mask) + self._round_loss(stage.begun.move, truth, weight)
+        entropy = nn.functional.cross_entropy(
+            logits.flatten(0, 1), truth.kind.flatten(), reduction="none"
+        )
+        same = stage.slots.fit.slots.kind == truth.kind
+        return {
+            "rounds": rounds,
+            "classes": _mean_of(entropy.view(mask.shape), weight),
+            "flow": self._flow_loss(stage.slots, truth, weight & same),
+        }
 
     # ------------------------------------------------------------------ parts
 
@@ -195,8 +224,9 @@ class FamilyLoss(Objective[FamilySlotFlow]):
         )
 
     @torch.no_grad()
-    def _matched(self, batch: FamilyBatch, slots: Slots, shared: Tensor, right: Tensor) -> Matched:
+    def _matched(self, batch: FamilyBatch, slots: Slots, right: Tensor) -> Matched:
         """Components in the order of the slots that they belong to, in signals with as many of both."""
+        shared = overlap(self.model, slots, batch)
         away = (slots.raw[..., 0][:, :, None] - batch.raw[..., 0][:, None]).abs()
         order = upload(match_square(1e-3 * away - shared, batch.k, right), right.device)
         raw = batch.raw.gather(1, order[..., None].expand_as(batch.raw))

@@ -1,0 +1,50 @@
+"""Scores of the family network on slots of known quality: at the truth they are efficient, beside it they are not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from family_helpers import small_config
+
+from slotflow.core.seeds import EVALUATION_SEED
+from slotflow.network.family.mixtures import Mixtures
+from slotflow.network.family.model import FamilySlotFlow
+from slotflow.network.family.network import Pass
+from slotflow.network.family.places import Places
+from slotflow.network.family.slots import Begun
+from slotflow.studies.measures.family import family_scores
+
+
+def scores(beside: float, size: int, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """Scores of a network whose slots start some bins beside the truth, and whose flows are still the identity."""
+    torch.manual_seed(0)
+    model = FamilySlotFlow(small_config().model).eval()
+    batch = Mixtures(model.config, torch.device("cpu")).draw(size, EVALUATION_SEED, varied=False)
+    move = beside * (torch.arange(model.parts.units.shapes) == 0)
+
+    def given(answer: Pass, k: torch.Tensor) -> Begun:
+        places = Places(batch.raw + move, batch.kind, torch.ones(batch.mask.shape))
+        return model.parts.slots.begin(model.parts.units, answer.seen, places, batch.mask)
+
+    monkeypatch.setattr(model.parts, "given", given)
+    return family_scores(model, size, batch_size=size).plain()
+
+
+def test_slots_at_the_truth_are_efficient_and_calibrated(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = scores(0.1, 100, monkeypatch)
+    assert found["classes"]["above 10"] > 0.95
+    for name, errors in found["error over the bound"].items():
+        assert errors.pop("wrong place") < 0.05
+        assert all(0.7 < error < 1.4 for error in errors.values()), (name, errors)
+        covered = found["coverage minus level"][name]
+        allowed = 1.6 * covered.pop("by chance")
+        assert max(abs(value) for value in covered.values()) < allowed, name
+
+
+def test_slots_beside_it_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = scores(5.0, 30, monkeypatch)
+    assert found["classes"]["above 10"] < 0.9
+    assert found["error over the bound"]["tone"]["frequency"] > 2
+    assert found["coverage minus level"]["tone"]["frequency"] < -0.2

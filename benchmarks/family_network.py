@@ -2,7 +2,7 @@
 
     python benchmarks/family_network.py --model family --size 10000 --out docs/data/family_network.json
 
-Part `law` answers mixtures of the network's own law in batches on `--device`: K uniform in 0..6, classes as likely each,
+Part `law` answers mixtures of the network's own law in batches on `--device`: K uniform in 0..6, each class as likely,
 a band of 120 bins, |ḟ|T² at most 60, γT log-uniform in 1.5–30, ρ log-uniform in 5–40, known noise level. Part `same`
 answers the first signals of `benchmarks/family.py`, whose noise level is unknown, one by one as a user would:
 `model.infer(observation, prior=prior, method="network")`; its times are CPU seconds of that call.

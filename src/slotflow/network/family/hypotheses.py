@@ -27,7 +27,7 @@ from slotflow.network.family.units import Units
 
 __all__ = ["Hypotheses", "hypotheses"]
 
-STEPS = 4
+STEPS = 3
 """Gauss–Newton steps of each fit."""
 EXCLUDED = -15.0
 """Smallest logarithm of a class's share."""

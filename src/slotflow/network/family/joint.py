@@ -103,24 +103,96 @@ def joint_fit(
         bounds: Of the shapes, (B, ·).
         steps: How many steps.
     """
+    problem = _Problem(x, times, units, slots, bounds)
     damping = torch.full((len(x),), DAMPING, device=x.device, dtype=torch.float64)
-    left = residual(x, times, units, slots)
-    rss = left.abs().square().sum(-1)
+    at = problem.at(units.own_raw(slots.raw, slots.kind), torch.where(slots.mask, slots.c, 0.0))
     for _ in range(steps):
-        *_, move = _system(left, times, units, slots).solve(damping)
-        trial = _moved(units, slots, move, bounds)
-        rest = residual(x, times, units, trial)
-        value = rest.abs().square().sum(-1)
-        better = value <= rss
-        slots = Slots(
-            torch.where(better[:, None, None], trial.raw, slots.raw),
-            slots.kind,
-            torch.where(better[:, None], trial.c, slots.c),
-            slots.mask,
+        trial = problem.at(*problem.moved(at, problem.system(at).step(damping)))
+        better = trial.rss <= at.rss
+        at = _At(
+            torch.where(better[:, None, None], trial.own, at.own),
+            torch.where(better[:, None], trial.c, at.c),
+            torch.where(better[:, None, None], trial.b, at.b),
+            torch.where(better[:, None], trial.left, at.left),
+            torch.where(better, trial.rss, at.rss),
         )
-        left, rss = torch.where(better[:, None], rest, left), torch.where(better, value, rss)
         damping = torch.where(better, 0.1 * damping, 10 * damping)
-    return Fit(slots, rss, *_system(left, times, units, slots).solve(None))
+    found = slots._replace(raw=units.with_own(slots.raw, slots.kind, at.own), c=at.c)
+    return Fit(found, at.rss, *problem.system(at).bound())
+
+
+class _At(NamedTuple):
+    """A point of B fits."""
+
+    own: Tensor
+    """Raw coordinates of the parameters that each class has, (B, K, E)."""
+    c: Tensor
+    """Amplitudes, (B, K)."""
+    b: Tensor
+    """Functions of time, (B, K, n)."""
+    left: Tensor
+    """What they leave of the records, (B, n)."""
+    rss: Tensor
+    """Its energy, (B,)."""
+
+
+class _Problem:
+    """B fits whose classes do not change: what depends on the classes alone is looked up once."""
+
+    def __init__(
+        self, x: Tensor, times: Instants, units: Units, slots: Slots, bounds: Bounds
+    ) -> None:
+        kind, mask = slots.kind, slots.mask
+        index = units.own[kind]  # (B, K, E)
+        safe = index.clamp_min(0)
+        self.x, self.mask = x, mask
+        self.there = (index >= 0) & mask[..., None]
+        self.positive = units.positive[safe]
+        self.used = units.used(kind) & mask[..., None]  # (B, K, Z)
+        self.slopes = times.slopes[kind].unbind(2)  # (B, K, n) each
+        low, high = (edge[:, None].expand_as(slots.raw) for edge in (bounds.low, bounds.high))
+        self.low, self.high = low.gather(-1, safe), high.gather(-1, safe)
+        span = (LARGEST_SHARE * (self.high - self.low)).clamp_min(1e-3)
+        place = torch.arange(index.shape[-1], device=index.device) == 0
+        self.reach = torch.where(place, LARGEST_MOVE, span)
+
+    def at(self, own: Tensor, c: Tensor) -> _At:
+        """The point of own raw coordinates, (B, K, E), and amplitudes, (B, K)."""
+        values = self.values(own).unbind(-1)
+        exponent = values[0][..., None] * self.slopes[0]
+        for value, slope in zip(values[1:], self.slopes[1:], strict=True):
+            exponent = exponent + value[..., None] * slope
+        b = torch.exp(exponent)
+        left = self.x - torch.einsum("bk,bkn->bn", c, b)
+        return _At(own, c, b, left, torch.view_as_real(left).square().sum((1, 2)))
+
+    def values(self, own: Tensor) -> Tensor:
+        """ξ of own raw coordinates, (B, K, E)."""
+        return torch.where(self.positive, torch.exp(own * self.positive), own)
+
+    def system(self, at: _At) -> _System:
+        """The normal equations at a point."""
+        turned = at.b * (_phase(at.c) * self.mask)[..., None]
+        own = at.c[..., None] * at.b
+        factor = torch.where(self.positive, self.values(at.own), 1.0) * self.there
+        slopes = [
+            own * (slope * share[..., None])
+            for slope, share in zip(self.slopes, factor.unbind(-1), strict=True)
+        ]
+        jacobian = torch.stack([slopes[0], turned, 1j * turned, *slopes[1:]], 2)  # (B, K, Z, n)
+        flat = torch.view_as_real(jacobian).flatten(-2).flatten(1, 2)  # (B, KZ, 2n)
+        slope = flat @ torch.view_as_real(at.left).flatten(-2)[..., None]
+        return _System(2 * (flat @ flat.mT).double(), 2 * slope.double(), self.used)
+
+    def moved(self, at: _At, move: Tensor) -> tuple[Tensor, Tensor]:
+        """Coordinates and amplitudes after a step, (B, K, Z), shortened and within the bounds."""
+        place, along, across, rest = move.tensor_split((1, 2, 3), -1)
+        shapes = torch.cat([place, rest], -1)
+        turn = torch.complex(along[..., 0], across[..., 0])
+        ratio = (shapes / self.reach).abs().amax(-1).maximum(0.5 * turn.abs() / (at.c.abs() + 0.5))
+        shorter = 1 / ratio.clamp_min(1.0)
+        own = (at.own + shorter[..., None] * shapes).maximum(self.low).minimum(self.high)
+        return own, at.c + shorter * turn * _phase(at.c) * self.mask
 
 
 class _System(NamedTuple):
@@ -129,16 +201,30 @@ class _System(NamedTuple):
     hessian: Tensor
     """H, (B, KZ, KZ), float64."""
     slope: Tensor
-    """d, (B, KZ), float64."""
+    """d, (B, KZ, 1), float64."""
     used: Tensor
     """Which coordinates there are, (B, K, Z), bool."""
 
-    def solve(self, damping: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
-        """The slots' blocks of H⁻¹, (B, K, Z, Z), ln det H⁻¹, (B,), both float64, and the step, (B, K, Z), float32.
+    def step(self, damping: Tensor) -> Tensor:
+        """The step, (B, K, Z), damped by a share of the diagonal, (B,)."""
+        factor, scale = self._factor(damping)
+        solved = torch.cholesky_solve(self.slope * scale[..., None], factor)[..., 0] * scale
+        return solved.nan_to_num(0.0, 0.0, 0.0).view(self.used.shape).float()
 
-        Args:
-            damping: Added to the diagonal in units in which that of H is 1, (B,); None for nothing but `FLOOR`.
-        """
+    def bound(self) -> tuple[Tensor, Tensor, Tensor]:
+        """The slots' blocks of H⁻¹, (B, K, Z, Z), ln det H⁻¹, (B,), both float64, and the undamped step, (B, K, Z)."""
+        factor, scale = self._factor(None)
+        eye = torch.eye(factor.shape[-1], device=factor.device, dtype=factor.dtype)
+        inverse = torch.linalg.solve_triangular(factor, eye.expand_as(factor), upper=False)
+        inverse = inverse.nan_to_num(0.0, 0.0, 0.0) * scale[:, None]
+        step = (inverse.mT @ (inverse @ self.slope))[..., 0]
+        by_slot = inverse.mT.reshape(*self.used.shape, -1)  # rows of each slot, (B, K, Z, KZ)
+        root = factor.diagonal(dim1=1, dim2=2).nan_to_num(1.0).clamp_min(1e-12)
+        log_det = 2 * (scale.log() - root.log()).sum(-1)
+        return by_slot @ by_slot.mT, log_det, step.view(self.used.shape).float()
+
+    def _factor(self, damping: Tensor | None) -> tuple[Tensor, Tensor]:
+        """Cholesky factor of H in units in which its diagonal is 1, (B, KZ, KZ), and the units, (B, KZ)."""
         used = self.used.flatten(1)
         diagonal = self.hessian.diagonal(dim1=1, dim2=2)
         scale = torch.where(used, diagonal.clamp_min(1e-12), 1.0).rsqrt()
@@ -146,55 +232,10 @@ class _System(NamedTuple):
         extra = (~used).double() + FLOOR
         if damping is not None:
             extra = extra + damping[:, None]
-        factor = torch.linalg.cholesky_ex(unit + torch.diag_embed(extra))[0]
-        eye = torch.eye(factor.shape[-1], device=factor.device, dtype=factor.dtype)
-        inverse = torch.linalg.solve_triangular(factor, eye.expand_as(factor), upper=False)
-        inverse = inverse.nan_to_num(0.0, 0.0, 0.0) * scale[:, None]
-        step = (inverse.mT @ (inverse @ self.slope[..., None]))[..., 0]
-        by_slot = inverse.mT.reshape(*self.used.shape, -1)  # rows of each slot, (B, K, Z, KZ)
-        root = factor.diagonal(dim1=1, dim2=2).nan_to_num(1.0).clamp_min(1e-12)
-        log_det = 2 * (scale.log() - root.log()).sum(-1)
-        return by_slot @ by_slot.mT, log_det, step.view(self.used.shape).float()
-
-
-def _system(left: Tensor, times: Instants, units: Units, slots: Slots) -> _System:
-    """The normal equations at the slots, given what they leave of the records, (B, n)."""
-    raw, kind, c, mask = slots
-    xi = units.xi(raw, kind)
-    b = times.basis(xi, kind)
-    phase = _phase(c)
-    index = units.own[kind]  # (B, K, E)
-    value = xi.gather(-1, index.clamp_min(0))
-    factor = torch.where(units.positive[index.clamp_min(0)], value, 1.0)
-    slopes = (c[..., None] * factor)[..., None] * times.slopes[kind] * b[:, :, None]
-    turned = (b * phase[..., None])[:, :, None]
-    used = units.used(kind) & mask[..., None]  # (B, K, Z)
-    columns = [slopes[:, :, :1], turned, 1j * turned, slopes[:, :, 1:]]
-    jacobian = torch.cat(columns, 2) * used[..., None]  # (B, K, Z, n)
-    flat = torch.view_as_real(jacobian).flatten(-2).flatten(1, 2)  # (B, KZ, 2n)
-    hessian = 2 * flat @ flat.mT
-    slope = 2 * (flat @ torch.view_as_real(left).flatten(-2)[..., None])[..., 0]
-    return _System(hessian.double(), slope.double(), used)
+        return torch.linalg.cholesky_ex(unit + torch.diag_embed(extra))[0], scale
 
 
 def _phase(c: Tensor) -> Tensor:
     """The phasor of c; 1 where c is 0."""
     size = c.abs()
     return torch.where(size > 0, c / size.clamp_min(1e-12), 1.0)
-
-
-def _moved(units: Units, slots: Slots, move: Tensor, bounds: Bounds) -> Slots:
-    """Slots after a step of their own coordinates, (B, K, Z), shortened and within the bounds."""
-    raw, kind, c, mask = slots
-    place, along, across, rest = move.tensor_split((1, 2, 3), -1)
-    reach = (LARGEST_SHARE * (bounds.high - bounds.low)).clamp_min(1e-3)  # (B, D)
-    index = units.own[kind]
-    allowed = reach[:, None].expand_as(raw).gather(-1, index.clamp_min(0))[..., 1:]
-    ratios = [place.abs() / LARGEST_MOVE, rest.abs() / allowed, (along.abs() + across.abs()) / 2]
-    ratios[2] = ratios[2] / (c.abs()[..., None] + 0.5)
-    shorter = 1 / torch.cat(ratios, -1).amax(-1, keepdim=True).clamp_min(1.0)
-    own = units.own_raw(raw, kind) + shorter * torch.cat([place, rest], -1)
-    moved = units.with_own(raw, kind, own)
-    moved = moved.maximum(bounds.low[:, None]).minimum(bounds.high[:, None])
-    turn = torch.complex(along[..., 0], across[..., 0]) * _phase(c)
-    return Slots(moved, kind, torch.where(mask, c + shorter[..., 0] * turn, 0.0), mask)

@@ -53,6 +53,10 @@ FOUND = 0.5
 """Overlap from which on a slot is on a component."""
 
 
+FLOW_ROWS = 4
+"""One slot in this many goes through the flow of a class; about half as many are of it."""
+
+
 class Matched(NamedTuple):
     """Components in the order of the slots."""
 
@@ -107,12 +111,13 @@ class FamilyLoss(Objective[FamilySlotFlow]):
         return self.model.parts.encoder.forward
 
     def compile_parts(self) -> None:
-        """Compiles both encoders and what the rounds learn; complex numbers, fits and splines stay as they are."""
+        """Compiles encoders, rounds and second count; complex numbers, fits and splines stay as they are."""
         super().compile_parts()
         parts = self.model.parts
         self.look = torch.compile(parts.look.forward)
-        for part in (parts.slots.first, parts.slots.second, parts.slots.last):
-            part.forward = torch.compile(part.forward)  # type: ignore[method-assign]
+        rounds: list[nn.Module] = [parts.slots.first, parts.slots.second, parts.slots.last]
+        for part in [*rounds, parts.recount]:
+            part.forward = torch.compile(part.forward)
 
     def forward(
         self, batch: Simulation | FamilyBatch, predicted_share: float = 1.0
@@ -251,11 +256,13 @@ class FamilyLoss(Objective[FamilySlotFlow]):
         kind, y = slots.fit.slots.kind.flatten(), slots.y.flatten(0, 1)
         total = y.new_zeros(())
         for i, size in enumerate(parts.units.sizes):
+            own = ((kind == i) & weight.flatten()).float()
+            share, rows = own.topk(
+                -(-len(own) // FLOW_ROWS), sorted=False
+            )  # a fixed number: no waiting
             flow = parts.flow(i)
-            own = (kind == i) & weight.flatten()
-            at = torch.where(own[:, None], z[:, :size], 0.0)
-            nll = -flow.log_prob(flow.project(y), at)
-            total = total + (_softened(nll) * own).sum()
+            nll = -flow.log_prob(flow.project(y[rows]), z[rows, :size] * share[:, None])
+            total = total + (_softened(nll) * share).sum()
         return total / weight.sum().clamp_min(1)
 
 

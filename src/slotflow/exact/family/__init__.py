@@ -7,6 +7,7 @@
 - `bank`: matched filters over frequencies and shapes, which propose components.
 - `pencil`: tones and decays all at once, from the singular vectors of the data.
 - `search`: maxima for all numbers of components of each class that matter.
-- `proposals`, `sample`: importance sampling of each, and the evidences.
+- `newcomers`, `proposals`: a further component beside others, and rows of components to draw.
+- `mixture`, `sample`: importance sampling of each, and the evidences.
 - `posterior`: the result.
 """

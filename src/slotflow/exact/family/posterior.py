@@ -34,7 +34,7 @@ from slotflow.signal.noise.model import NoiseModel
 from slotflow.signal.prior import Prior
 from slotflow.signal.waveforms import Classes
 
-__all__ = ["FamilyPosterior", "family_posterior"]
+__all__ = ["FamilyPosterior", "family_posterior", "searched"]
 
 SEARCH_SHARE = 0.6
 """Share of the time budget that the search may take."""
@@ -104,16 +104,28 @@ def family_posterior(
         max_seconds: Time budget.
         starts: Sets of components that a network or a user proposes, beside what the search finds.
     """
+    search = searched(observation, prior, noise, SEARCH_SHARE * max_seconds, starts)
+    rng = np.random.default_rng(seed)
+    sampled = sample_layouts(search, rng, draws, (1 - SEARCH_SHARE) * max_seconds)
+    return FamilyPosterior(Analysed(observation, prior, noise, search, sampled), draws, rng)
+
+
+def searched(
+    observation: Observation,
+    prior: Prior,
+    noise: NoiseModel | None = None,
+    max_seconds: float = math.inf,
+    starts: Sequence[Start] = (),
+) -> Search:
+    """The maxima of the likelihood; arguments as of `family_posterior`."""
     long = observation.long
     waveform = prior.waveform.on(float(long.times[0]), long.mid_time)
     likelihood = likelihood_of(observation, noise, _hull(prior, observation))
     nodes = compressed(likelihood, observation, waveform, prior.frequency)
     search = Search(nodes, prior, waveform, likelihood.reference, long.duration)
     search.propose(starts)
-    search.run(SEARCH_SHARE * max_seconds)
-    rng = np.random.default_rng(seed)
-    sampled = sample_layouts(search, rng, draws, (1 - SEARCH_SHARE) * max_seconds)
-    return FamilyPosterior(Analysed(observation, prior, noise, search, sampled), draws, rng)
+    search.run(max_seconds)
+    return search
 
 
 class FamilyPosterior(Posterior):
@@ -221,7 +233,7 @@ def _hull(prior: Prior, observation: Observation) -> tuple[float, float]:
 def _equally_weighted(
     analysed: Analysed, draws: int, rng: np.random.Generator
 ) -> tuple[Draws, Array]:
-    """Draws of each K, from its layouts by their probabilities, and p(K | x) of the K that have some."""
+    """Draws of each K, from its layouts by their probabilities, and p(K | x)."""
     sampled, prior = analysed.sampled, analysed.prior
     theta: dict[int, Array] = {}
     sigma: dict[int, Array] = {}
@@ -238,8 +250,7 @@ def _equally_weighted(
         order = rng.permutation(draws)
         theta[k] = np.concatenate([one for one, _ in pairs])[order]
         sigma[k] = np.concatenate([one for _, one in pairs])[order]
-    probs = np.where([k in theta for k in range(prior.k_max + 1)], sampled.k_probs, 0.0)
-    return Draws(prior.k_max, theta, sigma), probs / probs.sum()
+    return Draws(prior.k_max, theta, sigma), sampled.k_probs
 
 
 def _log_evidence(sampled: Sampled, prior: Prior) -> Array:

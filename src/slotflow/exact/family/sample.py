@@ -1,10 +1,7 @@
 r"""Importance sampling of every layout that matters, and p(K_1, …, K_C | x) from the evidences.
 
-A layout's proposal is a mixture: the Gaussians of its maxima, a widened copy of each for the tails, and births of one
-or two components beside the maxima without them. What births are worth says too which layouts matter: the many places
-of a component that hardly shows weigh more than the maximum among them. How much of each part is needed is learned from
-a first round of draws, whose weights say what share of the posterior each part is responsible for; the round itself is
-not used. Weights and evidence are those of `exact/importance.py`. Then
+Each layout is drawn from a mixture of its own (`mixture`), and weights and evidence are those of `exact/importance.py`.
+Then
 
 .. math:: p(K_1, …, K_C \mid x) ∝ p(K)\, Z_{K_1 … K_C} , \qquad
           p(K \mid x) = \sum_{K_1 + … + K_C = K} p(K_1, …, K_C \mid x) ,
@@ -16,39 +13,22 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
-from itertools import combinations_with_replacement
 
 import numpy as np
 
 from slotflow.core.arrays import Array
 from slotflow.core.numeric import log_sum_exp
-from slotflow.exact.family.newcomers import Newcomer, Response
+from slotflow.exact.family.mixture import Further, prepared
 from slotflow.exact.family.proposals import Births, gaussian_at
 from slotflow.exact.family.search import Search
-from slotflow.exact.family.target import FamilyTarget
-from slotflow.exact.importance import (
-    Importance,
-    Mixture,
-    Proposal,
-    effective_share,
-    importance_sample,
-    inside_support,
-)
+from slotflow.exact.importance import Importance, importance_sample
 
-__all__ = ["Sampled", "sample_layouts"]
+__all__ = ["Sampled", "sample_layout", "sample_layouts"]
 
-WIDE, WIDE_SHARE = 1.6, 0.1
-"""Factor on the standard deviations of the widened copies, and their share of the draws."""
-MOST_NEW, HOPELESS = 2, 12.0
-"""Components that are born at once, and the difference of ln Z from the best at which a maximum gives birth to none."""
-PILOT, LEAST_PILOT, FIRST_SHARE = 500, 200, 0.03
-"""Draws from which the parts' shares are learned, at most and at least, and the least share of a part in them."""
-POOR, STARTS = 0.1, 3
-"""Effective share of the first draws below which the best of them are starts of further fits, and how many."""
-NO_SHARE, LEAST_SHARE = 1e-3, 0.02
-"""Share below which a part is left out, and the least share of the others."""
+PILOT, LEAST_PILOT = 500, 200
+"""Draws from which the shares of a mixture's parts are learned, at most and at least."""
 NEGLIGIBLE = 5.0
 """Difference of the estimated ln Z from the best at which a layout is not sampled."""
 MINOR = 2.0
@@ -99,7 +79,7 @@ def sample_layouts(
     }
     best = float(max(laplace.values()))  # a worth is too rough an estimate for it
     order = sorted(laplace, key=lambda c: -laplace[c])
-    further = _Further(search, rng)
+    further = Further(search, rng)
     births = {counts: further.to(counts) for counts in laplace if sum(counts)}
     for counts, every in births.items():
         laplace[counts] = max([laplace[counts], *(worth for _, worth in every)])
@@ -109,36 +89,61 @@ def sample_layouts(
         behind = best - laplace[counts]
         if behind > NEGLIGIBLE:
             continue
-        if time.perf_counter() > deadline and results:
+        seconds = deadline - time.perf_counter()
+        if seconds < 0 and results:
             complete &= behind > UNIMPORTANT
             continue
         size = max(int(draws * math.exp(-0.5 * max(behind - 1, 0))), FEW)
-        first = min(max(size // 4, LEAST_PILOT), PILOT)
-        proposal = _prepared(search, counts, births.get(counts, []), rng, first)
-        seconds = max(deadline - time.perf_counter(), 0.5)
         rounds = 3 if behind < MINOR else 1
-        found = _sampled(search.target(counts), proposal, rng, size, seconds, rounds)
+        found = _sampled(search, counts, births.get(counts, []), rng, size, seconds, rounds)
         if math.isfinite(found.log_evidence):
             results[counts] = found
             log_joint[counts] = found.log_evidence + math.log(prior.k_probs_full[sum(counts)])
             best = max(best, log_joint[counts])
-    if not results:
-        raise ValueError(
-            "no set of components that the prior allows (amplitude, band, shapes, noise level) has any weight beside "
-            "the data; widen its bounds."
-        )
-    return Sampled(results, log_joint, _k_probs(log_joint, prior.k_max), complete)
+        else:
+            complete &= behind > UNIMPORTANT
+    if not results or max(log_joint[counts] for counts in results) < best - NEGLIGIBLE:
+        # What matters could not be drawn in time: its maximum stands in, and the verdict says so.
+        counts = max(log_joint, key=lambda c: log_joint[c])
+        results[counts], complete = _by_maximum(search, counts, rng), False
+    return Sampled(results, log_joint, _k_probs(log_joint, results, prior.k_max), complete)
+
+
+def sample_layout(
+    search: Search,
+    counts: tuple[int, ...],
+    rng: np.random.Generator,
+    draws: int = 2000,
+    max_seconds: float = 10.0,
+) -> Importance:
+    """Draws of one layout, however probable it is.
+
+    Args:
+        search: With its maxima.
+        counts: Numbers of components of each class.
+        rng: Source of randomness.
+        draws: Weighted draws.
+        max_seconds: Time budget.
+    """
+    births = Further(search, rng).to(counts) if sum(counts) else []
+    return _sampled(search, counts, births, rng, draws, max_seconds)
 
 
 def _sampled(
-    target: FamilyTarget,
-    proposal: Mixture,
+    search: Search,
+    counts: tuple[int, ...],
+    births: Sequence[tuple[Births, float]],
     rng: np.random.Generator,
     draws: int,
     max_seconds: float,
     rounds: int = 3,
 ) -> Importance:
     """Draws of one layout, up to as many rounds of them."""
+    target, began = search.target(counts), time.perf_counter()
+    max_seconds = max(max_seconds, 0.5)
+    first = min(max(draws // 4, LEAST_PILOT), PILOT)
+    proposal = prepared(search, counts, births, rng, first, 0.3 * max_seconds)
+    max_seconds -= time.perf_counter() - began
     return importance_sample(
         target,
         proposal,
@@ -150,154 +155,41 @@ def _sampled(
     )
 
 
-class _Nothing:
-    """Draws of no component."""
-
-    def sample(self, n: int, rng: np.random.Generator) -> Array:
-        """Empty rows, (n, 0)."""
-        return np.zeros((n, 0))
-
-    def log_prob(self, z: Array) -> Array:
-        """Zeros, (n,)."""
-        return np.zeros(len(z))
-
-
-def _prepared(
-    search: Search,
-    counts: tuple[int, ...],
-    births: Sequence[tuple[Births, float]],
-    rng: np.random.Generator,
-    draws: int,
-) -> Mixture:
-    """The mixture that a layout is drawn from, its shares learned from a first round of some draws.
-
-    The best draws of births are starts of further fits: a component that shows only beside those that are there has
-    its maximum where no filter sees it.
-    """
-    if not sum(counts):
-        return Mixture([_Nothing()])
-    target, first = search.target(counts), _proposal(search, counts, births)
-    round_ = _Round(target, first, rng, draws)
-    if births and round_.poor and search.improve(counts, round_.best()):
-        round_ = _Round(target, _proposal(search, counts, births), rng, draws)
-    return round_.adapted()
-
-
-class _Round:
-    """A first round of draws of a layout.
-
-    Args:
-        target: What is drawn.
-        mixture: Where from.
-        rng: Source of randomness.
-        draws: How many.
-    """
-
-    def __init__(
-        self, target: FamilyTarget, mixture: Mixture, rng: np.random.Generator, draws: int
-    ) -> None:
-        self.mixture = mixture
-        self.z, _ = inside_support(target, mixture, draws, rng)
-        self.log_p = target.log_prob(self.z)[0]
-        self.terms = np.stack([part.log_prob(self.z) for part in mixture.parts])
-        self.terms += np.log(np.maximum(mixture.weights, 1e-300))[:, None]
-        self.total: Array = log_sum_exp(self.terms, axis=0)
-        self.log_weights = self.log_p - self.total
-
-    @property
-    def poor(self) -> bool:
-        """Whether few of the draws count."""
-        return effective_share(self.log_weights) < POOR
-
-    def best(self) -> Array:
-        """The few draws of the largest density, (≤ STARTS, d)."""
-        return self.z[np.argsort(-self.log_p)[:STARTS]]
-
-    def adapted(self) -> Mixture:
-        """The mixture with the shares that the draws ask for."""
-        if not len(self.z) or not np.isfinite(self.log_weights.max()):
-            return self.mixture
-        # A few draws with most of the weight say little: weights are cut at a twentieth of their sum.
-        weight = np.exp(self.log_weights - self.log_weights.max())
-        weight = np.minimum(weight / weight.sum(), 0.05)
-        share = (np.exp(self.terms - self.total) * weight).sum(1)
-        share /= share.sum()
-        kept = [i for i in range(len(share)) if share[i] > NO_SHARE]
-        return Mixture(
-            [self.mixture.parts[i] for i in kept], [max(float(share[i]), LEAST_SHARE) for i in kept]
+def _by_maximum(search: Search, counts: tuple[int, ...], rng: np.random.Generator) -> Importance:
+    """Unweighted draws of the Gaussian of the best maximum, cut to the prior's bounds, with Laplace's evidence."""
+    modes = search.found.get(counts)
+    if not modes:
+        raise ValueError(
+            "no set of components that the prior allows (amplitude, band, shapes, noise level) has any weight beside "
+            "the data; widen its bounds."
         )
+    target, mode = search.target(counts), modes[0]
+    z = np.stack([target.clipped(row) for row in gaussian_at(mode).sample(FEW, rng)])
+    z = np.concatenate([target.clipped(mode.fit.z)[None], z])
+    z = z[target.layout.is_sorted(z)]
+    log_z = mode.log_evidence - math.log(search.prior.k_probs_full[sum(counts)])
+    return Importance(
+        theta=target.to_theta(z),
+        sigma=target.sample_sigma(z, target.rss(z), rng),
+        log_weights=np.full(len(z), -math.log(len(z))),
+        log_evidence=log_z,
+        log_evidence_error=1.0,
+        ess=0.0,
+        pareto_k=math.inf,
+        share=1.0,
+        seconds=0.0,
+        method="laplace",
+    )
 
 
-def _proposal(
-    search: Search, counts: tuple[int, ...], births: Sequence[tuple[Births, float]]
-) -> Mixture:
-    """The mixture that a layout is drawn from at first, each part by its evidence."""
-    parts: list[Proposal] = []
-    logs: list[float] = []
-    for mode in search.found[counts]:
-        parts += [gaussian_at(mode), gaussian_at(mode, WIDE)]
-        logs += [
-            mode.log_evidence + math.log(1 - WIDE_SHARE),
-            mode.log_evidence + math.log(WIDE_SHARE),
-        ]
-    parts += [birth for birth, _ in births]
-    logs += [worth for _, worth in births]
-    weights = np.exp(np.array(logs) - max(logs))
-    return Mixture(parts, list(np.maximum(weights / weights.sum(), FIRST_SHARE)))
-
-
-class _Further:
-    """Births that lead to each layout, with what they are worth.
-
-    Args:
-        search: With its maxima.
-        rng: Source of randomness.
-    """
-
-    def __init__(self, search: Search, rng: np.random.Generator) -> None:
-        self.search, self.rng = search, rng
-        self._known: dict[tuple[int, ...], list[Newcomer]] = {}
-
-    def _laws(self, counts: tuple[int, ...]) -> list[Newcomer]:
-        """The law of a further component of each class beside the best maximum of a layout."""
-        if counts not in self._known:
-            search, mode = self.search, self.search.found[counts][0]
-            response = Response(mode, search.nodes[0], search.variance(mode.fit.rss))
-            self._known[counts] = [
-                Newcomer(bank, response, search.prior, mode.fit.left, self.rng)
-                for bank in search.banks
-            ]
-        return self._known[counts]
-
-    def to(self, counts: tuple[int, ...]) -> list[tuple[Births, float]]:
-        """Births of one or two components that lead to a layout, each with about the logarithm of its p(K) Z."""
-        search, found = self.search, []
-        for n in range(1, MOST_NEW + 1):
-            for new in combinations_with_replacement(range(len(counts)), n):
-                fewer = tuple(k - new.count(i) for i, k in enumerate(counts))
-                if min(fewer) < 0 or not search.found.get(fewer):
-                    continue
-                if search.found[fewer][0].log_evidence < search.best - HOPELESS:
-                    continue
-                laws = self._laws(fewer)
-                mode = search.found[fewer][0]
-                worth = mode.log_evidence + sum(laws[i].worth for i in new)
-                births = Births(mode, [(i, laws[i]) for i in new])
-                found.append((births, worth + self._ways(counts, new)))
-        return found
-
-    def _ways(self, counts: tuple[int, ...], new: tuple[int, ...]) -> float:
-        """Logarithm of what labels, classes and p(K) add to the worth of new components."""
-        k, n, p = sum(counts), len(new), self.search.prior.k_probs_full
-        labels = math.lgamma(k + 1) - math.lgamma(k - n + 1) - n * math.log(len(counts))
-        labels -= sum(math.lgamma(new.count(i) + 1) for i in set(new))
-        return labels + math.log(max(p[k], 1e-300)) - math.log(max(p[k - n], 1e-3 * p.max()))
-
-
-def _k_probs(log_joint: dict[tuple[int, ...], float], k_max: int) -> Array:
-    """p(K | x), (K_max + 1,)."""
-    logs = np.full(k_max + 1, -np.inf)
+def _k_probs(
+    log_joint: dict[tuple[int, ...], float], drawn: Container[tuple[int, ...]], k_max: int
+) -> Array:
+    """p(K | x), (K_max + 1,), of all K of which some layout was drawn."""
+    logs, has_draws = np.full(k_max + 1, -np.inf), np.zeros(k_max + 1, dtype=bool)
     for counts, value in log_joint.items():
         logs[sum(counts)] = np.logaddexp(logs[sum(counts)], value)
+        has_draws[sum(counts)] |= counts in drawn
+    logs[~has_draws] = -np.inf
     probs: Array = np.exp(logs - logs.max())
     return np.asarray(probs / probs.sum())

@@ -38,7 +38,7 @@ __all__ = ["FamilySlots"]
 
 RARE = 1e-4
 """Probability below which a choice of classes is left out."""
-NEGLIGIBLE = 1e-6
+NEGLIGIBLE = 1e-4
 """Probability of K below which its slots are not looked at."""
 MOST_CHOICES = 24
 """Choices of classes that are kept of each K."""

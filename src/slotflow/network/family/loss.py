@@ -4,9 +4,9 @@ r"""The objective of preset `family`: two counts, two heat maps, the slots' clas
     \mathcal{L}_{offset} + λ_r \mathcal{L}_{rounds} + λ_c \mathcal{L}_{class} + λ_{flow} \mathcal{L}_{flow} .
 
 **Whose K and whose classes.** One signal of three gets as many slots as there are components, and their true classes:
-the flows learn from it. The others get what the network counts and decides, one slot fewer now and then, and the second
-count and the heat map of what is missing learn from these alone, so that nothing of the truth leaks into them. The flow
-of a class learns from their slots too, where number and class are right.
+the flows learn from it. The others get what the network counts and decides, one slot fewer or more now and then. The
+second count learns from these alone, so that nothing of the truth leaks into it. The flow of a class learns from their
+slots too, where number and class are right.
 
 **Matching.** π* joins slots and components by the overlap of their functions of time,
 |⟨b_k, b_j⟩|² / (⟨b_k, b_k⟩⟨b_j, b_j⟩), which compares components of all classes.
@@ -43,8 +43,8 @@ SOFT_LIMIT = 20.0
 """Loss of a slot beyond which it grows as a logarithm."""
 TEACHER_PERIOD = 3
 """One signal in this many gets its true number of slots and their classes."""
-FEWER_PERIOD = 5
-"""Of the others, one in this many gets a slot fewer than it counts."""
+OTHER_PERIOD = 5
+"""Of the others, one in this many gets a slot fewer than the network counts, and one a slot more."""
 START_JITTER = 0.02
 """Spread of starts near the truth, in units of half the outer ranges; they stand for a heat map yet to be learned."""
 LARGEST_Z = 1e3
@@ -173,7 +173,8 @@ class FamilyLoss(Objective[FamilySlotFlow]):
         taught = rows % TEACHER_PERIOD == 0
         number = first.logits.argmax(-1)
         if training:
-            number = (number - (rows % FEWER_PERIOD == 0).long()).clamp_min(0)
+            turn = rows % OTHER_PERIOD
+            number = (number - (turn == 0).long() + (turn == 1).long()).clamp(0, parts.k_max)
         number = torch.where(taught, k, number)
         mask = torch.arange(parts.k_max, device=k.device) < number[:, None]
         places = propose(first.heat.detach(), seen.bounds, seen.outer, parts.k_max).first(mask)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.optimize import linear_sum_assignment
 
 from slotflow import Observation, Prior
 from slotflow.bands.core_draws import CoreDraws, Window
+from slotflow.bands.lines import as_lines
 from slotflow.bands.search import search_spectrum
 from slotflow.bands.unexamined import Unexamined, searched_posterior
 from slotflow.core.arrays import Array
@@ -83,3 +86,18 @@ def test_tones_of_the_search_belong_to_the_core_of_their_fit() -> None:
     assert (np.diff(places) >= 0).all()
     assert ((places[:, 0] > 0.153) | (places[:, 1] < 0.153)).mean() > 0.2  # both on one side
     assert places.std(0).max() < 0.0045
+
+
+def test_pairs_of_a_crowd_are_no_lines() -> None:
+    """Elsewhere two close tones become one line unless both amplitudes are known well."""
+    rng = np.random.default_rng(4)
+    f = np.array([5.0, 5.0 + 0.7 / DURATION])
+    size = 12 / np.sqrt(N / 2)
+    series = (size * np.cos(2 * np.pi * np.outer(TIMES, f) + [0.3, 1.9])).sum(1)
+    observation = Observation.from_arrays(values=series + rng.standard_normal(N), times=TIMES)
+    likelihood = likelihood_of(observation, None, BAND)
+    found = search_spectrum(likelihood, BAND)
+    assert len(found.theta) == 2
+    assert len(as_lines(likelihood, found, BAND, np.inf).theta) == 1
+    crowded = replace(found, known_level=np.ones_like(found.frequencies))
+    assert len(as_lines(likelihood, crowded, BAND, np.inf).theta) == 2

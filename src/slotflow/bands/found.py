@@ -31,6 +31,8 @@ class FoundTones:
     """Whether the search came to its end; time ran out otherwise."""
     seconds: float
     """Time spent."""
+    known_level: Array
+    """Power of the noise in crowds, where it is that of the quiet parts of the spectrum, (F,); NaN elsewhere."""
 
     def noise_level(self, low: float, high: float) -> float:
         """Noise level between two frequencies, its median."""

@@ -6,6 +6,8 @@ cancel. Such a pair tells less than one line: neither of its amplitudes is known
 window, pairs of which one amplitude is not known to a tenth of itself therefore become one tone each, at the mean of
 their places weighted with their amplitudes, and all tones are fitted again. Peaks that this leaves are taken as tones
 if they are far enough from all others to be resolved.
+
+Crowds (`crowds.py`) are left as they are: their noise is known, and tones that the data do not need were taken out.
 """
 
 from __future__ import annotations
@@ -46,7 +48,7 @@ def as_lines(
         deadline: When to end, on the clock of `time.perf_counter`.
     """
     tones = SpectrumFit(likelihood, band, deadline)
-    tones.theta = found.theta
+    tones.theta, tones.known_level = found.theta, found.known_level
     for _ in range(ROUNDS):
         merged = _merged(tones, found)
         if not merged and np.array_equal(tones.theta, found.theta):
@@ -85,7 +87,8 @@ def _doubtful_pairs(tones: SpectrumFit, found: FoundTones) -> list[int]:
     """Pairs (i, i + 1) that are not known to be two, the least known first; those near another one wait for it."""
     width, place = tones.likelihood.bin, tones.places
     known = _known(tones.likelihood, found, tones.theta)
-    close = np.diff(place) < UNRESOLVED * width
+    level = np.interp(place, tones.frequencies, tones.known_level)  # NaN outside crowds
+    close = (np.diff(place) < UNRESOLVED * width) & np.isnan(level[1:] + level[:-1])
     doubtful = np.where(close, np.minimum(known[1:], known[:-1]), np.inf)
     pairs: list[int] = []
     for i in np.argsort(doubtful, kind="stable"):

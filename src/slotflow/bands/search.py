@@ -82,6 +82,7 @@ def _result(tones: SpectrumFit, complete: bool) -> FoundTones:
         likeliest,
         complete,
         time.perf_counter() - tones.began,
+        tones.known_level,
     )
 
 

@@ -126,7 +126,7 @@ def test_cells_that_are_left_out_add_nothing(
     mass = np.exp(gain - gain.max()).sum(-1)
     mass = 0.9 * mass / mass.sum() + 0.1 / table.cells
     np.testing.assert_allclose(table.log_mass, np.log(mass / table.width), atol=1e-10)
-    kept, _ = table._gains(
+    kept, _, _ = table._gains(
         np.arange(table.cells), precision * np.abs(table.filtered), precision * table.left
     )
     if amplitude[0] == 0.5:

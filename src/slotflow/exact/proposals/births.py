@@ -130,10 +130,9 @@ class BirthTable:
             pull, weight = precision * np.abs(filtered[at]), precision * left[at]
             apart = statistics.apart_with_one_more(z, f[at])
             more = 0.0 if apart is None else 0.5 * precision * apart[0] + apart[1]
-            at, gain = self._gains(at, pull, weight, more)
-            top = gain.max()
-            mass[at] = np.exp(gain - top).sum(-1)
-            self.log_gain = float(top + math.log(mass.sum() / (cells * AMPLITUDES)))
+            at, shares, top = self._gains(at, pull, weight, more)
+            mass[at] = shares
+            self.log_gain = top + math.log(mass.sum() / (cells * AMPLITUDES))
             mass = (1 - PRIOR_SHARE) * mass / mass.sum() + PRIOR_SHARE / cells
         else:  # the anchored tones leave no room
             mass[:] = 1 / cells
@@ -145,10 +144,10 @@ class BirthTable:
 
     def _gains(
         self, cell: NDArray[np.int64], pull: Array, weight: Array, apart: Array | float = 0.0
-    ) -> tuple[NDArray[np.int64], Array]:
-        """Cells that matter, (m,), and ln I_0(pull A) − ½ weight A² of each of their amplitudes, (m, amplitudes).
+    ) -> tuple[NDArray[np.int64], Array, float]:
+        """Cells that matter, and Σ I_0(pull A) e^{−½ weight A²} over their amplitudes over a common factor.
 
-        What a tone gains in channels where its amplitude is integrated out is added.
+        What a tone gains in channels where its amplitude is integrated out is counted in.
 
         I_0(x) lies between e^x/√(1 + 2πx) and e^x, and pull A − ½ weight A² is largest at pull/weight. Cells whose
         upper bound is `TINY` nats below the largest lower bound are left out: all of them together add nothing.
@@ -158,6 +157,9 @@ class BirthTable:
             pull: λ|M| there, (n,).
             weight: λν there, (n,).
             apart: ln of what is gained where amplitudes are integrated out, (n,), or 0.
+
+        Returns:
+            (m,) each, and the logarithm of the factor.
         """
         middle = self.amplitudes.middle
         best = np.clip(pull / weight, middle[0], middle[-1])
@@ -167,8 +169,13 @@ class BirthTable:
         low = low + apart
         kept = high > low.max() - TINY
         x = pull[kept, None] * middle
-        gain: Array = np.log(i0e(x)) + x - 0.5 * weight[kept, None] * middle**2
-        return cell[kept], gain + np.broadcast_to(apart, len(cell))[kept, None]
+        bent = x - 0.5 * weight[kept, None] * middle**2
+        bent += np.broadcast_to(apart, len(cell))[kept, None]
+        top = float(bent.max())
+        bent -= top
+        shares: Array = i0e(x)
+        shares *= np.exp(bent, out=bent)
+        return cell[kept], shares.sum(-1), top
 
     def sample(self, n: int, rng: np.random.Generator) -> Array:
         """Draws of (f, Re c, Im c), (n, 3)."""

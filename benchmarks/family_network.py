@@ -1,6 +1,6 @@
 """The network for several classes: counts, classes, errors over the bound, coverage, and its time.
 
-    python benchmarks/family_network.py --model family --size 10000 --out docs/data/family_network.json
+    python benchmarks/family_network.py --model family --size 10000 --out docs/data/family-network.json
 
 Part `law` answers mixtures of the network's own law in batches on `--device`: K uniform in 0..6, each class as likely,
 a band of 120 bins, |ḟ|T² at most 60, γT log-uniform in 1.5–30, ρ log-uniform in 5–40, known noise level. Part `same`

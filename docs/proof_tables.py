@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -95,6 +96,40 @@ def _evidence(record: Record) -> Lines:
             yield name.replace("-", ", "), within, pulls, errors, max(one["nodes"])
 
 
+def _family_network(record: Record) -> Lines:
+    """Counts, classes, then errors and coverage of each class."""
+    results = record["results"]
+    law, same = results.get("law"), results.get("same")
+    if law is not None:
+        k, classes = law["K"], law["classes"]
+        yield "K right", f"{k['right']:.4f}", "≥ 0.93"
+        chance = k.get("ece by chance", math.nan)
+        yield (
+            "expected calibration error of K",
+            f"{k['ece']:.4f} (by chance {chance:.4f})",
+            "≤ 0.02",
+        )
+        yield "class right above a gain of 10, K given", f"{classes['above 10']:.4f}", "≥ 0.97"
+        targets = dict(zip(law["error over the bound"], ("1.05", "1.08", "1.08"), strict=False))
+        for name, errors in law["error over the bound"].items():
+            shown = ", ".join(f"{n} {v:.3f}" for n, v in errors.items() if n != "wrong place")
+            yield f"robust error over the joint bound, {name}", shown, f"≤ {targets.get(name, '–')}"
+        for name, worst in law["coverage minus level"].items():
+            shown = ", ".join(f"{n} {v:+.3f}" for n, v in worst.items() if n != "by chance")
+            chance = f"(by chance {worst['by chance']:.3f})"
+            yield f"largest coverage minus level, {name}", f"{shown} {chance}", "±0.02"
+        yield "time of all signals", f"{law['seconds']:g} s on {law['device']}", ""
+    if same is not None:
+        words = f"one by one, noise level unknown, {same['k_right']['of']} signals"
+        yield f"K right, {words}", f"{same['k_right']['share']:.3f}", ""
+        yield (
+            "numbers of each class right",
+            f"{same['counts_of_each_class_right']['share']:.3f}",
+            "",
+        )
+        yield "CPU seconds a signal, one core", f"{same['cpu_seconds']['median']:g}", ""
+
+
 def _times(record: Record) -> Lines:
     """One row for each kind of data."""
     for name, one in record["results"].items():
@@ -141,6 +176,7 @@ def _tides(record: Record) -> Lines:
 
 
 TABLES: dict[str, tuple[tuple[str, ...], Callable[[Record], Lines]]] = {
+    "family_network": (("measure", "value", "target"), _family_network),
     "line_spectra": (("", "0 dB", "10 dB", "20 dB", "30 dB", "50 dB"), _line_spectra),
     "red_noise": (
         (

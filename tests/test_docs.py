@@ -14,7 +14,8 @@ from test_readme import ROOT, blocks, commands, problem
 from training_helpers import ENVIRONMENT, python
 
 PAGES = sorted((ROOT / "docs").glob("*.md"))
-ROOTS = (ROOT, ROOT / "src/slotflow", ROOT / "src/slotflow/network/zoom", ROOT / "docs/data")
+NETWORKS = ROOT / "src/slotflow/network"
+ROOTS = (ROOT, ROOT / "src/slotflow", NETWORKS / "zoom", NETWORKS / "family", ROOT / "docs/data")
 """Where the files lie that pages name."""
 NOT_OURS = {"src/loss.py", "results/paper/", "config.yaml", "metrics.jsonl", "mine.yaml", "site/"}
 """Files of the paper's authors, and files and folders that a user makes or a command writes."""

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
+
 import numpy as np
 import pytest
 from test_importance import observe
@@ -108,3 +111,14 @@ def test_the_search_does_not_fit_what_nothing_asks_for(seed: int) -> None:
     assert orders.k_probs[2] > 0.999
     assert orders.methods[3] == BOUND
     assert len(orders.fits[3]) == 2  # the fit of two tones stands in
+
+
+def test_tables_are_never_those_of_a_maximum_that_is_gone(seed: int) -> None:
+    """A maximum that was dropped may leave its place in memory to another one."""
+    problem, _ = examined(observe(TONES, 0.5, seed, GRIDS))
+    first = problem.modes.found.pop(2)[0]
+    problem.proposer.pairs(first), problem.proposer.table(first)
+    kept = weakref.ref(first)
+    del first
+    gc.collect()
+    assert kept() is not None

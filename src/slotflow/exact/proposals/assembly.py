@@ -67,33 +67,31 @@ class Proposer:
         self, statistics: Likelihood, prior: Prior, modes: Modes, rng: np.random.Generator
     ) -> None:
         self.statistics, self.prior, self.modes, self.rng = statistics, prior, modes, rng
-        self.pair_tables: dict[int, tuple[tuple[Array, Array], list[PairTable]]] = {}
-        self.tables: dict[int, tuple[BirthTable, tuple[Array, Array]]] = {}
+        self.pair_tables: dict[Mode, tuple[tuple[Array, Array], list[PairTable]]] = {}
+        self.tables: dict[Mode, tuple[BirthTable, tuple[Array, Array]]] = {}
         self.close = prior.min_separation < CLOSE * modes.bin
         """Whether tones may be unresolved."""
 
     def table(self, mode: Mode) -> tuple[BirthTable, tuple[Array, Array]] | None:
         """Births around a maximum, with its Gaussian."""
-        key = id(mode)
-        if key not in self.tables:
+        if mode not in self.tables:
             target = Target(self.statistics, self.prior, len(mode.z))
             gaussian = target.gaussian(mode.z)
             if gaussian is None:
                 return None
-            self.tables[key] = (BirthTable(target, mode.z, gaussian[1]), gaussian)
-        return self.tables[key]
+            self.tables[mode] = (BirthTable(target, mode.z, gaussian[1]), gaussian)
+        return self.tables[mode]
 
     def pairs(self, mode: Mode) -> tuple[tuple[Array, Array], list[PairTable]] | None:
         """A maximum's Gaussian, and tables of pairs in place of each of its tones."""
-        key = id(mode)
-        if key not in self.pair_tables:
+        if mode not in self.pair_tables:
             target = Target(self.statistics, self.prior, len(mode.z))
             gaussian = target.gaussian(mode.z)
             if gaussian is None:
                 return None
             tables = [PairTable(target, gaussian, j) for j in range(len(mode.z))]
-            self.pair_tables[key] = gaussian, tables
-        return self.pair_tables[key]
+            self.pair_tables[mode] = gaussian, tables
+        return self.pair_tables[mode]
 
     def parts(self, target: Target, split: bool = True) -> list[Proposal]:
         """Proposals of an order; without splits of the orders below if something else divides their tones."""

@@ -74,7 +74,8 @@ def answer_family(model: SlotFlow, case: Case, call: Call) -> Posterior:
     if not call.exact and network is not None:
         return network.answer(case.observation, case.assumed.prior, call.k_prior)
     post = _answered(model, case, call)
-    if call.noise != "auto" or post.verdict.status != "misfit" or post.prior is None:
+    is_open = call.noise == "auto" or case.basis.noise.parameters  # else nothing could be chosen
+    if not is_open or post.verdict.status != "misfit" or post.prior is None:
         return post
     band, k = post.prior.frequency, post.k_map
     with case.budget.running(LAST_SHARE):

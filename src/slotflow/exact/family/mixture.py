@@ -56,7 +56,7 @@ class Further:
     def _laws(self, counts: tuple[int, ...]) -> list[Newcomer]:
         """The law of a further component of each class beside the best maximum of a layout."""
         if counts not in self._known:
-            search, mode = self.search, self.search.found[counts][0]
+            search, mode = self.search, self.search.settled(counts)[0]
             response = Response(mode, search.nodes[0], search.variance(mode.fit.rss))
             self._known[counts] = [
                 Newcomer(bank, response, search.prior, mode.fit.left, self.rng)
@@ -75,7 +75,7 @@ class Further:
                 if search.found[fewer][0].log_evidence < search.best - HOPELESS:
                     continue
                 laws = self._laws(fewer)
-                mode = search.found[fewer][0]
+                mode = search.settled(fewer)[0]
                 worth = mode.log_evidence + sum(laws[i].worth for i in new)
                 births = Births(mode, [(i, laws[i]) for i in new])
                 found.append((births, worth + self._ways(counts, new)))
@@ -169,7 +169,7 @@ def _proposal(
     """The mixture that a layout is drawn from at first, each part by its evidence."""
     parts: list[Proposal] = []
     logs: list[float] = []
-    for mode in search.found.get(counts, []):
+    for mode in search.settled(counts):
         parts += [gaussian_at(mode), gaussian_at(mode, WIDE)]
         logs += [
             mode.log_evidence + math.log(1 - WIDE_SHARE),

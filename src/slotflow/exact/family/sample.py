@@ -157,7 +157,7 @@ def _sampled(
 
 def _by_maximum(search: Search, counts: tuple[int, ...], rng: np.random.Generator) -> Importance:
     """Unweighted draws of the Gaussian of the best maximum, cut to the prior's bounds, with Laplace's evidence."""
-    modes = search.found.get(counts)
+    modes = search.settled(counts)
     if not modes:
         raise ValueError(
             "no set of components that the prior allows (amplitude, band, shapes, noise level) has any weight beside "

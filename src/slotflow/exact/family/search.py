@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
@@ -99,6 +99,7 @@ class Search:
         self.of_poles = [m.of_pole(prior.frequency[0], 0.0) is not None for m in self.members]
         self.banks = [Bank(m, nodes[0], prior.frequency, duration) for m in self.members]
         self.found: dict[tuple[int, ...], list[Mode]] = {}
+        self._settled: dict[Mode, Mode] = {}
         self.complete = True
         none = self.target((0,) * len(self.members))
         empty = Fit(np.zeros(0), nodes[0].energy, nodes[0].data)
@@ -135,6 +136,15 @@ class Search:
         """All maxima of K components, the best first."""
         modes = [m for counts, every in self.found.items() if sum(counts) == k for m in every]
         return sorted(modes, key=lambda mode: -mode.log_evidence)
+
+    def settled(self, counts: tuple[int, ...]) -> list[Mode]:
+        """Maxima of a layout, the best first, their Gaussians those under all values of the noise's shape."""
+        modes = self.found.get(counts, [])
+        for mode in [] if len(self.nodes) == 1 else modes:
+            if mode not in self._settled:
+                around = mode.target.around(mode.fit.z, self.duration, every_node=True)
+                self._settled[mode] = replace(mode, around=around) if around else mode
+        return [self._settled.get(mode, mode) for mode in modes]
 
     def _leading(self, k: int) -> list[Mode]:
         """The few best maxima of K components."""

@@ -24,6 +24,9 @@ from slotflow.signal.systems import inverse
 
 __all__ = ["Around", "FamilyTarget"]
 
+UNLIKELY = 1e-3
+"""Probability below which a value of the noise's shape does not count in a Gaussian."""
+
 
 @dataclass(frozen=True, eq=False)
 class Around:
@@ -74,29 +77,39 @@ class FamilyTarget(Target):
         rss: Array = np.concatenate([np.zeros(0), *parts])
         return rss
 
+    def node_log_likelihoods(self, z: Array) -> Array:
+        """Log-likelihood under each node of the noise, its weight included, (nodes, n), of rows, (n, d)."""
+        rss = np.empty((len(self.levels), len(z)))
+        for i in range(0, len(z), CHUNK):
+            model = self.layout.model(z[i : i + CHUNK], self.compressed[0].times)  # of all nodes
+            for row, data in zip(rss, self.compressed, strict=True):
+                row[i : i + CHUNK] = data.rss(model)
+        every = zip(self.levels, rss, strict=True)
+        return np.stack([level.noise.log_marginal(row) + level.constant for level, row in every])
+
     def log_volume(self, z: Array, node: int = 0) -> float:
         """0: no amplitude is integrated out."""
         return 0.0
 
-    def around(self, z: Array, duration: float) -> Around | None:
+    def around(self, z: Array, duration: float, every_node: bool = False) -> Around | None:
         """The Gaussian around a maximum of the likelihood, in straight coordinates; None where there is none.
 
         The curvature is that of −ln p̃ itself: the Fisher matrix less the second derivatives of the model times the
         residual, and the prior's part. One Newton step carries the maximum of the likelihood to that of the posterior.
 
         Args:
-            z: The maximum, (d,).
+            z: The maximum under the first value of the noise's shape, (d,).
             duration: Length of the record in seconds.
+            every_node: Whether to count all values of the noise's shape, by their probabilities at the maximum.
         """
-        data, layout = self.compressed[0], self.layout
-        left = data.data - data.shown(layout.model(z[None], data.times)[0])
-        precision = self.noise.precision(data.beside + float(left @ left))
-        jacobian = data.shown(layout.slopes(z, data.times))  # (d, r)
-        fisher = precision * (jacobian @ jacobian.T)
-        hessian = fisher - precision * layout.bends(z, data.times, left @ data.image)
-        straight = Straight(layout, z, duration)
+        straight = Straight(self.layout, z, duration)
         back, by_size = straight.slopes()
         slope, curvature = self._prior_terms(z, by_size)
+        if every_node and len(self.levels) > 1:
+            uphill, hessian, fisher = self._over_nodes(z)
+            slope = slope + back.T @ uphill
+        else:
+            _, hessian, fisher = self._curvature(z, 0)
         centre = straight.to(z[None])[0][0]
         with_prior = back.T @ hessian @ back + curvature
         for trial in (with_prior, back.T @ hessian @ back, back.T @ fisher @ back):
@@ -105,6 +118,32 @@ class FamilyTarget(Target):
                 step = found @ slope if trial is with_prior else np.zeros(len(z))
                 return Around(straight, self._stepped(straight, centre, step), found)
         return None
+
+    def _curvature(self, z: Array, node: int) -> tuple[Array, Array, Array]:
+        """Slope of the log-likelihood, (d,), minus its second derivatives, (d, d), and the Fisher matrix, (d, d)."""
+        data, layout = self.compressed[node], self.layout
+        left = data.data - data.shown(layout.model(z[None], data.times)[0])
+        precision = self.levels[node].noise.precision(data.beside + float(left @ left))
+        jacobian = data.shown(layout.slopes(z, data.times))  # (d, r)
+        fisher = precision * (jacobian @ jacobian.T)
+        bends = layout.bends(z, data.times, left @ data.image)
+        return precision * (jacobian @ left), fisher - precision * bends, fisher
+
+    def _over_nodes(self, z: Array) -> tuple[Array, Array, Array]:
+        """The same for the sum over all values of the noise's shape, of the probabilities p and the slopes g.
+
+        −∂² ln Σ L = Σ p H − Σ p (g − ḡ)(g − ḡ)ᵀ.
+        """
+        logs = self.node_log_likelihoods(z[None])[:, 0]
+        share = np.exp(logs - logs.max())
+        share /= share.sum()
+        nodes = np.flatnonzero(share > UNLIKELY)
+        every = [self._curvature(z, int(i)) for i in nodes]
+        p = share[nodes] / share[nodes].sum()
+        slopes, hessians, fishers = (np.stack(part) for part in zip(*every, strict=True))
+        away = slopes - p @ slopes
+        hessian = np.einsum("i,ide->de", p, hessians) - np.einsum("i,id,ie->de", p, away, away)
+        return p @ slopes, hessian, np.einsum("i,ide->de", p, fishers)
 
     def _stepped(self, straight: Straight, centre: Array, step: Array) -> Array:
         """The best of a Newton step, parts of it and none, (d,): where lines overlap it may lead far astray."""

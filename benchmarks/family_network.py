@@ -11,7 +11,9 @@ answers the first signals of `benchmarks/family.py`, whose noise level is unknow
 from __future__ import annotations
 
 import argparse
+import json
 import time
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,7 +24,7 @@ from slotflow import Channel, Grid, Observation, SlotFlow
 from slotflow.network.family.model import FamilySlotFlow
 from slotflow.signal.simulation_classes import simulate_classes
 from slotflow.studies.measures.cardinality import ece
-from slotflow.studies.measures.family import family_scores
+from slotflow.studies.measures.family import family_rows, family_scores
 from slotflow.studies.proof.command import parse, write_json
 
 MOST_ALONE = 500
@@ -63,6 +65,7 @@ def same(model: FamilySlotFlow, size: int, seed: int) -> dict[str, Any]:
 def own_flags(parser: argparse.ArgumentParser) -> None:
     """The flags that only this script has."""
     parser.add_argument("--model", default="family", help="weights by name, a folder or a file")
+    parser.add_argument("--rows", type=Path, help="JSON file for the rows of the model's card")
     parser.add_argument("--device", default="cpu", help="where part law is computed")
 
 
@@ -76,9 +79,13 @@ def main() -> None:
     if "law" in options.parts:
         model.to(options.flags.device)
         began = time.perf_counter()
-        results["law"] = family_scores(model, options.size, options.seed).plain()
+        scores = family_scores(model, options.size, options.seed)
+        results["law"] = scores.plain()
         results["law"]["seconds"] = round(time.perf_counter() - began, 1)
         results["law"]["device"] = options.flags.device
+        if options.flags.rows is not None:
+            rows = [row.to_dict() for row in family_rows(scores)]
+            options.flags.rows.write_text(json.dumps(rows, indent=1), encoding="utf-8")
     if "same" in options.parts:
         torch.set_num_threads(1)
         model.to("cpu")

@@ -14,7 +14,7 @@ from slotflow.network.family.model import FamilySlotFlow
 from slotflow.network.family.network import Pass
 from slotflow.network.family.places import Places
 from slotflow.network.family.slots import Begun
-from slotflow.studies.measures.family import family_scores
+from slotflow.studies.measures.family import FamilyScores, family_rows, family_scores
 
 
 def scores(beside: float, size: int, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
@@ -48,3 +48,18 @@ def test_slots_beside_it_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found["classes"]["above 10"] < 0.9
     assert found["error over the bound"]["tone"]["frequency"] > 2
     assert found["coverage minus level"]["tone"]["frequency"] < -0.2
+
+
+def test_rows_of_a_card_have_their_targets() -> None:
+    scores = FamilyScores(
+        {"signals": 100.0, "right": 0.95, "ece": 0.03},
+        {"above 10": 0.98},
+        {"tone": {"frequency": 1.06, "wrong place": 0.01}, "chirp": dict.fromkeys("abcde", 1.06)},
+        {"tone": {"frequency": -0.03, "by chance": 0.01}},
+    )
+    met = {row.measure: row.met for row in family_rows(scores)}
+    assert met["K right"] and not met["ECE of K"] and met["class right above 10, K given"]
+    assert not met["robust error over the bound, tone, frequency"]
+    assert met["robust error over the bound, chirp, a"]
+    assert not met["largest coverage minus level, tone, frequency"]
+    assert not any("chance" in measure or "wrong" in measure for measure in met)

@@ -31,13 +31,18 @@ from slotflow.network.family.slots import Finished
 from slotflow.network.matching import match_square
 from slotflow.studies.measures.calibration import coverage, deviation_of_perfect
 from slotflow.studies.measures.cardinality import ece, ece_of_perfect, top_label
+from slotflow.studies.row import Row, Target
 
-__all__ = ["CLEAR", "FamilyScores", "family_scores"]
+__all__ = ["CLEAR", "FamilyScores", "family_rows", "family_scores"]
 
 CLEAR = 10.0
 """Gain from which on the class of a component is asked for."""
 DRAWS = 200
 """Draws of each slot behind the coverage."""
+WRONG_PLACE, BY_CHANCE = "wrong place", "by chance"
+"""What stands beside the coordinates of a class."""
+SIMPLE = 4
+"""Entries of the errors of a class without further shapes, whose target is the tones'."""
 FAR = 5.0
 """Bounds beyond which an error is one of the wrong place."""
 
@@ -100,6 +105,33 @@ def family_scores(
         batch = source.draw(n, EVALUATION_SEED + seed * 2**20 + first, varied=False)
         parts.append(_measured(model, batch))
     return _gathered(model, parts)
+
+
+def family_rows(scores: FamilyScores) -> list[Row]:
+    """The scores as rows of a card, with their targets."""
+    signals = f"{scores.counts['signals']:.0f} signals"
+    rows = [
+        Row.judged("K right", scores.counts["right"], Target(low=0.93), note=signals),
+        Row.judged("ECE of K", scores.counts["ece"], Target(high=0.02)),
+        Row.judged(
+            f"class right above {CLEAR:g}, K given",
+            scores.classes[f"above {CLEAR:g}"],
+            Target(low=0.97),
+        ),
+    ]
+    for kind, errors in scores.errors.items():
+        target = Target(high=1.05 if len(errors) <= SIMPLE else 1.08)
+        for name, value in errors.items():
+            if name != WRONG_PLACE:
+                rows.append(
+                    Row.judged(f"robust error over the bound, {kind}, {name}", value, target)
+                )
+    for kind, worst in scores.coverage.items():
+        for name, value in worst.items():
+            if name != BY_CHANCE:
+                measure = f"largest coverage minus level, {kind}, {name}"
+                rows.append(Row.judged(measure, value, Target(low=-0.02, high=0.02)))
+    return rows
 
 
 @torch.inference_mode()
@@ -205,10 +237,10 @@ def _gathered(model: FamilySlotFlow, parts: list[_Part]) -> FamilyScores:
         values = error[own][:, : len(names)].abs()
         robust = values.median(0).values / 0.6745
         errors[name] = dict(zip(names, robust.tolist(), strict=True))
-        errors[name]["wrong place"] = float((values.amax(-1) > FAR).double().mean())
+        errors[name][WRONG_PLACE] = float((values.amax(-1) > FAR).double().mean())
         curve = coverage(level[..., : len(names)], own)
         covered[name] = {n: curve.worst(j)[1] for j, n in enumerate(names)}
-        covered[name]["by chance"] = deviation_of_perfect(curve.n_tones)
+        covered[name][BY_CHANCE] = deviation_of_perfect(curve.n_tones)
     return FamilyScores(_rounded(counts), _rounded(classes), _each(errors), _each(covered))
 
 

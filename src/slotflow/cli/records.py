@@ -56,6 +56,9 @@ def posterior_record(
             "survives": post.verdict.survives,
             "inflation": list(post.verdict.inflation),
             "unexamined": list(post.verdict.unexamined),
+            "alternatives": [
+                asdict(one) | {"words": one.words} for one in post.verdict.alternatives
+            ],
             "warnings": fill_warnings(post.observation) if post.has_data else [],
         },
         "windows": [_window(row) for row in post.window_rows],

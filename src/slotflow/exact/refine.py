@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 
+from slotflow.exact.directed.alternatives import alternatives
 from slotflow.exact.judged import (
     completed,
     noise_outside,
@@ -27,6 +28,7 @@ from slotflow.exact.refined import JointDraws, RefinedPosterior, WeightedDraws
 from slotflow.exact.search import across_orders
 from slotflow.exact.start import Start
 from slotflow.exact.tempering import Tempering
+from slotflow.posterior.named import with_alternatives
 from slotflow.posterior.posterior import Posterior
 from slotflow.signal.likelihood import FreeGains, IntegratedGains, Likelihood, Statistics
 from slotflow.signal.noise.model import NoiseModel
@@ -145,6 +147,8 @@ def exact_posterior(
         orders = lifted(orders, search, prior, unvisited(orders, prior), rng)
     missing = unvisited(orders, prior)
     verdict = verdict_of(orders, missing, likelihood, prior, start, effort.draws)
+    named = alternatives(orders, search, prior, start.observation)
+    verdict = with_alternatives(verdict, named)
     if left_out:
         status = "approximate" if verdict.status == "exact" else verdict.status
         verdict = replace(verdict, status=status, reason=f"{verdict.reason}; {left_out}")

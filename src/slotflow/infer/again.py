@@ -61,8 +61,8 @@ def other_separation(case: Case, post: Posterior) -> Assumed | None:
 
     A line that drifts, decays or is modulated is broader than a tone, and a few tones closer than a bin, of large
     amplitudes that cancel, come near it. Such tones that do not explain the data are none: one at each place says as
-    much as the data do. On the other hand, where lines that the record resolves do not explain the data, tones that it
-    does not resolve may.
+    much as the data do, unless the verdict names what they stand for. On the other hand, where lines that the record
+    resolves do not explain the data, tones that it does not resolve may.
 
     Args:
         case: What was assumed.
@@ -77,7 +77,8 @@ def other_separation(case: Case, post: Posterior) -> Assumed | None:
     place = np.sort(post.waveform.place_of(post.best_fit()))
     close = len(place) > 1 and np.diff(place).min() * assumed.duration < UNRESOLVED
     apart = separated(prior, assumed.duration)
-    if post.verdict.status == "exact" or not close or apart is None:
+    named = post.verdict.status == "approximate" and post.verdict.alternatives
+    if post.verdict.status == "exact" or named or not close or apart is None:
         return None
     return dataclasses.replace(assumed, prior=apart)
 

@@ -89,6 +89,7 @@ def _attributes(post: Result, seed: int) -> dict[str, Any]:
         "verdict_checks": json.dumps([asdict(check) for check in verdict.checks]),
         "verdict_standing": json.dumps(verdict.standing and astuple(verdict.standing)),
         "verdict_unexamined": json.dumps(verdict.unexamined),
+        "verdict_alternatives": json.dumps([asdict(one) for one in verdict.alternatives]),
         "prior": "" if post.prior is None else json.dumps(plain(asdict(post.prior))),
         "assumed": "" if post.assumed is None else json.dumps(post.assumed.record()),
         "noise": "" if post.noise is None else json.dumps(post.noise.record()),

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from slotflow.core.arrays import Array
 from slotflow.core.files import PathLike
 from slotflow.data.observation import Observation
+from slotflow.posterior.alternative import Alternative
 from slotflow.posterior.assumed import Assumed
 from slotflow.posterior.channels import read_observation
 from slotflow.posterior.draws import Draws
@@ -119,12 +120,16 @@ class LoadedPosterior(Posterior):
         """How far the result can be trusted, as it was judged when it was written."""
         checks = json.loads(str(self.attributes.get("verdict_checks", "[]")))
         stands = json.loads(str(self.attributes.get("verdict_standing", "null")))
+        named = json.loads(str(self.attributes.get("verdict_alternatives", "[]")))
         return Verdict(
             str(self.attributes.get("verdict", "approximate")),
             str(self.attributes.get("verdict_reason", "the file does not say")),
             tuple(Check(**c) for c in checks),
             None if stands is None else Standing(*map(tuple, stands)),
             tuple(json.loads(str(self.attributes.get("verdict_unexamined", "[]")))),
+            alternatives=tuple(
+                Alternative(**one | {"places": tuple(one["places"])}) for one in named
+            ),
         )
 
     @property

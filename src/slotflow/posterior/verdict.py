@@ -19,6 +19,7 @@ import numpy as np
 from slotflow.core.arrays import Array
 from slotflow.data.observation import Observation
 from slotflow.data.trend import detrend
+from slotflow.posterior.alternative import Alternative
 from slotflow.posterior.standing import Standing, standing
 from slotflow.posterior.whiteness import (
     Check,
@@ -81,6 +82,8 @@ class Verdict:
     """Numbers of components that matter and were not looked at: their probabilities are not the data's."""
     doubt: Check | None = None
     """The test of the noise's colour that alone keeps the result from being exact, if there is one."""
+    alternatives: tuple[Alternative, ...] = ()
+    """What may stand in for tones: components that drift, decay or are modulated."""
 
     def __str__(self) -> str:
         return f"{self.status}: {self.reason}" + (f"; {self.survives}" if self.survives else "")

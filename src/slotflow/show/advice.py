@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from slotflow.posterior.alternative import CLASSES
 from slotflow.posterior.verdict import AMORTIZED, FALSE_ALARM, Check, Verdict
 from slotflow.show.wording import data_warnings
 
@@ -139,6 +140,8 @@ def _confirm(post: Posterior) -> str:
             "Run the exact step: slotflow infer (in Python: post.refine()). Until then the widths and p(K | x) are "
             "those of a Gaussian around each fit."
         )
+    if post.verdict.alternatives:
+        return _ask_for(post.verdict)
     if TIME in post.verdict.reason:
         return "Give it more time (--max-seconds); what was not sampled has the widths of a fit."
     if COLOUR in post.verdict.reason:
@@ -149,6 +152,21 @@ def _confirm(post: Posterior) -> str:
     return (
         "Read the reason. More time (--max-seconds) or more draws often settle it; if they do not, treat the widths "
         "and p(K | x) with caution."
+    )
+
+
+def _ask_for(verdict: Verdict) -> str:
+    """What to do where slowly changing components may stand in for tones."""
+    kinds = dict.fromkeys(one.kind for one in verdict.alternatives if one.kind in CLASSES)
+    if not kinds:
+        return (
+            "Do not count the tones that are named: their amplitude or phase changes, so that errors of the frequency "
+            "are too small. Cut the series to a stretch in which they are steady."
+        )
+    classes = ", ".join(f"{kind!r}: {kind.capitalize()}(…)" for kind in kinds)
+    return (
+        f"Ask for what is named (--classes tone,{','.join(kinds)}; in Python: Prior(classes={{'tone': Tone(), "
+        f"{classes}}})). Until then do not count the tones that are named, nor use their errors."
     )
 
 
@@ -165,6 +183,8 @@ def _repair(post: Posterior) -> list[str]:
     if prior is not None and post.has_data and data_warnings(post.observation, prior):
         ranked.insert(1, "trend")
     chosen = list(dict.fromkeys(ranked))[:MOST_REMEDIES]
+    if verdict.alternatives:
+        first = f"{first} {_ask_for(verdict)}"
     return [first, *(f"{REMEDIES[key][0].upper()}{REMEDIES[key][1:]}." for key in chosen)]
 
 

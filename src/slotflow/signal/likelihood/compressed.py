@@ -38,7 +38,7 @@ from slotflow.data.observation import Observation
 from slotflow.signal.likelihood.base import Likelihood
 from slotflow.signal.waveforms import Waveform
 
-__all__ = ["Compressed", "compressed"]
+__all__ = ["Compressed", "compressed", "compressed_around"]
 
 TONE_STEP = 0.7
 """Distance of the tones, in bins."""
@@ -46,6 +46,8 @@ GUARD = 8.0
 """Bins beside what components occupy that belong to the span."""
 INSTANTS = 1.5
 """Instants for each tone at which functions of time are looked at."""
+ALIAS_GAP = 8.0
+"""Steps between the aliases of different intervals at these instants."""
 ROUNDING = 1e-10
 """Eigenvalue of the Gram matrix, in units of the largest one, below which it is rounding."""
 EXTENSION = 1e-10
@@ -112,21 +114,56 @@ def compressed(
         waveform: The form of a component.
         band: Bounds of the components' places, in Hz.
     """
-    tau = likelihood.reference
-    first = min(float(channel.times[0]) for channel in observation.channels) - tau
-    last = max(float(channel.times[-1]) for channel in observation.channels) - tau
-    step = TONE_STEP / max(last - first, likelihood.duration)
     intervals = _checked(waveform.occupied(band, likelihood.duration), observation)
-    f = _tones(intervals, GUARD * likelihood.bin, step)
-    if len(f) > MOST_TONES:
-        raise ValueError(
-            f"expected components in at most {MOST_TONES * TONE_STEP:.0f} bins of 1/T, received a band that needs "
-            f"{len(f) * TONE_STEP:.0f} of them; narrow the band (Prior.frequency, --band)."
-        )
-    times = np.linspace(first, last, int(INSTANTS * len(f)))
-    extension = np.linalg.pinv(np.exp(2j * np.pi * np.outer(times, f)), rcond=EXTENSION)  # (R, M)
-    mirrored = (f < 0) & (not observation.is_complex)
-    return [_one(node, f, mirrored, times, extension) for node in (likelihood, *likelihood.nodes)]
+    span = _Span(likelihood, observation, intervals, GUARD)
+    return [span.compressed(node) for node in (likelihood, *likelihood.nodes)]
+
+
+def compressed_around(
+    likelihood: Likelihood,
+    observation: Observation,
+    intervals: Sequence[tuple[float, float]],
+    guard: float = GUARD,
+) -> Compressed:
+    """What an observation says of whatever lies in some intervals, under one value of the noise's shape.
+
+    Args:
+        likelihood: Of tones in the observation; its other nodes do not count.
+        observation: Whose samples these are.
+        intervals: Frequencies in Hz.
+        guard: Bins beside each interval that belong to the span.
+    """
+    return _Span(likelihood, observation, intervals, guard).compressed(likelihood)
+
+
+class _Span:
+    """Tones that span what lies in some intervals, and the functions of time that they are."""
+
+    def __init__(
+        self,
+        likelihood: Likelihood,
+        observation: Observation,
+        intervals: Sequence[tuple[float, float]],
+        guard: float,
+    ) -> None:
+        tau = likelihood.reference
+        first = min(float(channel.times[0]) for channel in observation.channels) - tau
+        last = max(float(channel.times[-1]) for channel in observation.channels) - tau
+        step = TONE_STEP / max(last - first, likelihood.duration)
+        f = _tones(intervals, guard * likelihood.bin, step)
+        if len(f) > MOST_TONES:
+            raise ValueError(
+                f"expected components in at most {MOST_TONES * TONE_STEP:.0f} bins of 1/T, received a band that needs "
+                f"{len(f) * TONE_STEP:.0f} of them; narrow the band (Prior.frequency, --band)."
+            )
+        self.f, self.times = f, np.linspace(first, last, _instants(f, last - first, step))
+        functions = np.exp(2j * np.pi * np.outer(self.times, f))
+        self.extension = np.linalg.pinv(functions, rcond=EXTENSION)  # (R, M)
+        self.mirrored = (f < 0) & (not observation.is_complex)
+
+    def compressed(self, node: Likelihood) -> Compressed:
+        """The data under one value of the noise's shape."""
+        return _one(node, self.f, self.mirrored, self.times, self.extension)
 
 
 def _one(
@@ -169,6 +206,31 @@ def _tones(intervals: Sequence[tuple[float, float]], guard: float, step: float) 
         else:
             joined.append((low, high))
     return np.concatenate([np.linspace(a, b, int((b - a) / step) + 2) for a, b in joined])
+
+
+def _instants(f: Array, span: float, step: float) -> int:
+    """How many even instants over some seconds tell frequencies, (R,), apart.
+
+    Sets of neighbours whose aliases overlap are one to these instants, and sets whose aliases touch serve as each
+    other's guard, which they are not at other instants: aliases of different sets stay `ALIAS_GAP` steps apart.
+
+    Args:
+        f: In Hz.
+        span: From the first instant to the last, in seconds.
+        step: Distance of neighbours in Hz.
+    """
+    fewest = int(INSTANTS * len(f))
+    if (f[-1] - f[0]) < 1.1 * len(f) * step:  # a single set
+        return fewest
+    widest = max(fewest, int(INSTANTS * (f[-1] - f[0]) / step))
+    for count in range(fewest, widest):
+        rate = (count - 1) / span
+        folded = np.sort(f % rate)
+        gaps = np.append(np.diff(folded), rate - folded[-1] + folded[0]) / step
+        beside = (gaps > 0.5) & (gaps < 1.1)
+        if (beside | (gaps > ALIAS_GAP)).all():
+            return count
+    return widest
 
 
 def _checked(

@@ -1,0 +1,135 @@
+r"""Whether one slowly changing component explains the data better than tones: score tests and odds.
+
+**A tone by itself** is tested for each kind of change (`scores`), alone and together with all other tones, so that a
+drift which all tones share is seen sooner. With n tests, a p-value below `SINGLE`/n, or below `TOGETHER`/4 for all
+tones together, is an alarm: five sound signals in a thousand have one. It is none if a further tone may be there as
+well, since p(K | x) then says so.
+
+**Tones beside each other** are tried as one component that drifts, decays or is modulated (`envelopes`), and so is a
+tone with an alarm. With Z_K and p(K) of the tones,
+
+.. math:: \mathrm{odds} = \frac{p(K') Z'}{\sum_K p(K) Z_K} ,
+
+Z' being the evidence of all K' components with the changing ones among them. Clusters are looked at one by one; what
+stands in for the first stays while the second is looked at. Odds above `ODDS` are named.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import special
+
+from slotflow.core.arrays import Array
+from slotflow.data.observation import Observation
+from slotflow.exact.directed.groups import clusters
+from slotflow.exact.directed.scores import DIRECTIONS, Score, scores
+from slotflow.exact.directed.trials import Trials
+from slotflow.exact.orders import Orders
+from slotflow.posterior.alternative import Alternative
+from slotflow.posterior.residual import likeliest
+from slotflow.signal.likelihood import FreeGains, IntegratedGains, Likelihood
+from slotflow.signal.prior import Prior
+from slotflow.signal.waveforms import TONE
+
+__all__ = ["alternatives"]
+
+SINGLE, TOGETHER = 3e-3, 2e-3
+"""Rates of false alarms of the tests of single tones, and of those of all tones together."""
+ODDS = 200.0
+"""Odds from which on an alternative is named."""
+CLOSE = 1.0
+"""Distance to a neighbour, in bins, below which a tone is not tested by itself."""
+ELSEWHERE = 0.05
+"""p(K | x) of larger K together from which on further tones may explain what a test finds."""
+KINDS = {"drift": "chirp", "growth": "damped", "modulation": "modulated", "wander": "wandering"}
+"""What a tone is that changes in some way."""
+
+
+def alternatives(
+    orders: Orders, likelihood: Likelihood, prior: Prior, observation: Observation
+) -> tuple[Alternative, ...]:
+    """What may stand in for the tones of the most probable K.
+
+    Args:
+        orders: Evidences and fits of each K.
+        likelihood: Of the data.
+        prior: Of tones.
+        observation: The data.
+    """
+    fit = orders.fits.get(orders.k_map)
+    if fit is None or not len(fit) or len(fit) != orders.k_map or likelihood.waveform != TONE:
+        return ()
+    if isinstance(likelihood, FreeGains | IntegratedGains):
+        return ()
+    node = likeliest(likelihood, fit)
+    z = np.asarray(node.to_z(fit))
+    places = node.waveform.place_in_z(z)
+    found = clusters(places, node.bin)
+    alarms = _alarms(scores(node, z, _apart(places, node.bin)), orders)
+    alone = [(score.tone,) for score in alarms if not any(score.tone in one for one in found)]
+    if not found and not alarms:
+        return ()
+    groups = [*found, *dict.fromkeys(alone)]
+    trials = Trials(z, node, prior, observation)
+    total = trials.log_total(orders, several=bool(likelihood.nodes))
+    replaced, log_odds = trials.best(groups, total)
+    if replaced and (log_odds > math.log(ODDS) or (alarms and log_odds > 0)):
+        return tuple(
+            Alternative(
+                one.kind,
+                tuple(float(places[j]) for j in one.tones),
+                log_odds,
+                _p_value(one.tones, alarms),
+            )
+            for one in replaced
+        )
+    return tuple(_of_score(score, places) for score in _one_each(alarms))
+
+
+# ---------------------------------------------------------------------- tones by themselves
+
+
+def _apart(places: Array, bin: float) -> NDArray[np.bool_]:
+    """Which tones have no close neighbour, (K,), bool."""
+    gaps = np.concatenate([[np.inf], np.diff(places) / bin, [np.inf]])
+    apart: NDArray[np.bool_] = np.minimum(gaps[1:], gaps[:-1]) > CLOSE
+    return apart
+
+
+def _alarms(tests: Sequence[Score], orders: Orders) -> list[Score]:
+    """The tests that found something, the most significant first."""
+    if not tests or float(orders.k_probs[orders.k_map + 1 :].sum()) > ELSEWHERE:
+        return []
+    found = [test for test in tests if test.p_value < SINGLE / len(tests)]
+    for kind in DIRECTIONS:
+        own = [test for test in tests if test.kind == kind]
+        total, dof = sum(test.chi_square for test in own), sum(test.dof for test in own)
+        if len(own) > 1 and special.chdtrc(dof, total) < TOGETHER / len(DIRECTIONS):
+            found.append(min(own, key=lambda test: test.p_value))
+    return sorted(found, key=lambda test: test.p_value)
+
+
+def _one_each(alarms: Sequence[Score]) -> list[Score]:
+    """The most significant test of each tone."""
+    best: dict[int, Score] = {}
+    for score in alarms:
+        best.setdefault(score.tone, score)
+    return list(best.values())
+
+
+def _of_score(score: Score, places: Array) -> Alternative:
+    """What a test alone says."""
+    kind = KINDS[score.kind]
+    if score.kind == "growth" and score.slopes[0] > 0:
+        kind = "growing"
+    return Alternative(kind, (float(places[score.tone]),), 0.0, score.p_value)
+
+
+def _p_value(tones: tuple[int, ...], alarms: Sequence[Score]) -> float | None:
+    """The p-value of a tone by itself, where its test found something."""
+    own = [score.p_value for score in alarms if (score.tone,) == tones]
+    return min(own, default=None)

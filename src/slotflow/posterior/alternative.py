@@ -1,0 +1,45 @@
+"""What may stand in for tones: one component that drifts, decays or is modulated, with its odds.
+
+An analysis for tones has tones only. Where one of them changes slowly, its numbers are biased, or a cluster of close
+tones takes its place; the verdict then names what would explain the data better, and is not exact.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["CLASSES", "Alternative"]
+
+WORDS = {
+    "chirp": "a chirp",
+    "damped": "a damped tone",
+    "growing": "a tone that grows",
+    "modulated": "a tone of modulated amplitude",
+    "wandering": "a tone whose phase wanders",
+}
+"""Kinds of components, in words."""
+CLASSES = ("chirp", "damped")
+"""Kinds that are waveforms of the package."""
+
+
+@dataclass(frozen=True)
+class Alternative:
+    """One component that may stand in for one or more tones."""
+
+    kind: str
+    """A key of `WORDS`."""
+    places: tuple[float, ...]
+    """Frequencies of the tones in Hz."""
+    log_odds: float
+    """Logarithm of the odds of all alternatives of a verdict together against tones of any number."""
+    p_value: float | None = None
+    """Probability of so large a change of a single tone by chance; None of several tones."""
+
+    @property
+    def words(self) -> str:
+        """What stands in for what."""
+        if len(self.places) == 1:
+            found = f"{WORDS[self.kind]} at {self.places[0]:.6g} Hz"
+            return found if self.p_value is None else f"{found} (p = {self.p_value:.1g})"
+        low, high = min(self.places), max(self.places)
+        return f"{WORDS[self.kind]} instead of {len(self.places)} tones from {low:.6g} to {high:.6g} Hz"

@@ -310,7 +310,7 @@ class Refined(Judged):
         checks = (Check("colour", self.p_value, "not white"),)
         return judge(checks, DrawQuality(0.9, 0.1))
 
-    def verdict_at(self, false_alarm: float) -> Verdict:
+    def verdict_at(self, false_alarm: float, within: tuple[float, float] | None = None) -> Verdict:
         return judge(self.verdict.checks, DrawQuality(0.9, 0.1), false_alarm=false_alarm)
 
 

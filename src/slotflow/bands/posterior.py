@@ -96,13 +96,13 @@ class BandPosterior(Posterior):
         self.proposed_by = " and ".join(name for name in proposers if name)
         rate = FALSE_ALARM / len(windows)
         self.window_verdicts = tuple(
-            of_core(w.posterior.verdict_at(rate), w.core, rate) for w in windows
+            of_core(w.posterior.verdict_at(rate, w.core), w.core, rate) for w in windows
         )
         """Verdicts of the windows, at a false-alarm rate that holds for the whole band; the band's is made of them."""
         self._verdict = _verdict(windows, self.window_verdicts, observation.long.duration)
         if not complete and self._verdict.status != "misfit":
             reason = f"{UNFINISHED}; {self._verdict.reason}"
-            self._verdict = Verdict("approximate", reason, self._verdict.checks)
+            self._verdict = dataclasses.replace(self._verdict, status="approximate", reason=reason)
         if self._verdict.status == "misfit":
             stands = _standing(windows, self.window_verdicts)
             self._verdict = dataclasses.replace(self._verdict, standing=stands)
@@ -165,16 +165,17 @@ def _verdict(
 ) -> Verdict:
     """The worst verdict of the windows; a doubt about a border makes an exact one approximate."""
     if len(windows) == 1:
-        return Verdict(verdicts[0].status, verdicts[0].reason, verdicts[0].checks)
+        return dataclasses.replace(verdicts[0], standing=None, unexamined=(), doubt=None)
     for status in ("misfit", "approximate"):
         found = [(w, v) for w, v in zip(windows, verdicts, strict=True) if v.status == status]
         if not found:
             continue
         checks = tuple(check for _, verdict in found for check in verdict.checks)
+        named = tuple(one for _, verdict in found for one in verdict.alternatives)
         if len({verdict.reason for _, verdict in found}) == 1:
             share = f"{len(found)} of {len(windows)} windows: " if len(found) < len(windows) else ""
-            return Verdict(status, f"{share}{found[0][1].reason}", checks)
-        return Verdict(status, _reasons(found), checks)
+            return Verdict(status, f"{share}{found[0][1].reason}", checks, alternatives=named)
+        return Verdict(status, _reasons(found), checks, alternatives=named)
     if doubt := _doubt(windows, duration):
         return Verdict("approximate", doubt)
     return Verdict("exact", f"each of {len(windows)} windows is exact")

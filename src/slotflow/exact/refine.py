@@ -28,7 +28,6 @@ from slotflow.exact.refined import JointDraws, RefinedPosterior, WeightedDraws
 from slotflow.exact.search import across_orders
 from slotflow.exact.start import Start
 from slotflow.exact.tempering import Tempering
-from slotflow.posterior.named import with_alternatives
 from slotflow.posterior.posterior import Posterior
 from slotflow.signal.likelihood import FreeGains, IntegratedGains, Likelihood, Statistics
 from slotflow.signal.noise.model import NoiseModel
@@ -148,13 +147,12 @@ def exact_posterior(
     missing = unvisited(orders, prior)
     verdict = verdict_of(orders, missing, likelihood, prior, start, effort.draws)
     named = alternatives(orders, search, prior, start.observation)
-    verdict = with_alternatives(verdict, named)
     if left_out:
         status = "approximate" if verdict.status == "exact" else verdict.status
         verdict = replace(verdict, status=status, reason=f"{verdict.reason}; {left_out}")
     orders = completed(padded(orders, start.k_max), missing, start.k_probs)
     slots = JointDraws(orders, likelihood, prior, start.slots, start.waveform)
-    return RefinedPosterior(start, slots, verdict, noise)
+    return RefinedPosterior(start, slots, verdict, noise, named)
 
 
 def _sampled(start: Start, likelihood: Likelihood, prior: Prior, effort: Effort) -> Orders:

@@ -10,6 +10,7 @@ nothing.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -21,12 +22,15 @@ from slotflow.exact.noise_facts import noise_facts
 from slotflow.exact.orders import Orders
 from slotflow.exact.start import Start
 from slotflow.exact.target import Target
+from slotflow.posterior.alternative import Alternative
 from slotflow.posterior.draws import WeightedDraws
+from slotflow.posterior.named import with_alternatives
 from slotflow.posterior.noise import Estimate
 from slotflow.posterior.posterior import Posterior
 from slotflow.posterior.residual import likeliest
 from slotflow.posterior.tuples import Slots
 from slotflow.posterior.verdict import (
+    FALSE_ALARM,
     DrawQuality,
     Verdict,
     graded,
@@ -124,6 +128,7 @@ class RefinedPosterior(Posterior):
         slots: The draws.
         verdict: How far they can be trusted.
         noise: Which noise the likelihood assumes; white if None.
+        alternatives: What may stand in for some of the tones.
     """
 
     slots: JointDraws
@@ -136,6 +141,7 @@ class RefinedPosterior(Posterior):
         slots: JointDraws,
         verdict: Verdict,
         noise: NoiseModel | None = None,
+        alternatives: Sequence[Alternative] = (),
     ) -> None:
         orders, ess = slots.orders, 0.0
         sigma, spread = start.sigma
@@ -163,7 +169,9 @@ class RefinedPosterior(Posterior):
         self.proposed_by = start.proposed_by
         self._amortized = start.amortized
         fit = orders.fits.get(orders.k_map)
-        self._verdict = graded(verdict, slots.statistics, fit, sigma)
+        self._on_tones = graded(verdict, slots.statistics, fit, sigma)
+        self._alternatives = tuple(alternatives)
+        self._verdict = with_alternatives(self._on_tones, self._alternatives)
 
     def __repr__(self) -> str:
         text = f"{self.method}, k_map={self.k_map}, p={self.k_probs[self.k_map]:.3f}"
@@ -193,21 +201,32 @@ class RefinedPosterior(Posterior):
         """The likelihood of the data, as the search used it."""
         return self.slots.statistics
 
-    def verdict_at(self, false_alarm: float) -> Verdict:
-        """The verdict at another rate of false alarms; only a misfit of sampled draws is judged again."""
-        if self.verdict.status != "misfit" or not self.sampled(self.k_map):
-            return self.verdict
+    def verdict_at(self, false_alarm: float, within: tuple[float, float] | None = None) -> Verdict:
+        """The verdict at another rate of false alarms; only a misfit of sampled draws is judged again.
+
+        Args:
+            false_alarm: The rate.
+            within: Frequencies in Hz between which alternatives to tones count; None for all.
+        """
+        share = false_alarm / FALSE_ALARM
+        named = [one for one in self._alternatives if one.holds(share, within)]
+        return with_alternatives(self._on_tones_at(false_alarm), named)
+
+    def _on_tones_at(self, false_alarm: float) -> Verdict:
+        """The same without alternatives to tones."""
+        if self._on_tones.status != "misfit" or not self.sampled(self.k_map):
+            return self._on_tones
         best = self.orders.results[self.k_map]
         verdict = judge(
-            self.verdict.checks,
+            self._on_tones.checks,
             DrawQuality(best.ess, best.pareto_k, self.orders.k_error),
             at_k_max=float(self.k_probs[self.k_max]),
             false_alarm=false_alarm,
             tested=residual_words(self.statistics()),
         )
         if verdict.status == "misfit":
-            verdict = replace(verdict, standing=self.verdict.standing)
-        return incomplete(verdict, self.verdict.unexamined)
+            verdict = replace(verdict, standing=self._on_tones.standing)
+        return incomplete(verdict, self._on_tones.unexamined)
 
     def weighted(self, k: int | None = None) -> WeightedDraws:
         """Draws as they were weighted: theta (n, k, P), sigma (n,), log_weights (n,) and weights (n,).

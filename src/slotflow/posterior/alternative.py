@@ -6,6 +6,7 @@ tones takes its place; the verdict then names what would explain the data better
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 __all__ = ["CLASSES", "Alternative"]
@@ -34,6 +35,14 @@ class Alternative:
     """Logarithm of the odds of all alternatives of a verdict together against tones of any number."""
     p_value: float | None = None
     """Probability of so large a change of a single tone by chance; None of several tones."""
+    margin: float = 0.0
+    """Logarithm of by how much its odds, or its p-value, pass the limit from which on it is named."""
+
+    def holds(self, share: float, within: tuple[float, float] | None) -> bool:
+        """Whether it is named at a share of the usual rate of false alarms, of tones between two frequencies in Hz."""
+        place = sum(self.places) / len(self.places)
+        inside = within is None or within[0] <= place < within[1]
+        return inside and self.margin >= -math.log(share)
 
     @property
     def words(self) -> str:

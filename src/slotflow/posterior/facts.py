@@ -155,8 +155,13 @@ class Facts:
 
         return judge(())
 
-    def verdict_at(self, false_alarm: float) -> Verdict:
-        """The verdict at another rate of false alarms of the residual's tests, where the method can judge again."""
+    def verdict_at(self, false_alarm: float, within: tuple[float, float] | None = None) -> Verdict:
+        """The verdict at another rate of false alarms of the residual's tests, where the method can judge again.
+
+        Args:
+            false_alarm: The rate.
+            within: Frequencies in Hz between which components are judged; None for all.
+        """
         return self.verdict
 
     @property

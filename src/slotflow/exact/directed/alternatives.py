@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -84,6 +85,7 @@ def alternatives(
                 tuple(float(places[j]) for j in one.tones),
                 log_odds,
                 _p_value(one.tones, alarms),
+                max(log_odds - math.log(ODDS), _margin(alarms)),
             )
             for one in replaced
         )
@@ -104,7 +106,8 @@ def _alarms(tests: Sequence[Score], orders: Orders) -> list[Score]:
     """The tests that found something, the most significant first."""
     if not tests or float(orders.k_probs[orders.k_map + 1 :].sum()) > ELSEWHERE:
         return []
-    found = [test for test in tests if test.p_value < SINGLE / len(tests)]
+    tests = [replace(test, limit=SINGLE / len(tests)) for test in tests]
+    found = [test for test in tests if test.p_value < test.limit]
     for kind in DIRECTIONS:
         own = [test for test in tests if test.kind == kind]
         total, dof = sum(test.chi_square for test in own), sum(test.dof for test in own)
@@ -121,12 +124,19 @@ def _one_each(alarms: Sequence[Score]) -> list[Score]:
     return list(best.values())
 
 
+def _margin(alarms: Sequence[Score]) -> float:
+    """Logarithm of by how much the smallest p-value passes the limit of its test; 0 for tones that do so together."""
+    margins = [math.log(score.limit / max(score.p_value, 1e-300)) for score in alarms]
+    return max([0.0, *margins])
+
+
 def _of_score(score: Score, places: Array) -> Alternative:
     """What a test alone says."""
     kind = KINDS[score.kind]
     if score.kind == "growth" and score.slopes[0] > 0:
         kind = "growing"
-    return Alternative(kind, (float(places[score.tone]),), 0.0, score.p_value)
+    place = float(places[score.tone])
+    return Alternative(kind, (place,), 0.0, score.p_value, _margin([score]))
 
 
 def _p_value(tones: tuple[int, ...], alarms: Sequence[Score]) -> float | None:

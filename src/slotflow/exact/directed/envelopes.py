@@ -58,6 +58,8 @@ MOST_CYCLES = 8.0
 """Largest number of periods of a modulation over the record."""
 LARGEST_EXPONENT = 12.0
 """Largest sum of coefficients that a step may reach."""
+LARGEST_DAMPING = 1e6
+"""Damping at which a fit ends."""
 STEPS, ENOUGH = 25, 1e-2
 """Steps of a fit at most, and the gain, in units of the noise's variance, below which it ends."""
 
@@ -195,13 +197,22 @@ class Slow:
 
     def fit(self, components: Sequence[Component]) -> Fitted | None:
         """The maximum that some components lead to, and its evidence; None where there is none."""
+        found, left = self._climbed(components, self.data.data)
+        return self._judged(found, left)
+
+    def resembling(self, tones: Sequence[Component], start: Component) -> tuple[Component, float]:
+        """One component that resembles a sum of tones, from a start, and what of their energy it misses."""
+        found, left = self._climbed([start], self.data.shown(self.total(tones)))
+        return found[0], float(left @ left)
+
+    def _climbed(
+        self, components: Sequence[Component], data: Array
+    ) -> tuple[list[Component], Array]:
+        """Damped Gauss–Newton from a start: components, and what they leave of the data, (r,)."""
         components = list(components)
-        left = self.data.data - self.data.shown(self.total(components))
+        left = data - self.data.shown(self.total(components))
         variance = max(self.data.beside + float(left @ left), 1e-300) / max(self.level.noise.n, 1)
-        pull = np.concatenate(
-            [[0.0, 0.0, 0.0] + [one.envelope.precision] * len(one.x) for one in components]
-        )
-        ridge = pull * variance
+        ridge = _precisions(components) * variance
         value, damping = float(left @ left) + self._pulled(components, ridge), 1e-3
         for _ in range(STEPS):
             jacobian = self.data.shown(self._slopes(components))
@@ -210,41 +221,45 @@ class Slow:
             slope = jacobian @ left - ridge * row
             scale = np.sqrt(np.maximum(np.diag(matrix), 1e-300))
             gained = 0.0
-            while damping < 1e6:
+            while damping < LARGEST_DAMPING:
                 unit = matrix / (scale[:, None] * scale) + damping * np.eye(len(row))
                 trial = self._moved(components, row + np.linalg.solve(unit, slope / scale) / scale)
-                if trial is not None:
-                    rest = self.data.data - self.data.shown(self.total(trial))
-                    new = float(rest @ rest) + self._pulled(trial, ridge)
-                    if new < value:
-                        gained, components, left, value = value - new, trial, rest, new
-                        damping = max(damping / 8, 1e-9)
-                        break
+                rest = data - self.data.shown(self.total(trial))
+                new = float(rest @ rest) + self._pulled(trial, ridge)
+                if new < value and self._near(trial, components):
+                    gained, components, left, value = value - new, trial, rest, new
+                    damping = max(damping / 8, 1e-9)
+                    break
                 damping *= 6
             if gained < ENOUGH * variance:
                 break
-        return self._judged(components, left, pull)
+        return components, left
 
     def _pulled(self, components: Sequence[Component], ridge: Array) -> float:
         """What the prior of the coefficients adds to RSS."""
         return float(ridge @ np.concatenate([one.row for one in components]) ** 2)
 
-    def _moved(self, components: Sequence[Component], row: Array) -> list[Component] | None:
-        """Components at other parameters; None where a step went too far."""
+    def _moved(self, components: Sequence[Component], row: Array) -> list[Component]:
+        """Components at other parameters, (d,); exponents stay where they can be computed."""
         found, first = [], 0
         for one in components:
             last = first + len(one.row)
             moved = one.at(row[first:last])
-            if abs(moved.frequency - one.frequency) > self.bin:
-                return None
-            if np.abs(moved.x).sum() > LARGEST_EXPONENT:
-                return None
+            most = float(np.abs(moved.x).sum())
+            if most > LARGEST_EXPONENT:
+                moved = replace(moved, x=moved.x * LARGEST_EXPONENT / most)
             found.append(moved)
             first = last
         return found
 
-    def _judged(self, components: list[Component], left: Array, pull: Array) -> Fitted | None:
+    def _near(self, trial: Sequence[Component], components: Sequence[Component]) -> bool:
+        """Whether no frequency has moved by more than a bin."""
+        pairs = zip(trial, components, strict=True)
+        return all(abs(a.frequency - b.frequency) < self.bin for a, b in pairs)
+
+    def _judged(self, components: list[Component], left: Array) -> Fitted | None:
         """The evidence of a fit."""
+        pull = _precisions(components)
         rss = self.data.beside + float(left @ left)
         jacobian = self.data.shown(self._slopes(components))
         precision = self.level.noise.precision(rss)
@@ -285,3 +300,10 @@ class Slow:
                 width = math.sqrt(2 * math.pi / max(information, 1e-300))
                 total += math.log(min(width / MOST_CYCLES, 1.0))
         return total
+
+
+def _precisions(components: Sequence[Component]) -> Array:
+    """Curvature of −ln p of all parameters, as far as it is not flat, (d,)."""
+    return np.concatenate(
+        [[0.0, 0.0, 0.0] + [one.envelope.precision] * len(one.x) for one in components]
+    )

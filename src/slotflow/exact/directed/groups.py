@@ -23,6 +23,8 @@ __all__ = ["clusters", "envelopes_for", "runs", "stand_in"]
 
 LINK = 3.3
 """Distance of two neighbours of a group at most, in bins."""
+BLENDED = 2.4
+"""Distance of two neighbours in bins above which only sidebands of one tone may be that far apart."""
 WIDEST = 8.0
 """Width of a group at most, in bins."""
 MOST_TONES = 6
@@ -50,11 +52,12 @@ def runs(cluster: tuple[int, ...], places: Array, bin: float) -> Iterator[tuple[
 
 
 def envelopes_for(tones: Sequence[Component], bin: float) -> list[Envelope]:
-    """What some close tones may be as one: with two or more beside the strongest one also a periodic modulation."""
-    found = [CHIRP, DAMPED, *MODULATED]
+    """What some tones, sorted by place, may be as one; three or more also a periodic modulation."""
+    places = np.array([one.frequency for one in tones]) / bin
+    near = len(tones) < 2 or np.diff(places).max() < BLENDED
+    found = [CHIRP, DAMPED, *MODULATED] if near else []
     if len(tones) >= 3:
-        places = [one.frequency for one in tones]
-        found.append(periodic((max(places) - min(places)) / (2 * bin)))
+        found.append(periodic((places[-1] - places[0]) / 2))
     return found
 
 

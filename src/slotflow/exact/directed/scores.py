@@ -31,7 +31,7 @@ __all__ = ["DIRECTIONS", "Score", "scores"]
 
 Directions = tuple[tuple[int, complex], ...]
 
-STEP, REACH = 0.7, 4
+STEP, REACH = 0.5, 3
 """Distance of the tones that a polynomial is made of, in bins, and how many of them lie on either side."""
 INSTANTS = 64
 """Instants at which polynomials and their sums of tones are compared."""
@@ -66,6 +66,8 @@ class Score:
     """Probability of so much by chance."""
     slopes: tuple[float, ...]
     """Estimated coefficients of the directions, relative to the amplitude."""
+    limit: float = 0.0
+    """P-value below which it is an alarm, among all tests that were made."""
 
 
 @cache

@@ -23,6 +23,8 @@ __all__ = ["Replaced", "Trials"]
 
 AROUND, GUARD = 2.0, 5.0
 """Bins around a tone that a changing one occupies, and bins beside these that are looked at with them."""
+HOPELESS = 25.0
+"""Logarithm of the likelihood that a single component may lose against the tones of a cluster and still have odds."""
 MOST_RUNS = 10
 """Sets of neighbours of a cluster that are tried."""
 
@@ -63,6 +65,8 @@ class Trials:
         self.slow = Slow(data, prior, likelihood)
         pairs = zip(self.places, c[:, 0], strict=True)
         self.tones = [Component(float(f), complex(a)) for f, a in pairs]
+        rss = float(data.rss(self.slow.total(self.tones)))
+        self.precision = self.slow.level.noise.precision(rss)
 
     def log_total(self, orders: Orders, several: bool) -> float:
         """Logarithm of Σ p(K) Z_K of tones.
@@ -106,7 +110,10 @@ class Trials:
         """One component instead of some tones, beside what was replaced before, and the logarithm of p(K) Z."""
         gone = {*tones, *(j for one in replaced for j in one.tones)}
         rest = [tone for j, tone in enumerate(self.tones) if j not in gone]
-        start = stand_in(self.slow, [self.tones[j] for j in tones], envelope)
+        own = [self.tones[j] for j in tones]
+        start, missed = self.slow.resembling(own, stand_in(self.slow, own, envelope))
+        if len(tones) > 1 and 0.5 * self.precision * missed > HOPELESS:
+            return Replaced(tones, start), -math.inf
         fitted = self.slow.fit([*rest, *(one.component for one in replaced), start])
         if fitted is None:
             return Replaced(tones, start), -math.inf

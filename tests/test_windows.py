@@ -382,6 +382,22 @@ def test_error_of_the_noise_level(
     assert post.noise_std_error == expected
 
 
+def test_the_noise_level_is_that_of_windows_that_were_sampled() -> None:
+    """The others know a floor that is in other units where the noise is coloured."""
+    cores, levels, errors = ((1, 2), (2, 3), (3, 4)), (0.2, 5.0, 5.0), (0.01, None, None)
+    parts = []
+    for core, level, error in zip(cores, levels, errors, strict=True):
+        part = window(core, {1: [core[0] + 0.5]}, [0.0, 1.0], 1e-6, error)
+        part.posterior.noise_std = level
+        parts.append(part)
+    prior = dataclasses.replace(PRIOR, frequency=(1, 4), k_max=2)
+    post = BandPosterior(parts[0].posterior.observation, prior, tuple(parts))
+    assert post.noise_std == 0.2
+    for part in parts:
+        part.posterior.noise_std_error = None
+    assert BandPosterior(post.observation, prior, tuple(parts)).noise_std == 5.0
+
+
 def test_best_fit_and_residual_of_a_band() -> None:
     """As of one window, but for the most probable number of tones only."""
     left = window((1, 2), {1: [1.5]}, [0.0, 1.0], 1e-6)

@@ -78,8 +78,10 @@ class BandPosterior(Posterior):
             k_max = min(k_max, most)
         slots = CoreDraws(windows, k_max, prior, likelihood)
         slots.k_max = k_max = max(1, int(np.flatnonzero(slots.k_probs > NEGLIGIBLE).max()))
-        level = float(np.median([w.posterior.noise_std for w in windows]))
         known = [w.posterior for w in windows if w.posterior.noise_std_error is not None]
+        # Windows that were not sampled know the floor of the spectrum, not the level after whitening.
+        levels = [p.noise_std for p in (known or [w.posterior for w in windows])]
+        level = float(np.median(levels))
         shares = [(p.noise_std_error or 0.0) / max(p.noise_std, 1e-300) for p in known]
         super().__init__(
             slots.k_probs,

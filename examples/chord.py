@@ -6,8 +6,8 @@ decays, the higher ones faster. Where partials of two strings nearly meet, they 
 of E3, and the third of E2 with the second of B2, each pair about 2.5 Hz apart. In the spectrum of half a second, whose
 bins are 2 Hz wide, the peaks of a pair run into each other.
 
-**Decay is not in the model.** SlotFlow looks for steady tones in white noise, and a plucked string is neither steady
-nor alone. The script shows the consequences:
+**Decay is not in this model.** The script looks for steady tones in white noise, and a plucked string is neither steady
+nor alone (examples/struck.py has tones that decay). It shows the consequences:
 
 1. The first half second contains the attack: high partials lie outside the band and everything decays. The verdict is
    "misfit", with the reason. Do not use such a table.

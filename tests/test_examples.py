@@ -26,15 +26,18 @@ def load(name: str) -> ModuleType:
     return module
 
 
-def deviations(post: Posterior, truth: np.ndarray) -> np.ndarray:
-    """(median − truth) / sd of A and f, components in the order of frequency, shape (K, 2)."""
+def deviations(post: Posterior, truth: np.ndarray, **columns: int) -> np.ndarray:
+    """(median − truth) / sd of parameters in columns of the truth, components in the order of frequency, (K, ...).
+
+    Without columns those of amplitude and frequency.
+    """
     table, truth = post.summary().sort_values("frequency_median"), truth[np.argsort(truth[:, 2])]
     assert len(table) == len(truth), (len(table), len(truth))
-    columns = [
+    pulls = [
         (table[f"{name}_median"] - truth[:, i]) / table[f"{name}_sd"]
-        for i, name in ((0, "amplitude"), (2, "frequency"))
+        for name, i in (columns or {"amplitude": 0, "frequency": 2}).items()
     ]
-    return np.column_stack(columns)
+    return np.column_stack(pulls)
 
 
 def is_picture(path: Path) -> bool:
@@ -92,6 +95,70 @@ def test_lisa(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert draws[0][..., 2] == pytest.approx(draws[1][..., 2], abs=0.01 * lisa.BIN)
 
 
+@pytest.mark.slow
+def test_nmr(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Eight overlapping lines beside others a hundred times stronger, read from a spectrometer's folder."""
+    pytest.importorskip("nmrglue")
+    nmr = load("nmr")
+    post = nmr.main(["--out", str(tmp_path / "nmr.png")])
+    assert post.verdict.status == "exact" and post.k_map == len(nmr.LINES) and post.k_probs[8] > 0.9
+    truth = nmr.true_lines(post.observation.long.t0)
+    assert np.abs(deviations(post, truth)).max() < FAR
+    assert np.abs(deviations(post, truth, rate=3)).max() < FAR
+    assert "shift [ppm]" in capsys.readouterr().out
+    assert is_picture(tmp_path / "nmr.png")
+
+
+def test_results_of_other_programs_are_read(tmp_path: Path) -> None:
+    """Frequencies and decays of a table as NMR-EsPy prints it, without the broadening of its lines."""
+    header = "Osc. │a │ϕ (°) │f (Hz) │f (ppm) │η (s⁻¹) │∫"
+    row = (
+        "2    │33.191 ± 0.12 │-0.3 ± 2e-1 │6.6128e+2 ± 4.3e-3 │1.3222 ± 8e-6 │8.1158 ± 2.7e-2 │1.4"
+    )
+    (tmp_path / "result.txt").write_text(f"{header}\n─────┼──\n{row}\n\n", encoding="utf-8")
+    nmr = load("nmr")
+    found = nmr.published(tmp_path / "result.txt")
+    assert found == pytest.approx(np.array([[661.28, 8.1158 - np.pi * nmr.BROADENING]]))
+
+
+@pytest.mark.slow
+def test_struck(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Two strings less than a bin apart, each partial with its decay time."""
+    struck = load("struck")
+    post, truth = struck.main(["--out", str(tmp_path / "struck.png")])
+    assert post.verdict.status == "exact" and post.k_map == len(truth) and post.k_probs[6] > 0.9
+    assert np.diff(np.sort(truth[:, 2])).min() < 1 / struck.STRETCH
+    assert np.abs(deviations(post, truth)).max() < FAR
+    assert np.abs(deviations(post, truth, rate=3)).max() < FAR
+    assert "decay time" in capsys.readouterr().out
+    assert is_picture(tmp_path / "struck.png")
+
+
+@pytest.mark.slow
+def test_binaries(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Five binaries, of which three are known to drift, with the chirp mass in its interval; a tone may not."""
+    binaries = load("binaries")
+    post, truth = binaries.main(["--out", str(tmp_path / "binaries.png")]), binaries.truth()
+    assert post.verdict.status == "exact" and post.k_map == len(truth) and post.k_probs[5] > 0.7
+    assert np.abs(deviations(post, truth)).max() < FAR
+    drifting = np.abs(binaries.BINARIES[:, 3]) > 1.5
+    chirp = post.class_probs["chirp"].to_numpy()
+    assert (chirp[drifting] > 0.99).all() and (chirp[~drifting] < 0.5).all()
+    table = post.summary()[drifting]
+    pulls = (table["drift_median"] - truth[drifting, 3]) / table["drift_sd"]
+    assert np.abs(pulls).max() < FAR
+    assert "it gives mass away" in capsys.readouterr().out
+    assert is_picture(tmp_path / "binaries.png")
+
+
+def test_chirp_mass() -> None:
+    """At 6 mHz a chirp mass of one Sun makes the frequency rise by 4.13e-15 Hz/s: the formula, backwards."""
+    binaries, f, mass = load("binaries"), 6e-3, 0.7
+    drift = 96 / 5 * np.pi ** (8 / 3) * (binaries.SUN * mass) ** (5 / 3) * f ** (11 / 3)
+    assert binaries.chirp_mass(drift, f) == pytest.approx(mass)
+    assert binaries.chirp_mass(4.1337e-15, f) == pytest.approx(1.0, rel=1e-4)
+
+
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.py")), ids=lambda path: path.stem)
 def test_examples_use_public_names(path: Path) -> None:
     """What a reader copies from an example stays where it is: only the package and its public doors are imported."""
@@ -99,7 +166,7 @@ def test_examples_use_public_names(path: Path) -> None:
         r"^\s*(?:from|import) (slotflow[\w.]*)", path.read_text("utf-8"), re.MULTILINE
     )
     assert imports and set(imports) <= {
-        *("slotflow", "slotflow.io", "slotflow.plots", "slotflow.preprocess"),
+        *("slotflow", "slotflow.io", "slotflow.plots", "slotflow.preprocess", "slotflow.waveforms"),
     }
     assert len(path.read_text("utf-8").splitlines()) < 150
 

@@ -522,6 +522,9 @@ def test_of_many_components_the_strongest_have_rows() -> None:
     assert "mrad" in phase.get_title("left")
     for line in frequency.lines[::2]:  # the 5 to 95 % intervals
         assert np.ptp(line.get_xdata()) == pytest.approx(3.29, rel=0.25)
+    one = Draws(21, {21: theta[:, :21]}, {21: np.ones(200)})
+    figure = plot_posterior(Posterior(np.eye(22)[21], one, data, 1.0, None, "x"))
+    assert "of 21 components; 1 is left out" in figure.axes[-3].get_xlabel()
     few = Draws(3, {3: theta[:, :3]}, {3: np.ones(200)})
     picture = plot_posterior(Posterior(np.eye(4)[3], few, data, 1.0, None, "x"))
     assert "left out" not in words(picture) and "each in its sd" not in words(picture)

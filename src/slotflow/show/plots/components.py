@@ -75,8 +75,10 @@ def draw_components(axes: list[Axes], view: View) -> None:
         ax.spines["left"].set_visible(False)
     _name_rows(axes[0], view)
     if len(rows) < view.count:
-        left_out = f"the {len(rows)} strongest of {view.count} components"
-        axes[0].set_xlabel(f"{left_out}; {view.count - len(rows)} are left out", loc="left", size=8)
+        missing = view.count - len(rows)
+        words = f"the {len(rows)} strongest of {view.count} components; {missing} "
+        words += "is left out" if missing == 1 else "are left out"
+        axes[0].set_xlabel(words, loc="left", size=8)
 
 
 def _of_own_class(view: View, j: int) -> tuple[set[int], Float]:

@@ -22,6 +22,7 @@ from slotflow.show.plots.units import quantity
 from slotflow.show.plots.view import Band, Float, View
 from slotflow.show.wording import chance
 from slotflow.signal.likelihood import Statistics
+from slotflow.signal.waveforms import TONE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -38,6 +39,8 @@ LONGEST_TRANSFORM = 2**22
 """Samples, padded with zeros, of a transform that is still quick."""
 WIDE_RANGE = 100.0
 """Height of the spectrum over the noise from which on the axis of amplitudes is logarithmic."""
+SPREAD = 4.0
+"""Largest amplitude over the height of the spectrum from which on the same is done for components that are no tones."""
 FEW_ENTRIES = 4
 """Entries of a legend that have room beside the title in letters of the usual size."""
 FLOOR_POINTS = 400
@@ -53,11 +56,7 @@ def draw_spectrum(ax: Axes, view: View) -> None:
     f, spectrum = _amplitudes(view)
     if f.size:
         at, floor = _floor(view)
-        if (
-            floor.size
-            and np.isfinite(floor).any()
-            and spectrum.max() > WIDE_RANGE * np.nanmedian(floor)
-        ):
+        if _is_wide(view, spectrum, floor):
             ax.set_yscale("log")
             ax.set_ylim(0.2 * float(np.nanmedian(floor)), 1.5 * float(spectrum.max()))
         ax.fill_between(f, spectrum, color=GREY, alpha=0.25, lw=0)
@@ -82,6 +81,18 @@ def draw_spectrum(ax: Axes, view: View) -> None:
     if handles:
         small = {"fontsize": 7, "columnspacing": 1.0} if crowded else {}
         ax.legend(ncols=7, **LEGEND | small)
+
+
+def _is_wide(view: View, spectrum: Float, floor: Float) -> bool:
+    """Whether noise, spectrum and components are of too different a size for one linear axis.
+
+    A component that decays or drifts has a peak that is lower than its amplitude.
+    """
+    if not np.isfinite(floor).any():
+        return False
+    heights = np.median(_places(view, view.draws), axis=0)[:, 1]
+    spread = view.waveform != TONE and heights.max(initial=0.0) > SPREAD * spectrum.max()
+    return bool(spread or spectrum.max() > WIDE_RANGE * np.nanmedian(floor))
 
 
 def _write_names(ax: Axes, view: View, peaks: Float, marks: Float) -> None:

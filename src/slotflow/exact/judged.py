@@ -26,16 +26,22 @@ from slotflow.posterior.verdict import (
     residual_words,
     unlikely_amplitude,
 )
-from slotflow.signal.likelihood import Likelihood
+from slotflow.signal.likelihood import GeneralTones, Likelihood
 from slotflow.signal.noise import SMALLEST_LEVEL
 from slotflow.signal.prior import Prior
 
-__all__ = ["completed", "noise_outside", "padded", "unsampled", "unvisited", "verdict_of"]
+__all__ = ["HANGS", "completed", "noise_outside", "padded", "unsampled", "unvisited", "verdict_of"]
 
 EFFECTIVE = 0.1
 """Effective draws of an exact answer for each draw that was asked for."""
 BEYOND = 0.1
 """Share by which the data's noise level may lie outside the prior's bounds, or five standard errors if that is more."""
+SHORT = 500
+"""Real degrees of freedom below which the colour of the noise is hardly known."""
+COLOUR_ODDS = 5.0
+"""Odds of the last tone that another noise of the same kind may undo in a short series."""
+HANGS = "hangs on the colour of the noise"
+"""In the reason of such a verdict."""
 UNCHECKED = "the draws are the network's, not checked"
 UNPROPOSED = "nothing was sampled"
 
@@ -122,7 +128,31 @@ def verdict_of(
     doubtful = verdict.status == "misfit" and start.amortized is not None
     if doubtful and (doubt := unlikely_amplitude(start.observation, prior)):
         verdict = replace(verdict, reason=f"{verdict.reason}; {doubt}")
+    verdict = _without_colour(verdict, orders, likelihood)
     return incomplete(verdict, missing, "" if start.amortized is None else "the network's")
+
+
+def _without_colour(verdict: Verdict, orders: Orders, likelihood: Likelihood) -> Verdict:
+    """The same verdict; an exact one becomes approximate where the last tone hangs on the colour of a short series.
+
+    A few dozen samples hardly tell the order of an autoregression, or how coloured it is, from a slow tone. The noise
+    that was chosen, and the prior of its coefficients, then move the odds of a tone by a factor of a few: a tone with
+    smaller odds than that is none that the data show.
+    """
+    if not isinstance(likelihood, GeneralTones) or likelihood.local or likelihood.n >= SHORT:
+        return verdict
+    white = all(channel.is_white for channel in likelihood.node.channels)
+    if verdict.status != "exact" or white or not orders.k_map:
+        return verdict
+    fewer = float(orders.k_probs[: orders.k_map].sum())
+    odds = (1 - fewer) / max(fewer, 1e-300)
+    if odds > COLOUR_ODDS:
+        return verdict
+    count = "is a tone at all" if orders.k_map == 1 else f"are {orders.k_map} tones or fewer"
+    reason = (
+        f"whether there {count} {HANGS}, which so short a series hardly tells (odds {odds:.1f} : 1)"
+    )
+    return replace(verdict, status="approximate", reason=reason)
 
 
 def padded(orders: Orders, k_max: int) -> Orders:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from slotflow.exact.judged import HANGS
 from slotflow.posterior.alternative import CLASSES
 from slotflow.posterior.verdict import AMORTIZED, FALSE_ALARM, Check, Verdict
 from slotflow.show.wording import data_warnings
@@ -144,7 +145,7 @@ def _confirm(post: Posterior) -> str:
         return _ask_for(post.verdict)
     if TIME in post.verdict.reason:
         return "Give it more time (--max-seconds); what was not sampled has the widths of a fit."
-    if COLOUR in post.verdict.reason:
+    if COLOUR in post.verdict.reason or HANGS in post.verdict.reason:
         return (
             "Use the strong components. Weak ones, and the widths, rest on the noise being as assumed: compare with "
             "another colour (--noise ar, power_law, local; in Python: noise=…)."

@@ -23,7 +23,7 @@ from scipy.special import logsumexp
 
 from slotflow import Channel, Observation, Prior
 from slotflow.core.arrays import Array
-from slotflow.exact.family.posterior import searched
+from slotflow.exact.family.analysed import searched
 from slotflow.exact.family.sample import sample_layout
 from slotflow.signal.simulation_like import simulate_like
 from slotflow.signal.waveforms import Classes, Waveform

@@ -13,12 +13,14 @@ from slotflow import Channel, Observation, Posterior, Prior, SlotFlow
 from slotflow.exact.family.layout import Layout
 from slotflow.exact.family.newcomers import Newcomer, Response
 from slotflow.exact.family.pencil import poles, series
+from slotflow.exact.family.posterior import family_posterior
 from slotflow.exact.family.proposals import Births
 from slotflow.exact.family.sample import sample_layouts
 from slotflow.exact.family.search import Search
 from slotflow.exact.family.straight import Straight
 from slotflow.signal.likelihood import likelihood_of
 from slotflow.signal.likelihood.compressed import compressed
+from slotflow.signal.noise.choice import choose_noise
 from slotflow.signal.simulation_like import simulate_like
 from slotflow.signal.waveforms import Classes, Waveform
 from slotflow.waveforms import Chirp, Damped, Harmonic, Tone
@@ -335,3 +337,27 @@ def test_proposed_sets_are_fitted(seed: int) -> None:
     assert found.log_evidence > search.found[0, 0, 0][0].log_evidence
     away = np.abs(found.fit.z[:2] - made.theta[0, 2:])
     assert (away < 0.3 * np.array(CHIRP.scales(T))).all()
+
+
+def test_noise_of_an_unknown_shape(seed: int) -> None:
+    """Under autoregressive noise: well drawn over all values of its shape, which the result tells."""
+    rng = np.random.default_rng(seed)
+    e, x = rng.standard_normal(N), np.zeros(N)
+    for i in range(N):
+        x[i] = e[i] + 0.6 * (x[i - 1] if i else 0.0)
+    t = template().long.times
+    x += 4.0 * np.exp(-0.03 * (t - 4.0)) * np.cos(2 * np.pi * 0.42 * t)
+    observation = Observation([Channel(x, dt=DT, t0=4.0, trend=-1)])
+    prior = prior_of(DAMPED, sigma=(0.0, 4.0), amplitude=(0.5, 8.0), k_max=2)
+    post = family_posterior(observation, prior, choose_noise(observation, "ar(1)", BAND))
+    assert post.k_map == 1 and post.ess > 0.6
+    assert post.noise is not None and post.noise.name == "ar(1)"
+    (estimate,) = post.noise.shape.values()
+    assert abs(estimate.mean - 0.6) < 4 * estimate.sd and estimate.sd < 0.15
+    assert abs(post.noise.level.mean - 1) < 0.2
+
+
+def test_rows_of_components(seed: int) -> None:
+    """From coordinates to θ and back."""
+    layout, z = row(seed)
+    np.testing.assert_allclose(layout.of_theta(layout.theta(z[None])), z[None], rtol=1e-9)

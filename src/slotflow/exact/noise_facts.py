@@ -21,7 +21,7 @@ from slotflow.signal.likelihood.general import GeneralTones
 from slotflow.signal.noise.model import NoiseModel
 from slotflow.signal.prior import Prior
 
-__all__ = ["node_probabilities", "noise_facts"]
+__all__ = ["facts_of", "node_probabilities", "noise_facts"]
 
 DRAWS = 200
 """Draws of each K behind the nodes' probabilities."""
@@ -47,8 +47,20 @@ def noise_facts(
         noise: Which noise was assumed; white if None.
         level: σ of the most probable K.
     """
-    noise = NoiseModel.white(len(observation.channels)) if noise is None else noise
     probabilities = node_probabilities(likelihood, prior, orders)
+    return facts_of(observation, likelihood, prior, probabilities, noise, level)
+
+
+def facts_of(
+    observation: Observation,
+    likelihood: Likelihood,
+    prior: Prior,
+    probabilities: Array,
+    noise: NoiseModel | None,
+    level: Estimate,
+) -> NoiseFacts:
+    """The same, where the posterior probability of each value of the noise's shape is known, (nodes,)."""
+    noise = NoiseModel.white(len(observation.channels)) if noise is None else noise
     nodes = tuple(
         ShapeNode(one.node.values, float(p))
         for one, p in zip((likelihood, *likelihood.nodes), probabilities, strict=True)

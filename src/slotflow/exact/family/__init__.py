@@ -9,5 +9,5 @@
 - `search`: maxima for all numbers of components of each class that matter.
 - `newcomers`, `proposals`: a further component beside others, and rows of components to draw.
 - `mixture`, `sample`: importance sampling of each, and the evidences.
-- `posterior`: the result.
+- `analysed`, `judged`, `posterior`: the result with its verdict and what it says of the noise.
 """

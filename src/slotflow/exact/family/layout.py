@@ -101,6 +101,17 @@ class Layout:
             )
         return self.waveform.sorted(np.concatenate(found, -2))
 
+    def of_theta(self, theta: Array) -> Array:
+        """Rows, (n, d), of θ in the order of places, (n, K, P), each with the numbers of components of this layout."""
+        if not isinstance(self.waveform, Classes):
+            return self.waveform.to_z(theta, self.reference).reshape(len(theta), self.size)
+        parts, kind = [], self.waveform.class_of(theta)
+        for i, (count, member) in enumerate(zip(self.counts, self.members, strict=True)):
+            own = theta[kind == i].reshape(len(theta), count, theta.shape[-1])
+            own = self.waveform.members_theta(i, own)
+            parts.append(member.to_z(own, self.reference).reshape(len(theta), -1 if count else 0))
+        return np.concatenate(parts, -1)
+
     def unphased(self, z: Array) -> Array:
         """The same with all phases 0: what a prior needs to know, (..., K, P)."""
         found = []

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,75 +10,25 @@ from numpy.typing import ArrayLike
 from slotflow.core.arrays import Array
 from slotflow.core.numeric import log_sum_exp
 from slotflow.data.observation import Observation
-from slotflow.exact.family.leverage import leverage
-from slotflow.exact.family.sample import Sampled, sample_layouts
-from slotflow.exact.family.search import Search, Start
+from slotflow.exact.family.analysed import Analysed, searched
+from slotflow.exact.family.judged import judged, log_evidence, noise_of
+from slotflow.exact.family.sample import sample_layouts
+from slotflow.exact.family.search import Start
 from slotflow.exact.importance import Importance
 from slotflow.posterior.draws import Draws
 from slotflow.posterior.limits import UpperLimit
+from slotflow.posterior.noise import Estimate
 from slotflow.posterior.posterior import Posterior
-from slotflow.posterior.verdict import (
-    DrawQuality,
-    Verdict,
-    check_residual,
-    judge,
-    residual_words,
-)
+from slotflow.posterior.verdict import Verdict
 from slotflow.signal.likelihood import Likelihood
-from slotflow.signal.likelihood.compressed import compressed
-from slotflow.signal.likelihood.observed import likelihood_of
-from slotflow.signal.model import without_components
 from slotflow.signal.noise.model import NoiseModel
 from slotflow.signal.prior import Prior
 from slotflow.signal.waveforms import Classes
 
-__all__ = ["FamilyPosterior", "family_posterior", "searched"]
+__all__ = ["FamilyPosterior", "family_posterior"]
 
 SEARCH_SHARE = 0.6
 """Share of the time budget that the search may take."""
-UNFINISHED = "the time budget ended before the search did; raise max_seconds"
-
-
-@dataclass(frozen=True, eq=False)
-class Analysed:
-    """Data and what was found in them."""
-
-    observation: Observation
-    """The data."""
-    prior: Prior
-    """The prior."""
-    noise: NoiseModel | None
-    """What was assumed of the noise; white if None."""
-    search: Search
-    """The maxima."""
-    sampled: Sampled
-    """The draws."""
-
-    @property
-    def hull(self) -> tuple[float, float]:
-        """Lowest and highest frequency in Hz that components may occupy."""
-        return _hull(self.prior, self.observation)
-
-    def left(self, theta: Array) -> Likelihood:
-        """The likelihood of tones in what components, (K, P), leave of the data."""
-        rest = without_components(self.observation, theta, self.prior.waveform)
-        return likelihood_of(rest, self.noise, self.hull)
-
-    def fit(self, k: int) -> Array | None:
-        """Parameters of the largest posterior that was found for K components, (K, P); None where there is none."""
-        modes = self.search.of_order(k)
-        return modes[0].target.layout.theta(modes[0].fit.z) if modes else None
-
-    def spent(self, k: int) -> list[Array] | None:
-        """Degrees of freedom that the fit of K components takes from each sample of each channel, (N_s,)."""
-        modes, channels = self.search.of_order(k), self.observation.channels
-        if not modes:
-            return None
-        layout, z, total = modes[0].target.layout, modes[0].fit.z, sum(c.n for c in channels)
-        return [
-            leverage(layout, z, c.times - layout.reference, c.is_complex) * (c.n / total)
-            for c in channels
-        ]
 
 
 def family_posterior(
@@ -108,24 +56,6 @@ def family_posterior(
     rng = np.random.default_rng(seed)
     sampled = sample_layouts(search, rng, draws, (1 - SEARCH_SHARE) * max_seconds)
     return FamilyPosterior(Analysed(observation, prior, noise, search, sampled), draws, rng)
-
-
-def searched(
-    observation: Observation,
-    prior: Prior,
-    noise: NoiseModel | None = None,
-    max_seconds: float = math.inf,
-    starts: Sequence[Start] = (),
-) -> Search:
-    """The maxima of the likelihood; arguments as of `family_posterior`."""
-    long = observation.long
-    waveform = prior.waveform.on(float(long.times[0]), long.mid_time)
-    likelihood = likelihood_of(observation, noise, _hull(prior, observation))
-    nodes = compressed(likelihood, observation, waveform, prior.frequency)
-    search = Search(nodes, prior, waveform, likelihood.reference, long.duration)
-    search.propose(starts)
-    search.run(max_seconds)
-    return search
 
 
 class FamilyPosterior(Posterior):
@@ -159,8 +89,9 @@ class FamilyPosterior(Posterior):
         )
         self.analysed, self.waveform = analysed, analysed.search.waveform
         self.proposed_by = "classical"
-        self.log_evidence = _log_evidence(sampled, prior)
-        self._verdict = _judged(analysed, k_probs)
+        self.log_evidence = log_evidence(sampled, prior)
+        self.noise = noise_of(analysed, Estimate(level, spread))
+        self._verdict = judged(analysed, k_probs)
         self.ess = self._most_probable().ess
 
     @property
@@ -224,12 +155,6 @@ class FamilyPosterior(Posterior):
         return self.analysed.left(np.zeros((0, self.waveform.size)))
 
 
-def _hull(prior: Prior, observation: Observation) -> tuple[float, float]:
-    """Lowest and highest frequency in Hz that components may occupy."""
-    every = prior.waveform.occupied(prior.frequency, observation.long.duration)
-    return min(low for low, _ in every), max(high for _, high in every)
-
-
 def _equally_weighted(
     analysed: Analysed, draws: int, rng: np.random.Generator
 ) -> tuple[Draws, Array]:
@@ -251,53 +176,3 @@ def _equally_weighted(
         theta[k] = np.concatenate([one for one, _ in pairs])[order]
         sigma[k] = np.concatenate([one for _, one in pairs])[order]
     return Draws(prior.k_max, theta, sigma), sampled.k_probs
-
-
-def _log_evidence(sampled: Sampled, prior: Prior) -> Array:
-    """Logarithms of Z_K with their standard errors, (K_max + 1, 2)."""
-    found = np.full((prior.k_max + 1, 2), [-math.inf, math.inf])
-    for k in range(prior.k_max + 1):
-        results = [r for counts, r in sampled.results.items() if sum(counts) == k]
-        if results:
-            logs = np.array([r.log_evidence for r in results])
-            total = float(log_sum_exp(logs))
-            errors = np.array([r.log_evidence_error for r in results])
-            found[k] = total, float(np.sqrt(((np.exp(logs - total) * errors) ** 2).sum()))
-    return found
-
-
-def _judged(analysed: Analysed, k_probs: Array) -> Verdict:
-    """The verdict, from the draws and from what the largest plausible K leaves of the data."""
-    prior, sampled = analysed.prior, analysed.sampled
-    largest = int(np.flatnonzero(k_probs > 1e-3).max())
-    best = int(np.argmax(k_probs))
-    fit = analysed.fit(largest)
-    fit = np.zeros((0, prior.waveform.size)) if fit is None else fit
-    left = analysed.left(fit)
-    none = np.zeros((0, left.waveform.size))
-    layouts = [counts for counts in sampled.results if sum(counts) == best]
-    top = sampled.results[max(layouts, key=lambda counts: sampled.log_joint[counts])]
-    evidence = _log_evidence(sampled, prior)
-    errors = np.where(k_probs > 1e-3, np.nan_to_num(evidence[:, 1], posinf=0.0), 0.0)
-    slope = k_probs[best] * ((np.arange(len(k_probs)) == best) - k_probs)
-    quality = DrawQuality(top.ess, top.pareto_k, float(np.sqrt(((slope * errors) ** 2).sum())))
-    verdict = judge(
-        check_residual(left, none, analysed.hull, prior.known_sigma, spent=analysed.spent(largest)),
-        quality,
-        at_k_max=float(k_probs[prior.k_max]),
-        tested=residual_words(left),
-    )
-    if verdict.status == "exact" and not (analysed.search.complete and sampled.complete):
-        return Verdict("approximate", UNFINISHED, verdict.checks)
-    if verdict.status == "misfit":
-        names = _kinds(prior)
-        reason = verdict.reason.replace("the tones do not", f"{names} do not", 1)
-        return Verdict("misfit", reason, verdict.checks)
-    return verdict
-
-
-def _kinds(prior: Prior) -> str:
-    """What components are, in words."""
-    if isinstance(prior.waveform, Classes):
-        return f"components of the classes {', '.join(prior.waveform.class_names)}"
-    return f"components of the waveform {prior.waveform.name}"

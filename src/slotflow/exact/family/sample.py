@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Container, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,6 +24,7 @@ from slotflow.exact.family.mixture import Further, prepared
 from slotflow.exact.family.proposals import Births, gaussian_at
 from slotflow.exact.family.search import Search
 from slotflow.exact.importance import Importance, importance_sample
+from slotflow.signal.prior import Prior
 
 __all__ = ["Sampled", "sample_layout", "sample_layouts"]
 
@@ -55,7 +56,8 @@ class Sampled:
     def counts_probs(self) -> dict[tuple[int, ...], float]:
         """p(K_1, …, K_C | x) of each layout, the most probable first."""
         total = float(log_sum_exp(np.array(list(self.log_joint.values()))))
-        ranked = sorted(self.log_joint.items(), key=lambda pair: -pair[1])
+        known = [pair for pair in self.log_joint.items() if math.isfinite(pair[1])]
+        ranked = sorted(known, key=lambda pair: -pair[1])
         return {counts: math.exp(value - total) for counts, value in ranked}
 
 
@@ -78,11 +80,13 @@ def sample_layouts(
         if modes and prior.k_probs_full[sum(counts)] > 0
     }
     best = float(max(laplace.values()))  # a worth is too rough an estimate for it
-    order = sorted(laplace, key=lambda c: -laplace[c])
     further = Further(search, rng)
-    births = {counts: further.to(counts) for counts in laplace if sum(counts)}
+    layouts = set(laplace) | _grown(laplace, best, prior)
+    births = {counts: further.to(counts) for counts in sorted(layouts) if any(counts)}
+    order = sorted(laplace | births, key=lambda c: (-laplace.get(c, -math.inf), sum(c)))
     for counts, every in births.items():
-        laplace[counts] = max([laplace[counts], *(worth for _, worth in every)])
+        known = laplace.get(counts, -math.inf)
+        laplace[counts] = max([known, *(worth for _, worth in every)])
     results: dict[tuple[int, ...], Importance] = {}
     log_joint, complete = dict(laplace), True
     for counts in order:
@@ -104,9 +108,23 @@ def sample_layouts(
             complete &= behind > UNIMPORTANT
     if not results or max(log_joint[counts] for counts in results) < best - NEGLIGIBLE:
         # What matters could not be drawn in time: its maximum stands in, and the verdict says so.
-        counts = max(log_joint, key=lambda c: log_joint[c])
+        counts = max(search.found, key=lambda c: log_joint.get(c, -math.inf))
         results[counts], complete = _by_maximum(search, counts, rng), False
     return Sampled(results, log_joint, _k_probs(log_joint, results, prior.k_max), complete)
+
+
+def _grown(
+    laplace: Mapping[tuple[int, ...], float], best: float, prior: Prior
+) -> set[tuple[int, ...]]:
+    """Layouts of one more component than those that matter: it may be one that shows no maximum."""
+    found = set()
+    for counts, value in laplace.items():
+        if value > best - NEGLIGIBLE and sum(counts) < prior.k_max:
+            for i in range(len(counts)):
+                grown = tuple(k + (c == i) for c, k in enumerate(counts))
+                if prior.k_probs_full[sum(grown)] > 0:
+                    found.add(grown)
+    return found
 
 
 def sample_layout(

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from scipy import linalg
-from scipy.linalg import lapack
 
 from slotflow.core.arrays import Array
 
@@ -19,7 +17,7 @@ GUARD = 6.0
 STEP = 0.8
 """Distance of the tones that span the band, in bins."""
 SPANNED = 1e-6
-"""Share of a tone's energy outside the span of the others up to which it belongs to it."""
+"""Energy of a direction, in units of the strongest one's, below which no tone of the band has a part in it."""
 UNCOUPLED = 1e-11
 """Product of cosines with sines, in units of their energy, that is rounding."""
 
@@ -95,24 +93,22 @@ def square_root(columns: Array) -> tuple[Array, Array]:
 def inside_band(gram: Array, data: Array) -> tuple[float, int]:
     """The energy of the data in the span of some tones, dᵀ G⁺ d, and the dimension of the span.
 
-    The tones are more than the span has dimensions. A Cholesky decomposition takes one after the other, the one of
-    which the others leave most next, until nothing is left of any: the energy is that in the span of those it took.
-
     Args:
         gram: G, the inner products of the tones' cosines and sines, (2R, 2R); where cosines and sines are orthogonal,
             each half is looked at by itself, at a quarter of the cost.
         data: d, those with the data, (2R,).
     """
-    half, largest = len(gram) // 2, float(np.diag(gram).max())
+    half = len(gram) // 2
     both = slice(0, half), slice(half, 2 * half)
-    coupled = np.abs(gram[both]).max(initial=0.0) > UNCOUPLED * largest
+    coupled = np.abs(gram[both]).max(initial=0.0) > UNCOUPLED * np.abs(np.diag(gram)).max()
+    blocks = [slice(None)] if coupled else both
+    found = [(*np.linalg.eigh(gram[block, block]), data[block]) for block in blocks]
+    least = SPANNED * max(values[-1] for values, _, _ in found)
     energy, dimension = 0.0, 0
-    for block in (slice(None),) if coupled else both:
-        factor, order, rank, _ = lapack.dpstrf(gram[block, block], tol=SPANNED * largest, lower=1)
-        seen = data[block][order[:rank] - 1]
-        seen = linalg.solve_triangular(factor[:rank, :rank], seen, lower=True, check_finite=False)
-        energy += float(seen @ seen)
-        dimension += int(rank)
+    for values, vectors, part in found:
+        kept = values > least
+        energy += float(((vectors[:, kept].T @ part) ** 2 / values[kept]).sum())
+        dimension += int(kept.sum())
     return energy, dimension
 
 

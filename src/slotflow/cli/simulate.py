@@ -11,6 +11,7 @@ import typer
 from rich.markup import escape
 
 from slotflow.cli import output
+from slotflow.cli.configs import load_config
 from slotflow.cli.expand import expanded
 from slotflow.cli.options import (
     Amplitude,
@@ -29,7 +30,6 @@ from slotflow.cli.options import (
     WaveformText,
     bounds,
     help_text,
-    load_config,
 )
 from slotflow.cli.stated import level_or_bounds, stated_waveform
 from slotflow.core.presets import DEFAULT

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from slotflow.cli import output
+from slotflow.cli.configs import load_config
 from slotflow.cli.options import (
     ConfigFile,
     Device,
@@ -16,7 +17,6 @@ from slotflow.cli.options import (
     Preset,
     Settings,
     help_text,
-    load_config,
 )
 from slotflow.network.checkpoint import describe
 from slotflow.show.plots import plot_training, save_figure

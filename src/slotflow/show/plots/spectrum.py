@@ -90,7 +90,7 @@ def _is_wide(view: View, spectrum: Float, floor: Float) -> bool:
     """
     if not np.isfinite(floor).any():
         return False
-    heights = np.median(_places(view, view.draws), axis=0)[:, 1]
+    heights = np.median(view.waveform.of(view.draws, "amplitude"), axis=0)  # (K,)
     spread = view.waveform != TONE and heights.max(initial=0.0) > SPREAD * spectrum.max()
     return bool(spread or spectrum.max() > WIDE_RANGE * np.nanmedian(floor))
 

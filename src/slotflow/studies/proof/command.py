@@ -133,7 +133,7 @@ def write_json(options: Options, settings: Mapping[str, Any], results: Mapping[s
         "settings": dict(settings),
         "results": dict(results),
     }
-    text = json.dumps(facts, indent=1, ensure_ascii=False)
+    text = json.dumps(facts, indent=1, ensure_ascii=False, default=str)
     if options.out is None:
         print(text)
         return

@@ -181,3 +181,8 @@ def test_where_components_have_their_power() -> None:
 def test_what_makes_no_sense_is_refused(make: Any, words: str) -> None:
     with pytest.raises(ValueError, match=words):
         make()
+
+
+def test_an_unknown_waveform_is_answered_with_those_a_user_may_name() -> None:
+    with pytest.raises(ValueError, match="one of chirp, damped, harmonic, tone, received 'sweep'"):
+        Waveform.of_text("sweep")

@@ -66,6 +66,8 @@ class Waveform(ABC):
 
     name: ClassVar[str]
     """In files and on the command line."""
+    internal: ClassVar[bool] = False
+    """Whether it is made of other statements (classes, channels of a free gain) rather than named by a user."""
     parameters: tuple[Parameter, ...]
     """The columns of θ."""
     shape: tuple[str, ...]
@@ -96,9 +98,8 @@ class Waveform(ABC):
         """The waveform that `text` wrote, or that a user wrote in the same form."""
         name, settings = parsed(text)
         if name not in Waveform.kinds:
-            raise ValueError(
-                f"expected a waveform, one of {', '.join(sorted(Waveform.kinds))}, received {name!r}."
-            )
+            known = sorted(key for key, kind in Waveform.kinds.items() if not kind.internal)
+            raise ValueError(f"expected a waveform, one of {', '.join(known)}, received {name!r}.")
         try:
             return Waveform.kinds[name](**settings)
         except TypeError as error:

@@ -36,6 +36,7 @@ class Classes(SingleAmplitude):
     """
 
     name = "classes"
+    internal = True
 
     def __init__(self, **members: Waveform | str) -> None:
         found = {

@@ -29,6 +29,7 @@ class GainTone(Waveform):
     """
 
     name = "gains"
+    internal = True
     shape = TONE.shape
 
     def __init__(self, channels: Sequence[str] | str) -> None:

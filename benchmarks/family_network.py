@@ -5,7 +5,8 @@
 Part `law` answers mixtures of the network's own law in batches on `--device`: K uniform in 0..6, each class as likely,
 a band of 120 bins, |ḟ|T² at most 60, γT log-uniform in 1.5–30, ρ log-uniform in 5–40, known noise level. Part `same`
 answers the first signals of `benchmarks/family.py`, whose noise level is unknown, one by one as a user would:
-`model.infer(observation, prior=prior, method="network")`; its times are CPU seconds of that call.
+`model.infer(observation, prior=prior, method="network")`; beside it stands the search with evidence on the same
+signals, `family_posterior` without the network's proposals. Times are CPU seconds of these calls.
 """
 
 from __future__ import annotations
@@ -21,20 +22,24 @@ import torch
 from family import PARTS, SAMPLES, prior, share
 
 from slotflow import Channel, Grid, Observation, SlotFlow
+from slotflow.exact.family.posterior import family_posterior
 from slotflow.network.family.model import FamilySlotFlow
 from slotflow.signal.simulation_classes import simulate_classes
 from slotflow.studies.measures.cardinality import ece
 from slotflow.studies.measures.family import family_rows, family_scores
 from slotflow.studies.proof.command import parse, write_json
 
-MOST_ALONE = 500
+MOST_ALONE = 60
 """Signals that are answered one by one."""
+SEARCH_SECONDS, SEARCH_DRAWS = 60.0, 500
+"""Time budget and draws of the search with evidence."""
 
 
 def same(model: FamilySlotFlow, size: int, seed: int) -> dict[str, Any]:
-    """The network's answers to the signals of `benchmarks/family.py`, one by one."""
+    """Answers to the signals of `benchmarks/family.py`, one by one: the network's, and those of the search."""
     stated, drawn = prior(), prior(sigma=(1.0, 1.0))
     k_right, counts_right, top, seconds = [], [], [], []
+    searched, search_seconds = [], []
     for index in range(size):
         words = [seed, PARTS.index("mixed"), index]
         own = int(np.random.SeedSequence(words).generate_state(1)[0])
@@ -49,6 +54,12 @@ def same(model: FamilySlotFlow, size: int, seed: int) -> dict[str, Any]:
         k_right.append(post.k_map == len(true))
         top.append(float(post.k_probs.max()))
         counts_right.append(list(post.most_probable.values()) == kinds.tolist())
+        began = time.process_time()
+        search = family_posterior(
+            observation, stated, draws=SEARCH_DRAWS, seed=index, max_seconds=SEARCH_SECONDS
+        )
+        search_seconds.append(time.process_time() - began)
+        searched.append(search.k_map == len(true))
     calibration = ece(torch.tensor(top), torch.tensor(k_right))
     return {
         "k_right": share(k_right),
@@ -58,6 +69,13 @@ def same(model: FamilySlotFlow, size: int, seed: int) -> dict[str, Any]:
         "cpu_seconds": {
             "median": round(float(np.median(seconds)), 3),
             "mean": round(float(np.mean(seconds)), 3),
+        },
+        "search": {
+            "k_right": share(searched),
+            "cpu_seconds": {
+                "median": round(float(np.median(search_seconds)), 3),
+                "mean": round(float(np.mean(search_seconds)), 3),
+            },
         },
     }
 

@@ -4,7 +4,8 @@
 - `mixtures`: training signals.
 - `view`: spectrum in segments, matched filters; `encoder`: tokens, heat maps, first count; `places`: where slots begin.
 - `joint`: Gauss–Newton of all slots together; `hypotheses`: each slot as every class.
-- `rounds`, `slots`: from places to slots; `recount`: the second look and count; `network` puts the parts together.
+- `rounds`, `slots`: from places to slots; `closer`: those beside their component begin again.
+- `recount`: the second look and count; `network` puts the parts together.
 - `coordinates`: a slot's coordinates in units of its bound, in which its flow lives.
 - `loss` trains it, `model` answers.
 """

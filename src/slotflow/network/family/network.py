@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from slotflow.network.config import ModelConfig
 from slotflow.network.family.bounds import Bounds, conditions, outer_bounds
+from slotflow.network.family.closer import closer_places
 from slotflow.network.family.encoder import Encoded, Encoder
 from slotflow.network.family.joint import residual
 from slotflow.network.family.places import Places, propose
@@ -123,9 +124,16 @@ class FamilyParts(nn.Module):
         every = Places(*(torch.cat(pair, 1) for pair in zip(first, more, strict=True)))
         order = torch.cat([p, more.p], 1).argsort(1, descending=True)[:, : self.k_max]
         wanted = torch.arange(self.k_max, device=mask.device) < k[:, None]
-        return self.slots.begin(self.units, seen, every.take(order).first(wanted), wanted)
+        return self._begun(seen, every.take(order).first(wanted), wanted)
 
     def fitted(self, seen: Seen, places: Places, mask: Tensor) -> tuple[Begun, Finished]:
         """The first places of a mask, (B, K), as slots of their most probable classes."""
-        begun = self.slots.begin(self.units, seen, places.first(mask), mask)
+        begun = self._begun(seen, places.first(mask), mask)
         return begun, self.slots.finish(self.units, seen, begun, begun.logits.argmax(-1))
+
+    def _begun(self, seen: Seen, places: Places, mask: Tensor) -> Begun:
+        """Slots before the decision on their classes, begun a second time from where filters explain more."""
+        begun = self.slots.begin(self.units, seen, places, mask)
+        slots = begun.fit.slots
+        again = closer_places(seen.x, self.units, self.filters, slots, seen.bounds)
+        return self.slots.begin(self.units, seen, again.first(mask), mask)

@@ -138,6 +138,22 @@ def _times(record: Record) -> Lines:
         yield name, seconds, ratio, f"{one['median_ratio']:.2f}", target, one["same_count_as_plain"]
 
 
+def _proposers(record: Record) -> Lines:
+    """One row for each part: counts, verdicts and median times of each way to an answer."""
+    for part, one in record["results"].items():
+        kind, size = part.split(", ")
+        cells = [f"{size} tones, {kind.replace('_', ' ')}"]
+        for name in ("unrefined", "network", "classical", "both", "windows"):
+            found = one.get(name)
+            if found is None:
+                cells.append("–")
+                continue
+            exact = "" if name == "unrefined" else f", {found['exact']} `exact`"
+            right = f"{found['k_right']} of {found['bands']}"
+            cells.append(f"{right}{exact}, {found['median_seconds']:.2f} s")
+        yield cells
+
+
 def _stars(record: Record) -> Lines:
     """One row for each length of series and method."""
     for length in ("year", "month"):
@@ -213,6 +229,17 @@ TABLES: dict[str, tuple[tuple[str, ...], Callable[[Record], Lines]]] = {
     "evidence_general": (
         ("noise, sampling", "within 3 standard errors", "pulls", "largest error", "noise nodes"),
         _evidence,
+    ),
+    "proposers": (
+        (
+            "data",
+            "network's own count",
+            "exact, from the network",
+            "exact, from the search",
+            "exact, from both",
+            "windows",
+        ),
+        _proposers,
     ),
     "general_time": (
         ("data", "seconds", "ratio of means", "median ratio", "target", "same count as plain"),

@@ -127,7 +127,10 @@ def _family_network(record: Record) -> Lines:
             f"{same['counts_of_each_class_right']['share']:.3f}",
             "",
         )
-        yield "CPU seconds a signal, one core", f"{same['cpu_seconds']['median']:g}", ""
+        search = same["search"]
+        yield "K right, search with evidence, same signals", f"{search['k_right']['share']:.3f}", ""
+        both = f"{same['cpu_seconds']['median']:g} and {search['cpu_seconds']['median']:g}"
+        yield "CPU seconds a signal, one core: network, search", both, ""
 
 
 def _times(record: Record) -> Lines:

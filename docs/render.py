@@ -34,6 +34,7 @@ PAGES = (
     "docs/priors.md",
     "docs/reproduce.md",
     "docs/data-proof.md",
+    "docs/family.md",
 )
 RESULTS_PAGE = ROOT / "docs" / "results.md"
 MODEL = "zoom"

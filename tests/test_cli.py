@@ -322,7 +322,7 @@ def test_info(model: Path) -> None:
     assert described["parameters"] == SlotFlow.from_preset("debug").n_parameters
     assert described["config"]["model"]["name"] == "debug"
     assert preset["config"]["train"]["batch_size"] == 128
-    assert "presets debug, multiclass, paper" in run("info")
+    assert "presets debug, family, multiclass, paper" in run("info")
     assert "found nothing there" in refuse("info", "absent")
 
 

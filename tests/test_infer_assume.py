@@ -242,7 +242,7 @@ def test_what_was_assumed_is_in_the_file(zoom: SlotFlow, tmp_path: Path) -> None
 def test_answers_do_not_depend_on_the_batch(zoom: SlotFlow, seed: int) -> None:
     """Alone and among others: the same assumptions, and the odds of counts that matter to seven digits.
 
-    An order of a probability near 1e-4 may be sampled in one case and looked at more closely in the other: that is where
+    An order of a probability near 1e-4 may be sampled in one case and looked at more closely in the other: there
     the sampler decides how well it must be known.
     """
     batch = [tones((a, 0.3, 2.7), (0.7, 1.0, 2.8), noise=0.4, seed=seed + i)

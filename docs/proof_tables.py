@@ -248,17 +248,6 @@ TABLES: dict[str, tuple[tuple[str, ...], Callable[[Record], Lines]]] = {
         ("noise, sampling", "within 3 standard errors", "pulls", "largest error", "noise nodes"),
         _evidence,
     ),
-    "proposers": (
-        (
-            "data",
-            "network's own count",
-            "exact, from the network",
-            "exact, from the search",
-            "exact, from both",
-            "windows",
-        ),
-        _proposers,
-    ),
     "general_time": (
         ("data", "seconds", "ratio of means", "median ratio", "target", "same count as plain"),
         _times,

@@ -66,6 +66,9 @@ def test_refusals() -> None:
         Prior(waveform=CHIRP, classes=CLASSES)
     with pytest.raises(ValueError, match="expects waveform as Tone"):
         Prior(waveform=3)  # type: ignore[arg-type]
+    for classes in (["tone"], "tone, chirp", {1: Tone()}):
+        with pytest.raises(ValueError, match="expects classes as waveforms by their names"):
+            Prior(classes=classes)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="expects a prior of tones"):
         Prior(waveform=CHIRP).batch(2)
     with pytest.raises(ValueError, match=r"shape \(..., K, 4\)"):

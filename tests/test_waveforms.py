@@ -11,11 +11,13 @@ import torch
 
 from slotflow.core.arrays import namespace
 from slotflow.signal.waveforms import TONE, Classes, Waveform, waveform_named
-from slotflow.waveforms import Chirp, Damped, Harmonic, Tone
+from slotflow.waveforms import Chirp, Damped, Harmonic, QuadraticChirp, Tone
 
 CHIRP, DAMPED = Chirp(drift=(-2e-3, 3e-3)), Damped(rate=(0.01, 0.2), law="loguniform")
 MIXED = Classes(tone=Tone(), chirp=CHIRP, damped=DAMPED)
-EVERY = [TONE, CHIRP, DAMPED, Harmonic(3), MIXED]
+BENT = QuadraticChirp(drift=(-2e-3, 3e-3), curvature=(-2e-5, 1e-5))
+STACKS = Classes(damped=DAMPED, stack=Harmonic(3), tone=Tone())
+EVERY = [TONE, CHIRP, DAMPED, Harmonic(3), MIXED, BENT, STACKS]
 START, TAU = 2.0, 40.0
 
 
@@ -44,6 +46,8 @@ def written_out(waveform: Waveform, theta: Any, t: Any) -> Any:
     turns = f * t
     if "drift" in value:
         turns = turns + 0.5 * value["drift"] * ((t - TAU) ** 2 - TAU**2)
+    if "curvature" in value:
+        turns = turns + value["curvature"] / 6 * ((t - TAU) ** 3 + TAU**3)
     if "rate" in value:
         amplitude = amplitude * np.exp(-value["rate"] * (t - START))
     total = amplitude * np.cos(2 * math.pi * turns + phase)
@@ -81,7 +85,7 @@ def test_descriptions_translate(waveform: Waveform, seed: int) -> None:
         step = np.zeros(waveform.size)
         step[column] = 1e-7
         slope = (waveform.to_z(theta + step, TAU) - waveform.to_z(theta - step, TAU)) / 2e-7
-        np.testing.assert_allclose(forth[..., column], slope, atol=2e-5 * max(1, TAU**2))
+        np.testing.assert_allclose(forth[..., column], slope, rtol=2e-5, atol=2e-5 * TAU**2)
     tensor = waveform.to_z(torch.from_numpy(theta), TAU)
     np.testing.assert_allclose(tensor.numpy(), z, atol=1e-12)
     np.testing.assert_array_equal(
@@ -109,11 +113,11 @@ def _unphased(waveform: Waveform, theta: Any, z: Any) -> Any:
 def test_exponents_are_logarithmic_derivatives(waveform: Waveform, seed: int) -> None:
     here, t = settled(waveform), np.linspace(-30.0, 35.0, 50)
     xi, _ = here.split(components(waveform, seed), TAU)
-    g, step = here.exponents(t), 1e-6
+    g = here.exponents(t)
     assert g.shape == (len(here.shape), here.amplitudes, len(t)) and namespace(g) is np
     for d in range(len(here.shape)):
         moved = np.zeros(len(here.shape))
-        moved[d] = step
+        step = moved[d] = 1e-3 / (1 + np.abs(g[d]).max())
         slope = (here.basis(t, xi + moved) - here.basis(t, xi - moved)) / (2 * step)
         np.testing.assert_allclose(
             slope, g[d] * here.basis(t, xi), atol=1e-4 * (1 + np.abs(g[d]).max())
@@ -156,6 +160,9 @@ def test_where_components_have_their_power() -> None:
     assert Harmonic(2).occupied((1.0, 1.1), 10.0) == [(1.0, 1.1), (2.0, 2.2)]
     ((low, high),) = MIXED.occupied((1.0, 2.0), 10.0)
     assert low < 1.0 and high > 2.0
+    series = Classes(tone=Tone(), stack=Harmonic(3))
+    assert series.occupied((1.0, 1.1), 10.0) == [(1.0, 1.1), (2.0, 2.2), (3.0, pytest.approx(3.3))]
+    assert series.occupied((1.0, 2.5), 10.0) == [(1.0, 7.5)]
 
 
 @pytest.mark.parametrize(
@@ -169,8 +176,15 @@ def test_where_components_have_their_power() -> None:
         (lambda: Chirp(drift=(-1, 1), law="normal"), "expected a law"),
         (lambda: Harmonic(0), "whole number of harmonics"),
         (lambda: Harmonic("two"), "whole number of harmonics"),
+        (lambda: Harmonic(None), "whole number of harmonics .* received None"),  # type: ignore[arg-type]
+        (lambda: Chirp(drift=1e-3), "drift: expected two finite bounds"),  # type: ignore[arg-type]
+        (lambda: Damped(time=(-1.0, 5.0)), "time: expected bounds of at least 0"),
+        (lambda: Classes(**{"a b": Tone()}), "names of letters, digits and underscores"),
+        (lambda: Classes(ring="warble"), "expected a waveform, one of .*received 'warble'"),
         (lambda: Classes(), "at least one class"),
-        (lambda: Classes(a=Harmonic(2)), "waveforms of one amplitude"),
+        (lambda: Classes(a=MIXED), "expected waveforms such as Tone, Chirp, Damped and Harmonic"),
+        (lambda: Harmonic.up_to(1), "above the least one, 1, received 1"),
+        (lambda: waveform_named("harmonic(most=two)"), "whole number of harmonics"),
         (lambda: waveform_named("warble"), "expected a waveform, one of .*chirp"),
         (lambda: waveform_named("chirp"), r"chirp: expected settings \(drift, law\)"),
         (lambda: waveform_named("chirp(drift)"), "expected settings such as"),

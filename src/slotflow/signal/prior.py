@@ -25,6 +25,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import InitVar, dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -163,22 +164,30 @@ class Prior:
                 f"theta must have the shape (..., K, {waveform.size}), received {tuple(theta.shape)}."
             )
         k = theta.shape[-2]
-        amplitude = theta[..., list(waveform.amplitude_columns)].flatten(-2)  # (..., K·M)
+        amplitude = theta[..., list(waveform.amplitude_columns)]  # (..., K, M)
+        present = waveform.present(theta)
         frequency = waveform.of(theta, "frequency").sort(dim=-1).values
         if k > 0 and self._room(k) <= 0:
             return theta.new_full(theta.shape[:-2], -math.inf)
         (a_lo, a_hi), (f_lo, f_hi) = self.amplitude, self.frequency
-        inside = ((amplitude >= a_lo) & (amplitude <= a_hi)).all(-1)
+        good = (amplitude >= a_lo) & (amplitude <= a_hi)
+        phases: float | Tensor = float(k * amplitude.shape[-1])  # each amplitude has a phase
+        if present is not None:
+            good, phases = (
+                torch.where(present, good, amplitude == 0),
+                present.sum((-2, -1)).double(),
+            )
+        inside = good.all(-1).all(-1)
         inside &= ((frequency >= f_lo) & (frequency <= f_hi)).all(-1)
         inside &= (frequency.diff(dim=-1) >= self.min_separation).all(-1)
 
-        phases = amplitude.shape[-1]  # each amplitude has a phase
-        log_prob = theta.new_full(inside.shape, -phases * math.log(2 * math.pi))
+        log_prob = theta.new_zeros(inside.shape) - phases * math.log(2 * math.pi)
         if k > 0:
             log_prob -= k * math.log(self._room(k))
         if self.amplitude_law == "loguniform":
             log_prob -= phases * math.log(math.log(a_hi / a_lo))
-            log_prob -= amplitude.clamp_min(a_lo).log().sum(-1)
+            logs = amplitude.clamp_min(a_lo).log()
+            log_prob -= (logs if present is None else torch.where(present, logs, 0.0)).sum((-2, -1))
         else:
             log_prob -= phases * math.log(a_hi - a_lo)
         if waveform is not TONE:
@@ -266,7 +275,7 @@ def batch_of(priors: Sequence[Prior], device: str | torch.device = "cpu") -> Pri
     )
 
 
-def _waveform(stated: Waveform | str, classes: Mapping[str, Waveform] | None) -> Waveform:
+def _waveform(stated: Waveform | str, classes: Any) -> Waveform:
     """What a component is, from one waveform, its text, or several classes of them."""
     waveform = waveform_named(stated) if isinstance(stated, str) else stated
     if not isinstance(waveform, Waveform):
@@ -275,6 +284,11 @@ def _waveform(stated: Waveform | str, classes: Mapping[str, Waveform] | None) ->
         )
     if classes is None:
         return TONE if waveform == TONE else waveform
+    if not isinstance(classes, Mapping) or not all(isinstance(name, str) for name in classes):
+        raise ValueError(
+            "Prior expects classes as waveforms by their names, such as {'tone': Tone(), 'ring': Damped(rate=(0.01, "
+            f"0.2))}}, received {classes!r}."
+        )
     several = Classes(**classes)
     if waveform not in (TONE, several):
         raise ValueError(

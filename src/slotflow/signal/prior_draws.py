@@ -92,6 +92,13 @@ def draw_theta(
     for name in (waveform.names[i] for i in waveform.amplitude_columns):
         column[name] = amplitudes_at(amplitude, law, column[name])
     theta = torch.stack([column[name] for name in waveform.names], dim=-1)
+    present = waveform.present(theta)
+    if present is not None:
+        for j, pair in enumerate(
+            zip(waveform.amplitude_columns, waveform.phase_columns, strict=True)
+        ):
+            for i in pair:
+                theta[..., i] = torch.where(present[..., j], theta[..., i], 0.0)
     return torch.where(mask[..., None], theta, 0.0)
 
 

@@ -6,11 +6,13 @@ package knows how many parameters a component has or in which column one stands:
 
 - `tone`: a sinusoid that lasts, (A, φ, f).
 - `chirp`: one whose frequency drifts, (A, φ, f, ḟ).
+- `quadratic`: one whose drift changes too, (A, φ, f, ḟ, f̈).
 - `damped`: one that decays, (A, φ, f, γ).
 - `harmonic`: a fundamental with its multiples, (A, φ, f, A_2, φ_2, …).
 - `classes`: components of several of these kinds.
 - `gains`: a tone with an amplitude and a phase of its own in each channel of a free gain.
 
+`parameters` says what a parameter is, `recorded` what a waveform knows of a record of some length.
 `single` holds what waveforms of one amplitude share, `ranges` the prior of a shape parameter, `text` the form in files,
 and `suited` what a record suggests for settings that a text leaves open.
 """
@@ -21,6 +23,7 @@ from slotflow.signal.waveforms.classes import Classes
 from slotflow.signal.waveforms.damped import Damped
 from slotflow.signal.waveforms.gains import GainTone
 from slotflow.signal.waveforms.harmonic import Harmonic
+from slotflow.signal.waveforms.quadratic import QuadraticChirp
 from slotflow.signal.waveforms.suited import classes_text, suited
 from slotflow.signal.waveforms.tone import TONE, Tone
 
@@ -32,6 +35,7 @@ __all__ = [
     "GainTone",
     "Harmonic",
     "Parameter",
+    "QuadraticChirp",
     "Tone",
     "Waveform",
     "classes_text",

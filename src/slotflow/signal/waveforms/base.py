@@ -27,41 +27,21 @@ prior's. `text` is a waveform with its settings in one line, as files and the co
 from __future__ import annotations
 
 import inspect
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Self
 
-import numpy as np
-
-from slotflow.core.arrays import AnyArray, Array, argsort, namespace, take_along
+from slotflow.core.arrays import AnyArray, argsort, namespace, take_along
+from slotflow.signal.waveforms.parameters import DATA_UNIT, Parameter
 from slotflow.signal.waveforms.ranges import Range
+from slotflow.signal.waveforms.recorded import Recorded
 from slotflow.signal.waveforms.text import parsed
 
 __all__ = ["DATA_UNIT", "Parameter", "Waveform", "zero_matrices"]
 
-DATA_UNIT = "data"
-"""Unit of a parameter that is measured in whatever the samples are."""
 
-
-@dataclass(frozen=True)
-class Parameter:
-    """One parameter of a component, as a person reads it."""
-
-    name: str
-    """In tables and files."""
-    symbol: str
-    """In formulas and pictures."""
-    unit: str
-    """Of its values; `DATA_UNIT` for that of the samples."""
-    circular: bool = False
-    """Whether it is an angle in [0, 2π), whose mean is taken on the circle."""
-    categorical: bool = False
-    """Whether it is the number of a kind, which has neither mean nor error."""
-
-
-class Waveform(ABC):
+class Waveform(Recorded):
     """The form of a component."""
 
     name: ClassVar[str]
@@ -101,13 +81,20 @@ class Waveform(ABC):
             known = sorted(key for key, kind in Waveform.kinds.items() if not kind.internal)
             raise ValueError(f"expected a waveform, one of {', '.join(known)}, received {name!r}.")
         try:
-            return Waveform.kinds[name](**settings)
+            return Waveform.kinds[name].of_settings(**settings)
         except TypeError as error:
-            wanted = inspect.signature(Waveform.kinds[name].__init__).parameters
-            names = ", ".join(list(wanted)[1:]) or "none"
+            wanted = list(inspect.signature(Waveform.kinds[name].__init__).parameters)[1:]
+            unknown = [setting for setting in settings if setting not in wanted]
+            received = f"the setting {', '.join(unknown)}" if unknown else repr(text)
             raise ValueError(
-                f"{name}: expected settings ({names}) as in 'chirp(drift=-1e-4:1e-4)', received {text!r}."
+                f"{name}: expected settings ({', '.join(wanted) or 'none'}) as in 'chirp(drift=-1e-4:1e-4)', received "
+                f"{received}."
             ) from error
+
+    @classmethod
+    def of_settings(cls, **settings: Any) -> Waveform:
+        """The waveform of settings as a user writes them, by the names of the constructor's arguments."""
+        return cls(**settings)
 
     @property
     def settings(self) -> Mapping[str, str]:
@@ -138,40 +125,6 @@ class Waveform(ABC):
         """
         return self
 
-    def occupied(self, band: tuple[float, float], duration: float) -> list[tuple[float, float]]:
-        """Frequencies in Hz, as intervals, in which components with places in a band have nearly all their power.
-
-        Args:
-            band: Bounds of the place.
-            duration: Length of the record in seconds.
-        """
-        return [band]
-
-    def search_grid(self, duration: float) -> Array:
-        """Values of the shape parameters but the place that a search tries, (S, D − 1).
-
-        Args:
-            duration: Length of the record in seconds.
-        """
-        return np.zeros((1, len(self.shape) - 1))
-
-    def of_pole(self, frequency: float, rate: float) -> Array | None:
-        """ξ, (D,), of the component that is most like e^{(2πif − γ)t}; None where none is.
-
-        Args:
-            frequency: f in Hz.
-            rate: γ in 1/s; negative if it grows.
-        """
-        return None
-
-    def dilution(self, duration: float) -> float:
-        """By how much an amplitude may exceed the peak that the component has in the spectrum of a record."""
-        return 1.0
-
-    def size_of(self, xi: Array, duration: float) -> Array:
-        """Root mean square of |b| over a record, about, (..., D) to (...)."""
-        return np.ones(xi.shape[:-1])
-
     def drawn(self, column: Mapping[str, Any]) -> Mapping[str, Any]:
         """Shape parameters but the place, drawn from their prior.
 
@@ -179,6 +132,10 @@ class Waveform(ABC):
             column: Uniform numbers in [0, 1), any shape, by the name of the parameter.
         """
         return {name: law.draw(column[name]) for name, law in self.ranges.items()}
+
+    def present(self, theta: AnyArray) -> AnyArray | None:
+        """Which amplitudes components θ, (..., K, P), have, bool, (..., K, M); None: all of them."""
+        return None
 
     def log_prior(self, theta: AnyArray) -> AnyArray:
         """Log prior of all shape parameters but the place, summed over components, (..., K, P) to (...)."""
@@ -213,6 +170,11 @@ class Waveform(ABC):
     def amplitude_columns(self) -> tuple[int, ...]:
         """Columns of θ that hold amplitudes, (M,)."""
         return tuple(i for i, p in enumerate(self.parameters) if p.unit == DATA_UNIT)
+
+    @cached_property
+    def phase_columns(self) -> tuple[int, ...]:
+        """Columns of θ that hold phases, (M,)."""
+        return tuple(i for i, p in enumerate(self.parameters) if p.circular)
 
     def column(self, name: str) -> int:
         """The column of θ that holds a parameter."""
@@ -332,10 +294,6 @@ class Waveform(ABC):
         xp, g = namespace(xi), self.exponents(t)
         total = sum(xi[..., d, None, None] * g[d] for d in range(len(g)))
         return xp.exp(total)
-
-    @abstractmethod
-    def scales(self, duration: float) -> tuple[float, ...]:
-        """By how much each ξ must change to make a difference over a record of some length: its bin, (D,)."""
 
 
 def zero_matrices(like: AnyArray, rows: int, columns: int) -> AnyArray:

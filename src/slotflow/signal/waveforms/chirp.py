@@ -13,10 +13,8 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Self
-
-import numpy as np
 
 from slotflow.core.arrays import Array
 from slotflow.signal.waveforms.base import Parameter
@@ -31,6 +29,8 @@ from slotflow.signal.waveforms.single import (
 
 __all__ = ["Chirp"]
 
+LARGEST_DRIFT = 30.0
+"""Drift that is assumed possible where none is stated, in units of 1/T²: it carries a chirp over 30 bins."""
 SEARCH_STEP = 0.75
 """Distance of the drifts that a search tries, in units of a drift's bin."""
 
@@ -44,11 +44,22 @@ class Chirp(SingleAmplitude):
     """
 
     name = "chirp"
-    parameters = (AMPLITUDE, PHASE, FREQUENCY, Parameter("drift", "ḟ", "Hz/s"))
-    shape = ("frequency", "drift")
+    parameters: tuple[Parameter, ...] = (
+        AMPLITUDE,
+        PHASE,
+        FREQUENCY,
+        Parameter("drift", "ḟ", "Hz/s"),
+    )
+    shape: tuple[str, ...] = ("frequency", "drift")
 
     def __init__(self, drift: Sequence[float] | str, law: str = "uniform") -> None:
         self.ranges = {"drift": Range.checked("drift", drift, law)}
+
+    @classmethod
+    def suggested(cls, duration: float) -> Mapping[str, str]:
+        """Drifts of up to `LARGEST_DRIFT` bins."""
+        drift = LARGEST_DRIFT / duration**2
+        return {"drift": f"{-drift!r}:{drift!r}"}
 
     def on(self, start: float, reference: float) -> Self:
         """The same with its frequency known to refer to τ."""
@@ -75,11 +86,9 @@ class Chirp(SingleAmplitude):
         reach = 0.5 * duration * max(abs(drift.low), abs(drift.high))
         return [(band[0] - reach, band[1] + reach)]
 
-    def search_grid(self, duration: float) -> Array:
-        """Drifts a bin apart, (S, 1), at which the best of them loses a few per cent of a chirp's power."""
-        drift = self.ranges["drift"]
-        steps = math.ceil((drift.high - drift.low) / (SEARCH_STEP * self.scales(duration)[1]))
-        return np.linspace(drift.low, drift.high, max(steps + 1, 2))[:, None]
+    def search_axes(self, duration: float) -> tuple[Array, ...]:
+        """Drifts about a bin apart, at which the best of them loses a few per cent of a chirp's power."""
+        return (self.ranges["drift"].steps(SEARCH_STEP * self.scales(duration)[1]),)
 
     def dilution(self, duration: float) -> float:
         """√(|ḟ|T²), over how many bins a chirp spreads, or 1."""

@@ -6,19 +6,22 @@ class lacks is 0, where it has no effect: a tone is a chirp of ḟ = 0 and a dam
 
 .. math:: b = e^{2πi(fu + ḟu^2/2) - γ(u + τ - t_0)}
 
-serves all. A priori the class of each component is drawn on its own, all with the same probability 1/C, and its shape
-then from the prior of its class.
+serves all. Where a class has several amplitudes, as harmonics do, the columns A_2, φ_2, … come last, and are 0 for the
+classes without them. A priori the class of each component is drawn on its own, all with the same probability 1/C, and
+its shape then from the prior of its class.
 """
 
 from __future__ import annotations
 
 import copy
 import math
+import re
 from collections.abc import Mapping
 from typing import Any, Self
 
 from slotflow.core.arrays import AnyArray, namespace
 from slotflow.signal.waveforms.base import Parameter, Waveform
+from slotflow.signal.waveforms.several import SeveralAmplitudes, further_amplitudes
 from slotflow.signal.waveforms.single import AMPLITUDE, FREQUENCY, PHASE, SingleAmplitude
 from slotflow.signal.waveforms.tone import Tone
 
@@ -28,11 +31,11 @@ CLASS = Parameter("class", "class", "", categorical=True)
 """Number of the class in the order in which they were given, from 0."""
 
 
-class Classes(SingleAmplitude):
+class Classes(SeveralAmplitudes):
     """Components of several classes.
 
     Args:
-        **members: Waveforms of one amplitude by the names of their classes, or their texts.
+        **members: Waveforms by the names of their classes, or their texts.
     """
 
     name = "classes"
@@ -48,14 +51,21 @@ class Classes(SingleAmplitude):
                 "expected at least one class, received none, as in classes={'tone': Tone()}."
             )
         for name, member in found.items():
-            if not isinstance(member, SingleAmplitude | Tone) or isinstance(member, Classes):
+            known = isinstance(member, SingleAmplitude | SeveralAmplitudes | Tone)
+            if not known or isinstance(member, Classes):
                 raise ValueError(
-                    f"classes: expected waveforms of one amplitude (Tone, Chirp, Damped), received {member!r} for "
+                    f"classes: expected waveforms such as Tone, Chirp, Damped and Harmonic, received {member!r} for "
                     f"{name!r}; give it alone: Prior(waveform=...)."
+                )
+            if not re.fullmatch(r"\w+", name):
+                raise ValueError(
+                    f"classes: expected names of letters, digits and underscores, received {name!r}; rename the class."
                 )
         self.members: Mapping[str, Waveform] = found
         own = {p.name: p for m in found.values() for p in m.parameters if p.name in m.ranges}
-        self.parameters = (AMPLITUDE, PHASE, FREQUENCY, *own.values(), CLASS)
+        self.amplitudes = max(member.amplitudes for member in found.values())
+        more = further_amplitudes(self.amplitudes)
+        self.parameters = (AMPLITUDE, PHASE, FREQUENCY, *own.values(), CLASS, *more)
         self.shape = ("frequency", *own, CLASS.name)
 
     # ------------------------------------------------------------------ settings
@@ -88,6 +98,16 @@ class Classes(SingleAmplitude):
         columns[self.column(CLASS.name)] = xp.zeros_like(theta[..., 0]) + index
         joined: AnyArray = xp.stack(columns, -1)
         return joined
+
+    def present(self, theta: AnyArray) -> AnyArray | None:
+        """Whether the class of each component has each amplitude, (..., K, M); None where all classes have one."""
+        if self.amplitudes == 1:
+            return None
+        xp, kind = namespace(theta), self.class_of(theta)
+        found: AnyArray = xp.stack([xp.zeros_like(kind) > 0] * self.amplitudes, -1)
+        for i, member in enumerate(self.members.values()):
+            found[..., : member.amplitudes] |= (kind == i)[..., None]
+        return found
 
     # ------------------------------------------------------------------ prior
 
@@ -126,22 +146,37 @@ class Classes(SingleAmplitude):
         }
         return settled
 
-    def turn_weights(self, reference: float) -> tuple[float, ...]:
-        """Those of the classes that have the parameter, and 0 for the class."""
-        found = dict.fromkeys(self.shape, 0.0)
+    @property
+    def _richest(self) -> Waveform:
+        """The class of the most amplitudes, whose further ones are those of all."""
+        return max(self.members.values(), key=lambda member: member.amplitudes)
+
+    def turn_weights(self, reference: float) -> tuple[tuple[float, ...], ...]:
+        """Those of the classes that have the parameter, and 0 for the class, (M, D)."""
+        first = dict.fromkeys(self.shape, 0.0)
         for member in self.members.values():
             if isinstance(member, SingleAmplitude):
-                found |= dict(zip(member.shape, member.turn_weights(reference), strict=True))
-        return tuple((found | {"frequency": reference}).values())
+                first |= dict(zip(member.shape, member.turn_weights(reference), strict=True))
+        rows, richest = [first | {"frequency": reference}], self._richest
+        if isinstance(richest, SeveralAmplitudes):
+            none = dict.fromkeys(self.shape, 0.0)
+            for weights in richest.turn_weights(reference)[1:]:
+                rows.append(none | dict(zip(richest.shape, weights, strict=True)))
+        return tuple(tuple(row.values()) for row in rows)
 
     def exponents(self, t: Any) -> Any:
-        """Exponents of all shape parameters, (D, 1, N); 0 for the class."""
+        """Exponents of all shape parameters, (D, M, N); 0 for the class."""
+        xp = namespace(t)
         found: dict[str, Any] = {}
         for member in self.members.values():
-            found |= dict(zip(member.shape, member.exponents(t), strict=True))
-        found["frequency"] = (2j * math.pi * t)[None]  # phases of all classes refer to τ here
-        rows = [found[name] for name in self.shape[:-1]]
-        return namespace(t).stack([*rows, 0 * rows[0]])
+            found |= dict(zip(member.shape, member.exponents(t)[:, 0], strict=True))
+        found["frequency"] = 2j * math.pi * t  # phases of all classes refer to τ here
+        none = 0 * found["frequency"]
+        rows = [[found.get(name, none) for name in self.shape]]
+        for j in range(1, self.amplitudes):
+            further = dict(zip(self._richest.shape, self._richest.exponents(t)[:, j], strict=True))
+            rows.append([further.get(name, none) for name in self.shape])
+        return xp.stack([xp.stack(list(column)) for column in zip(*rows, strict=True)])
 
     def scales(self, duration: float) -> tuple[float, ...]:
         """Scales of the classes' parameters, and 1 for the class."""
@@ -151,9 +186,15 @@ class Classes(SingleAmplitude):
         return (*(found[name] for name in self.shape[:-1]), 1.0)
 
     def occupied(self, band: tuple[float, float], duration: float) -> list[tuple[float, float]]:
-        """What any class may occupy."""
+        """What any class may occupy, as intervals that do not meet."""
         every = [pair for m in self.members.values() for pair in m.occupied(band, duration)]
-        return [(min(low for low, _ in every), max(high for _, high in every))]
+        found: list[tuple[float, float]] = []
+        for low, high in sorted(every):
+            if found and low <= found[-1][1]:
+                found[-1] = (found[-1][0], max(high, found[-1][1]))
+            else:
+                found.append((low, high))
+        return found
 
     def dilution(self, duration: float) -> float:
         """The largest of all classes."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -31,6 +31,8 @@ from slotflow.signal.waveforms.single import (
 
 __all__ = ["Damped"]
 
+SLOWEST_DECAY, FASTEST_DECAY = 1.0, 30.0
+"""Rates that are assumed possible where none are stated, in units of 1/T: from hardly at all to a thirtieth of T."""
 SEARCH_RATIO = 1.6
 """Ratio of the rates that a search tries."""
 LINE_WIDTHS = 0.5
@@ -71,6 +73,17 @@ class Damped(SingleAmplitude):
         assert rate is not None
         self.ranges = {"rate": Range.checked("rate", rate, law, least=0.0)}
 
+    @classmethod
+    def suggested(cls, duration: float) -> Mapping[str, str]:
+        """Rates from `SLOWEST_DECAY` to `FASTEST_DECAY`, log-uniform."""
+        slow, fast = SLOWEST_DECAY / duration, FASTEST_DECAY / duration
+        return {"rate": f"{slow!r}:{fast!r}:loguniform"}
+
+    @classmethod
+    def replaces(cls, setting: str) -> str:
+        """A decay time takes the place of the rate."""
+        return "rate" if setting == "time" else setting
+
     def on(self, start: float, reference: float) -> Self:
         """The same with its decay beginning at the first sample."""
         settled = copy.copy(self)
@@ -91,6 +104,11 @@ class Damped(SingleAmplitude):
         x = 2 * duration * np.maximum(xi[..., 1], 1e-9 / duration)
         return np.sqrt(-np.expm1(-x) / x)
 
+    def breadth(self, xi: Array, duration: float) -> Array:
+        """γ + 1/T."""
+        broad: Array = np.maximum(xi[..., 1], 0.0) + 1 / duration
+        return broad
+
     def scales(self, duration: float) -> tuple[float, ...]:
         """1/T in Hz and 2/T in 1/s."""
         return (1 / duration, 2 / duration)
@@ -100,12 +118,12 @@ class Damped(SingleAmplitude):
         reach = LINE_WIDTHS * self.ranges["rate"].high
         return [(band[0] - reach, band[1] + reach)]
 
-    def search_grid(self, duration: float) -> Array:
-        """Rates in a geometric series, (S, 1), since a line is the harder to tell from others the broader it is."""
+    def search_axes(self, duration: float) -> tuple[Array, ...]:
+        """Rates in a geometric series, since a line is the harder to tell from others the broader it is."""
         rate = self.ranges["rate"]
         low = max(rate.low, min(0.5 / duration, rate.high))
         steps = math.ceil(math.log(rate.high / low) / math.log(SEARCH_RATIO))
-        return np.geomspace(low, rate.high, max(steps + 1, 2))[:, None]
+        return (np.geomspace(low, rate.high, max(steps + 1, 2)),)
 
     def of_pole(self, frequency: float, rate: float) -> Array | None:
         """Frequency and rate, (2,), the rate within its bounds."""

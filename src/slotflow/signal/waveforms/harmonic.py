@@ -3,7 +3,8 @@ r"""A harmonic series: a periodic signal, tones at f, 2f, …, mf with amplitude
 .. math:: m(t) = \sum_{j=1}^{m} A_j \cos(2π j f t + φ_j)
 
 f is the fundamental; the prior's law of amplitudes holds for each A_j. The columns of θ are (A, φ, f, A_2, φ_2, …,
-A_m, φ_m), so that the first three are those of a tone.
+A_m, φ_m), so that the first three are those of a tone. Where m is unknown, `Harmonic.up_to` makes each number a class
+of its own.
 """
 
 from __future__ import annotations
@@ -12,8 +13,10 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from slotflow.core.arrays import AnyArray, namespace
-from slotflow.signal.waveforms.base import DATA_UNIT, Parameter, Waveform, zero_matrices
+from slotflow.core.arrays import namespace
+from slotflow.signal.waveforms.base import Waveform
+from slotflow.signal.waveforms.classes import Classes
+from slotflow.signal.waveforms.several import SeveralAmplitudes, further_amplitudes
 from slotflow.signal.waveforms.single import AMPLITUDE, FREQUENCY, PHASE
 
 __all__ = ["Harmonic"]
@@ -22,7 +25,7 @@ MOST_HARMONICS = 32
 """More harmonics than this are refused."""
 
 
-class Harmonic(Waveform):
+class Harmonic(SeveralAmplitudes):
     """A fundamental with its multiples.
 
     Args:
@@ -36,108 +39,45 @@ class Harmonic(Waveform):
         try:
             number = int(harmonics)
             whole = number == float(harmonics)
-        except ValueError:
+        except (TypeError, ValueError):
             number, whole = 0, False
         if not whole or not 1 <= number <= MOST_HARMONICS:
             raise ValueError(
                 f"Harmonic expects a whole number of harmonics from 1 to {MOST_HARMONICS}, received {harmonics!r}."
             )
         self.amplitudes = number
-        more = [
-            parameter
-            for j in range(2, number + 1)
-            for parameter in (
-                Parameter(f"amplitude_{j}", f"A_{j}", DATA_UNIT),
-                Parameter(f"phase_{j}", f"φ_{j}", "rad", circular=True),
+        self.parameters = (AMPLITUDE, PHASE, FREQUENCY, *further_amplitudes(number))
+
+    @classmethod
+    def of_settings(cls, **settings: Any) -> Waveform:
+        """A series of a given number of harmonics, or of at most as many as the setting `most` says."""
+        return cls.up_to(**settings) if "most" in settings else cls(**settings)
+
+    @staticmethod
+    def up_to(most: int | str, least: int | str = 1) -> Waveform:
+        """Harmonic series of an unknown number of harmonics: classes m1, m2, …, whose probabilities are those of m.
+
+        Each number is as probable as the others a priori, and the evidence decides.
+
+        Args:
+            most: The largest number of harmonics.
+            least: The smallest one.
+        """
+        last, first = Harmonic(most).amplitudes, Harmonic(least).amplitudes
+        if first >= last:
+            raise ValueError(
+                f"Harmonic.up_to expects a largest number of harmonics above the least one, {first}, received {most!r}."
             )
-        ]
-        self.parameters = (AMPLITUDE, PHASE, FREQUENCY, *more)
+        return Classes(**{f"m{j}": Harmonic(j) for j in range(first, last + 1)})
 
     @property
     def settings(self) -> Mapping[str, str]:
         """The number of harmonics."""
         return {"harmonics": str(self.amplitudes)}
 
-    def _columns(self, kind: str) -> list[int]:
-        """Columns of all amplitudes or phases, the fundamental's first."""
-        return [self.column(kind)] + [
-            self.column(f"{kind}_{j}") for j in range(2, self.amplitudes + 1)
-        ]
-
-    def split(self, theta: AnyArray, reference: float) -> tuple[AnyArray, AnyArray]:
-        """f, (..., K, 1), and A_j e^{i(φ_j + 2πjfτ)}, (..., K, M)."""
-        xp, f = namespace(theta), theta[..., self.column("frequency")]
-        amplitude, phase = (
-            theta[..., self._columns("amplitude")],
-            theta[..., self._columns("phase")],
-        )
-        angle = phase + 2 * math.pi * xp.remainder(self._turns(f, reference), 1.0)
-        c: AnyArray = amplitude * xp.cos(angle) + 1j * (amplitude * xp.sin(angle))
-        return f[..., None], c
-
-    def _turns(self, f: AnyArray, reference: float) -> AnyArray:
-        """Turns jfτ, (..., K, M), of fundamentals, (..., K)."""
-        xp = namespace(f)
-        turns: AnyArray = xp.stack([j * f * reference for j in range(1, self.amplitudes + 1)], -1)
-        return turns
-
-    def join(self, xi: AnyArray, c: AnyArray, reference: float) -> AnyArray:
-        """θ, (..., K, P), of f, (..., K, 1), and complex amplitudes, (..., K, M)."""
-        xp, f = namespace(xi), xi[..., 0]
-        turns = xp.remainder(xp.angle(c) / (2 * math.pi) - self._turns(f, reference), 1.0)
-        theta: AnyArray = self._arranged(f, xp.abs(c), 2 * math.pi * turns)
-        return theta
-
-    def _arranged(self, f: AnyArray, amplitude: AnyArray, phase: AnyArray) -> AnyArray:
-        """θ of f, (..., K), amplitudes and phases, (..., K, M)."""
-        columns: list[AnyArray] = [f] * self.size
-        for j, (a, p) in enumerate(
-            zip(self._columns("amplitude"), self._columns("phase"), strict=True)
-        ):
-            columns[a], columns[p] = amplitude[..., j], phase[..., j]
-        theta: AnyArray = namespace(f).stack(columns, -1)
-        return theta
-
-    def without_phase(self, xi: AnyArray, modulus: AnyArray) -> AnyArray:
-        """θ with all phases 0."""
-        none: AnyArray = namespace(xi).zeros_like(modulus)
-        return self._arranged(xi[..., 0], modulus, none)
-
-    def jacobian(self, xi: AnyArray, c: AnyArray, reference: float) -> AnyArray:
-        """Derivatives of θ by z, (..., K, P, 1 + 2M)."""
-        m, size = self.amplitudes, namespace(xi).abs(c)
-        a, b = c.real / size, c.imag / size
-        found = zero_matrices(xi[..., 0], self.size, 1 + 2 * m)
-        found[..., self.column("frequency"), 0] = 1.0
-        for j, (row, angle) in enumerate(
-            zip(self._columns("amplitude"), self._columns("phase"), strict=True)
-        ):
-            found[..., row, 1 + j], found[..., row, 1 + m + j] = a[..., j], b[..., j]
-            found[..., angle, 0] = -2 * math.pi * (j + 1) * reference
-            found[..., angle, 1 + j] = -b[..., j] / size[..., j]
-            found[..., angle, 1 + m + j] = a[..., j] / size[..., j]
-        return found
-
-    def inverse_jacobian(self, theta: AnyArray, reference: float) -> AnyArray:
-        """Derivatives of z by θ, (..., K, 1 + 2M, P)."""
-        m, xp = self.amplitudes, namespace(theta)
-        f, c = self.split(theta, reference)
-        found = zero_matrices(f[..., 0], 1 + 2 * m, self.size)
-        place = self.column("frequency")
-        found[..., 0, place] = 1.0
-        turned = theta[..., self._columns("phase")] + 2 * math.pi * self._turns(
-            f[..., 0], reference
-        )
-        for j, (column, angle) in enumerate(
-            zip(self._columns("amplitude"), self._columns("phase"), strict=True)
-        ):
-            turn = 2 * math.pi * (j + 1) * reference
-            found[..., 1 + j, column] = xp.cos(turned[..., j])
-            found[..., 1 + m + j, column] = xp.sin(turned[..., j])
-            found[..., 1 + j, angle], found[..., 1 + m + j, angle] = -c.imag[..., j], c.real[..., j]
-            found[..., 1 + j, place] = -turn * c.imag[..., j]
-            found[..., 1 + m + j, place] = turn * c.real[..., j]
-        return found
+    def turn_weights(self, reference: float) -> tuple[tuple[float, ...], ...]:
+        """jτ for the j-th harmonic, (M, 1)."""
+        return tuple((j * reference,) for j in range(1, self.amplitudes + 1))
 
     def exponents(self, t: Any) -> Any:
         """2πiju, (1, M, N)."""

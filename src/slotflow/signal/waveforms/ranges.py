@@ -7,7 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from slotflow.core.arrays import namespace
+import numpy as np
+
+from slotflow.core.arrays import Array, namespace
 
 __all__ = ["LAWS", "Range"]
 
@@ -45,7 +47,10 @@ class Range:
         if isinstance(bounds, str):
             parts = [part.strip() for part in bounds.split(":")]
             law, bounds = (parts[2] if len(parts) == 3 else law), _numbers(parts[:2])
-        pair = tuple(float(b) for b in bounds)
+        try:
+            pair = tuple(float(b) for b in bounds)
+        except (TypeError, ValueError):
+            pair = ()  # refused below
         if law not in LAWS:
             raise ValueError(f"{name}: expected a law, one of {LAWS}, received {law!r}.")
         if len(pair) != 2 or not all(map(math.isfinite, pair)) or not pair[0] < pair[1]:
@@ -68,6 +73,12 @@ class Range:
         """As `checked` reads it."""
         text = f"{self.low!r}:{self.high!r}"
         return text if self.law == "uniform" else f"{text}:{self.law}"
+
+    def steps(self, size: float) -> Array:
+        """Values from one bound to the other, evenly, at most a size apart, (S,), S >= 2."""
+        return np.linspace(
+            self.low, self.high, max(math.ceil((self.high - self.low) / size), 1) + 1
+        )
 
     def draw(self, u: Any) -> Any:
         """Values of uniform numbers u in [0, 1); same shape."""

@@ -1,8 +1,4 @@
-"""Waveforms from texts that leave settings open: what a record of some length can show takes their place.
-
-A drift of 30/T² carries a chirp over 30 bins; a line of γ = 30/T decays within a thirtieth of the record, and one of
-1/T hardly at all.
-"""
+"""Waveforms from texts that leave settings open: what the waveform suggests for a record takes their place."""
 
 from __future__ import annotations
 
@@ -13,11 +9,6 @@ from slotflow.signal.waveforms.classes import Classes
 from slotflow.signal.waveforms.text import comma_parts, parsed
 
 __all__ = ["classes_text", "suited"]
-
-LARGEST_DRIFT = 30.0
-"""In units of 1/T²."""
-SLOWEST_DECAY, FASTEST_DECAY = 1.0, 30.0
-"""In units of 1/T."""
 
 
 def suited(text: str, duration: float) -> Waveform:
@@ -30,9 +21,14 @@ def suited(text: str, duration: float) -> Waveform:
     name, settings = parsed(text)
     if name == Classes.name:
         return Classes(**{label: suited(part, duration) for label, part in settings.items()})
-    inner = ", ".join(f"{key}={value}" for key, value in (_open(name, duration) | settings).items())
-    if "time" in settings:
-        inner = f"time={settings['time']}"
+    kind = Waveform.kinds.get(name)
+    if kind is not None and kind.internal:
+        raise ValueError(f"expected a waveform that a component can have, received {name!r}.")
+    if kind is not None:  # others are refused below
+        stated = {kind.replaces(setting) for setting in settings}
+        left = {key: v for key, v in kind.suggested(duration).items() if key not in stated}
+        settings = left | settings
+    inner = ", ".join(f"{key}={value}" for key, value in settings.items())
     return Waveform.of_text(f"{name}({inner})" if inner else name)
 
 
@@ -59,14 +55,3 @@ def _named(part: str) -> tuple[str, str]:
     if equals and "(" not in name:
         return name.strip(), rest.strip()
     return parsed(part)[0], part
-
-
-def _open(name: str, duration: float) -> dict[str, str]:
-    """Settings of a waveform that a record of some length suggests."""
-    if name == "chirp":
-        drift = LARGEST_DRIFT / duration**2
-        return {"drift": f"{-drift!r}:{drift!r}"}
-    if name == "damped":
-        slow, fast = SLOWEST_DECAY / duration, FASTEST_DECAY / duration
-        return {"rate": f"{slow!r}:{fast!r}:loguniform"}
-    return {}

@@ -240,7 +240,8 @@ def as_list(observation: Observation | Iterable[Observation]) -> list[Observatio
         if not isinstance(one, Observation):
             raise ValueError(
                 f"expected Observations, received {type(one).__name__} at position {i}; build one with "
-                "Observation.from_arrays."
+                "Observation.from_arrays, or all of them from arrays with one signal per row with "
+                "Observations.from_arrays."
             )
     return several
 

@@ -37,6 +37,8 @@ __all__ = [
     "detrend",
     "fit_line",
     "hann_weights",
+    "line_errors",
+    "line_filters",
     "places",
     "removed_order",
     "sample_numbers",
@@ -154,17 +156,41 @@ def fit_line(x: Samples, u: Array) -> tuple[tuple[Any, Any], tuple[float, float]
     Returns:
         The value in the middle and the slope per step, and the error of each.
     """
+    w, tilted = _line_weights(u)
+    centre, mean = (
+        (w * u).sum() / w.sum(),
+        (w * x).sum() / w.sum(),
+    )  # of a constant the constant itself
+    slope = (tilted * x).sum()
+    return ((mean - slope * centre).item(), slope.item()), line_errors(u)
+
+
+def line_filters(u: Array) -> Array:
+    """The Hann-weighted fit as two sums over the samples: the weights of offset and slope per step, (2, n).
+
+    Up to rounding, their products with a series (n,) are what `fit_line` gives.
+
+    Args:
+        u: Where the samples were taken, (n,), in steps from the middle.
+    """
+    w, tilted = _line_weights(u)
+    return np.stack([w / w.sum() - (w * u).sum() / w.sum() * tilted, tilted])
+
+
+def line_errors(u: Array) -> tuple[float, float]:
+    """Errors of offset and slope per step by the Hann-weighted fit, for noise of σ = 1."""
+    w, tilted = _line_weights(u)
+    offset_error = float(np.sqrt((w**2).sum()) / w.sum())
+    return offset_error, float(np.sqrt((tilted**2).sum())) if u.size > 2 else 1.0
+
+
+def _line_weights(u: Array) -> tuple[Array, Array]:
+    """Hann weights at places u, and weights whose sum with a series is its slope; zeros for one or two samples."""
     w = np.cos(np.pi * u / (2 * np.abs(u).max() + 2)) ** 2
-    total = w.sum()
-    centre = (w * u).sum() / total
-    mean = (w * x).sum() / total
-    offset_error = float(np.sqrt((w**2).sum()) / total)
-    if x.size < 3:
-        return (mean.item(), 0.0), (offset_error, 1.0)
-    square = (w * (u - centre) ** 2).sum()
-    slope = (w * (u - centre) * x).sum() / square
-    slope_error = float(np.sqrt(((w * (u - centre)) ** 2).sum()) / square)
-    return ((mean - slope * centre).item(), slope.item()), (offset_error, slope_error)
+    if u.size < 3:
+        return w, 0 * w
+    tilted = w * (u - (w * u).sum() / w.sum())
+    return w, tilted / (w * (u - (w * u).sum() / w.sum()) ** 2).sum()
 
 
 def scaled(channel: Channel) -> tuple[float, Samples]:

@@ -58,7 +58,8 @@ class Signals:
         self.t_ref = t_ref
         self.stated = stated
         self._kept: dict[tuple[int, int], list[Observation | ValueError]] = {}
-        self._room = KEPT_BYTES
+        self.room = KEPT_BYTES
+        """Bytes of samples that may still be kept; 0 for who reads each signal once."""
 
     @property
     def count(self) -> int:
@@ -76,9 +77,9 @@ class Signals:
                 if isinstance(one, Observation)
                 for channel in one.channels
             )
-            if size > self._room:
+            if size > self.room:
                 return found
-            self._room -= size
+            self.room -= size
             self._kept[first, last] = found
         return list(self._kept[first, last])
 

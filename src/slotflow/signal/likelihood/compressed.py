@@ -31,6 +31,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import scipy.linalg
 from numpy.typing import NDArray
 
 from slotflow.core.arrays import Array, Complex
@@ -178,7 +179,7 @@ def _one(
     seen = np.where(mirrored, -f, f)
     gram, data = (x[0] for x in plain.amplitude_systems(seen[None, :, None]))
     sign = np.concatenate([np.ones(len(f)), np.where(mirrored, -1.0, 1.0)])
-    values, vectors = np.linalg.eigh(gram * sign * sign[:, None])
+    values, vectors = _eigen(gram * sign * sign[:, None])
     kept = values > ROUNDING * values[-1]
     root = np.sqrt(values[kept])
     y = (vectors[:, kept].T @ (sign * data)) / root
@@ -196,12 +197,27 @@ def _one(
     )
 
 
+def _eigen(matrix: Array) -> tuple[Array, Array]:
+    """Eigenvalues, ascending, (n,), and eigenvectors, (n, n), of a symmetric matrix, (n, n).
+
+    Divide and conquer, which is the fastest, does not always converge where many eigenvalues are rounding.
+    """
+    try:
+        values, vectors = np.linalg.eigh(matrix)
+    except np.linalg.LinAlgError:
+        values, vectors = scipy.linalg.eigh(matrix, driver="ev")
+    return values, vectors
+
+
 def _tones(intervals: Sequence[tuple[float, float]], guard: float, step: float) -> Array:
-    """Frequencies in Hz that cover intervals and a guard beside each, at most a step apart, (R,)."""
+    """Frequencies in Hz that cover intervals and a guard beside each, at most a step apart, (R,).
+
+    Intervals whose aliases could not be told apart, as they are too close themselves, become one.
+    """
     wide = sorted((low - guard, high + guard) for low, high in intervals)
     joined = [wide[0]]
     for low, high in wide[1:]:
-        if low <= joined[-1][1]:
+        if low <= joined[-1][1] + (ALIAS_GAP + 1) * step:
             joined[-1] = (joined[-1][0], max(high, joined[-1][1]))
         else:
             joined.append((low, high))
@@ -220,15 +236,17 @@ def _instants(f: Array, span: float, step: float) -> int:
         step: Distance of neighbours in Hz.
     """
     fewest = int(INSTANTS * len(f))
-    if (f[-1] - f[0]) < 1.1 * len(f) * step:  # a single set
+    number = np.cumsum(np.diff(f, prepend=f[0]) > 1.1 * step)  # of the set that each belongs to
+    if number[-1] == 0:
         return fewest
     widest = max(fewest, int(INSTANTS * (f[-1] - f[0]) / step))
     for count in range(fewest, widest):
         rate = (count - 1) / span
-        folded = np.sort(f % rate)
-        gaps = np.append(np.diff(folded), rate - folded[-1] + folded[0]) / step
-        beside = (gaps > 0.5) & (gaps < 1.1)
-        if (beside | (gaps > ALIAS_GAP)).all():
+        folded = f % rate
+        order = np.argsort(folded)
+        gaps = np.diff(folded[order], append=folded[order[0]] + rate) / step
+        leaves = number[order] != number[np.roll(order, -1)]
+        if leaves.sum() == number[-1] + 1 and gaps[leaves].min() > ALIAS_GAP:
             return count
     return widest
 

@@ -155,33 +155,39 @@ class EvenTones(EvenData):
         """P at frequencies that broadcast, (..., 1) each; (..., 1, 1); see `Likelihood.overlap`."""
         return self.window(xi_b - xi_a)[0][..., None]
 
-    def coupling(self, xi: Array, z: Array) -> Array:
-        """How the data see tones z together with one of unit amplitude at ξ; see `Likelihood.coupling`."""
-        others, c = self.waveform.unpack(z)
-        zeroth, first = self.window(others[:, 0] - xi, powers=2)  # (G, K) each
-        first *= DERIVATIVE * c[:, 0]
-        products = np.empty((len(xi), 2, *z.shape))  # times the conjugates of 1 and i
-        products[:, 0, :, 0], products[:, 1, :, 0] = first.real, first.imag
-        products[:, 0, :, 1], products[:, 1, :, 1] = zeroth.real, zeroth.imag
-        products[:, 0, :, 2], products[:, 1, :, 2] = -zeroth.imag, zeroth.real
-        products *= 0.5
-        return products.reshape(len(xi), 2, -1)
+    def coupling(self, xi: Any, z: Any) -> Any:
+        """How the data see tones z together with one of unit amplitude at ξ; see `Likelihood.coupling`.
 
-    def amplitude_systems(self, xi: Array) -> tuple[Array, Array]:
-        """Normal equations of the amplitudes alone at m sets of frequencies, (m, K, 1), of one signal.
+        For several signals at once both have their axis first: (B, G, 1) and (B, K, 3) to (B, G, 2, 3K).
+        """
+        xp, (others, c) = namespace(z), self.waveform.unpack(z)
+        zeroth, first = self.window(others[..., None, :, 0] - xi, powers=2)  # (..., G, K) each
+        first *= DERIVATIVE * c[..., None, :, 0]
+        shape = (*xi.shape[:-1], 2, *z.shape[-2:])
+        products = xp.empty(shape, dtype=z.dtype, device=z.device)
+        real, imag = products[..., 0, :, :], products[..., 1, :, :]  # times the conjugates of 1, i
+        real[..., 0], imag[..., 0] = first.real, first.imag
+        real[..., 1], imag[..., 1] = zeroth.real, zeroth.imag
+        real[..., 2], imag[..., 2] = -zeroth.imag, zeroth.real
+        products *= 0.5
+        return products.reshape(*xi.shape[:-1], 2, -1)
+
+    def amplitude_systems(self, xi: Any) -> tuple[Any, Any]:
+        """Normal equations of the amplitudes alone at m sets of frequencies, (m, K, 1), of one signal or of m signals.
 
         Returns:
             G, (m, 2K, 2K), and d, (m, 2K), in the order Re c_1..Re c_K, Im c_1..Im c_K; RSS = Σ x² − 2 d·c + c·G c.
         """
-        (m, k), f = xi.shape[:2], xi[..., 0]
-        matched = self.matched(xi[None])[0, ..., 0]  # (m, K)
-        data = np.stack([matched.real, matched.imag], 1)
-        pairs = np.stack([f[:, :, None] - f[:, None], f[:, :, None] + f[:, None]])
+        (m, k), f, xp = xi.shape[:2], xi[..., 0], namespace(xi)
+        several = len(self.energy) > 1
+        matched = (self.matched(xi) if several else self.matched(xi[None])[0])[..., 0]  # (m, K)
+        data = xp.stack([matched.real, matched.imag], 1)
+        pairs = xp.stack([f[:, :, None] - f[:, None], f[:, :, None] + f[:, None]])
         turn = rotation(f, self.placed)
         own, column = turn[..., None], turn[:, :, None]
-        rho = 0.5 * np.stack([own * column.conj(), own * column], 1)
+        rho = 0.5 * xp.stack([own * column.conj(), own * column], 1)
         minus, plus = window(pairs, self.placed, 1, rho)[0].sum(0)
-        gram = np.empty((m, 2, k, 2, k))
+        gram = xp.empty((m, 2, k, 2, k), dtype=f.dtype, device=f.device)
         gram[:, 0, :, 0] = minus.real + plus.real
         gram[:, 1, :, 1] = minus.real - plus.real
         gram[:, 0, :, 1] = minus.imag - plus.imag

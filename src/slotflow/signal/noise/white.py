@@ -15,17 +15,22 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import torch
 from scipy import special
+from torch import Tensor
 
-from slotflow.core.arrays import Array
+from slotflow.core.arrays import Array, namespace
 from slotflow.signal.noise.base import Noise
 
-__all__ = ["SMALLEST_LEVEL", "WhiteNoise"]
+__all__ = ["SMALLEST_LEVEL", "WhiteNoise", "log_marginal", "precision"]
 
 SMALLEST_LEVEL = 1e-5
 """Smallest σ in units of the data's root mean square or of the prior's upper bound."""
+NOTHING = 1e-17
+"""Share of the density of σ that rounding swallows."""
 
 
 @dataclass(frozen=True)
@@ -70,38 +75,12 @@ class WhiteNoise(Noise):
 
     def log_marginal(self, rss: Array) -> Array:
         """Logarithm of ∫ σ^{−n} e^{−RSS/2σ²} dσ between the bounds, or of the integrand at a known σ; shape of rss."""
-        a = 0.5 * (self.n - 1)
-        rss = np.maximum(np.asarray(rss, dtype=np.float64), 1e-300)
-        if self.known:
-            at_known: Array = -0.5 * rss / self.low**2 - self.n * math.log(self.low)
-            return at_known
-        v_low, v_high = 0.5 * rss / self.low**2, 0.5 * rss / self.high**2
-        upper = v_high > a
-        share = np.where(
-            upper,
-            special.gammaincc(a, v_high) - special.gammaincc(a, v_low),
-            special.gammainc(a, v_low) - special.gammainc(a, v_high),
-        )
-        with np.errstate(divide="ignore"):
-            result = np.log(share) - math.log(2) - a * np.log(0.5 * rss) + special.gammaln(a)
-        lost = share < 1e-250
-        if (
-            lost.any()
-        ):  # the bounds lie far from where the data want σ: an exponential at the nearer one
-            edge = np.where(upper, self.high, self.low)
-            tail = -0.5 * rss / edge**2 - (self.n - 1) * np.log(edge)
-            slope = np.abs(rss / edge**2 - (self.n - 1))
-            result = np.where(lost, tail - np.log(np.maximum(slope, 1.0)), result)
-        return result
+        found: Array = log_marginal(np.asarray(rss, dtype=np.float64), self.n, self.low, self.high)
+        return found
 
     def precision(self, rss: float) -> float:
         """1/σ² that the likelihood's curvature sees: −2 d ln ∫ / d RSS."""
-        if self.known:
-            return self.low**-2
-        rss = max(rss, self.n * self.low**2)  # below it RSS is rounding
-        step = 1e-5 * rss
-        low, high = self.log_marginal(np.array([rss - step, rss + step]))
-        return float(max((low - high) / step, self.high**-2 * 1e-3))
+        return float(precision(np.asarray(rss, dtype=np.float64), self.n, self.low, self.high))
 
     def sample(self, rss: Array, rng: np.random.Generator) -> Array:
         """One σ for each RSS, shape (n,)."""
@@ -143,3 +122,59 @@ class WhiteNoise(Noise):
         grid = np.exp(np.linspace(np.log(low), np.log(high), 2049))  # (2049, m)
         log_density = -0.5 * rss / grid**2 - (self.n - 1) * np.log(grid)
         return grid, np.exp(log_density - log_density.max(0)).cumsum(0)
+
+
+def log_marginal(rss: Any, n: int, low: Any, high: float) -> Any:
+    """Logarithm of ∫ σ^{−n} e^{−RSS/2σ²} dσ between bounds, or of the integrand at a known σ; shape of rss.
+
+    Args:
+        rss: Residual sums of squares, any shape.
+        n: Number of samples.
+        low: Lower bound of σ, a number or an array that broadcasts against rss; the upper one where σ is known.
+        high: Upper bound.
+    """
+    xp, a = namespace(rss), 0.5 * (n - 1)
+    rss = xp.clip(rss, 1e-300, None)
+    if isinstance(low, float) and low == high:
+        return -0.5 * rss / high**2 - n * math.log(high)
+    incomplete = torch.special if isinstance(rss, Tensor) else special
+    free = math.lgamma(a) - math.log(2) - a * xp.log(0.5 * rss)
+    if not _bounds_matter(rss, a, low, high):
+        return free
+    v_low, v_high = 0.5 * rss / low**2, 0.5 * rss / high**2
+    shape, upper = xp.full_like(rss, a), v_high > a
+    share = xp.where(
+        upper,
+        incomplete.gammaincc(shape, v_high) - incomplete.gammaincc(shape, v_low),
+        incomplete.gammainc(shape, v_low) - incomplete.gammainc(shape, v_high),
+    )
+    lost = share < 1e-250
+    # The bounds may lie far from where the data want σ: an exponential at the nearer one is left.
+    edge = xp.where(upper, high + 0 * rss, low + 0 * rss)
+    tail = -0.5 * rss / edge**2 - (n - 1) * xp.log(edge)
+    slope = xp.abs(rss / edge**2 - (n - 1))
+    beyond = tail - xp.log(xp.clip(slope, 1.0, None))
+    return xp.where(lost, beyond, xp.log(xp.where(lost, 1.0, share)) + free)
+
+
+def _bounds_matter(rss: Any, a: float, low: Any, high: float) -> bool:
+    """Whether the bounds of σ cut anything off its density that rounding would not, at any of some RSS."""
+    if 0 in rss.shape:
+        return False
+    least, most = float((rss / low**2).min()), float(rss.max())
+    if not (math.isfinite(least) and math.isfinite(most)):
+        return True
+    below = float(special.gammaincc(a, 0.5 * least))
+    above = float(special.gammainc(a, 0.5 * most / high**2))
+    return max(below, above) > NOTHING
+
+
+def precision(rss: Any, n: int, low: Any, high: float) -> Any:
+    """1/σ² that the likelihood's curvature sees, −2 d ln ∫ / d RSS, shape of rss; arguments as of `log_marginal`."""
+    xp = namespace(rss)
+    if isinstance(low, float) and low == high:
+        return xp.full_like(rss, high**-2)
+    rss = xp.maximum(rss, n * low**2 + 0 * rss)  # below it RSS is rounding
+    step = 1e-5 * rss
+    below, above = (log_marginal(one, n, low, high) for one in (rss - step, rss + step))
+    return xp.clip((below - above) / step, high**-2 * 1e-3, None)

@@ -75,6 +75,23 @@ def test_only_matched_pairs_carry_gradient(seed: int) -> None:
         torch.testing.assert_close(a, b, rtol=1e-7, atol=1e-9)
 
 
+def test_pairs_evaluated_once_or_twice_are_the_same(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All pairs with gradient, or the matched ones again: the same value, the same gradients."""
+    model = make_model(seed)
+    batch, g = make_batch(model, 24, seed), contexts(24, seed).requires_grad_()
+    counts, _ = batch.by_class()
+    assert (counts > 1).any()  # there is something to match
+    found = []
+    for limit in (0.0, math.inf):
+        monkeypatch.setattr("slotflow.network.matched.PAIRS_PER_SLOT", limit)
+        value = flow_term(model, g, batch)
+        found.append([value, *torch.autograd.grad(value, [g, *model.flows.parameters()])])
+    for twice, once in zip(*found, strict=True):
+        torch.testing.assert_close(once, twice, rtol=1e-9, atol=1e-12)
+
+
 def test_gradients_reach_every_part(seed: int) -> None:
     model = make_model(seed)
     MulticlassLoss(model, LossConfig())(make_batch(model, 32, seed))["loss"].backward()

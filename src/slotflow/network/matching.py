@@ -14,10 +14,13 @@ different classes, which have no common parameters to compare, are never needed.
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Sequence
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 from torch import Tensor
 
@@ -25,6 +28,8 @@ __all__ = ["all_pairs", "match", "match_classes", "match_square"]
 
 IMPOSSIBLE_COST = 1e12
 """Cost that stands for an impossible or undefined pair."""
+MOST_TRIED = 24
+"""Largest number of assignments of one signal that are all tried, for many signals at once."""
 
 
 def all_pairs(slots: Tensor, components: Tensor) -> tuple[Tensor, Tensor]:
@@ -49,6 +54,8 @@ def all_pairs(slots: Tensor, components: Tensor) -> tuple[Tensor, Tensor]:
 def match(cost: Tensor, slots: Tensor, components: Tensor) -> tuple[Tensor, Tensor]:
     """Cheapest one-to-one assignment within each signal.
 
+    Signals with the same numbers of slots and components are solved together.
+
     Args:
         cost: Cost of each pair in the order of `all_pairs`, any device. NaN and infinity count as the worst pair.
         slots: Slots of each signal, (B,), int64, on the CPU.
@@ -64,20 +71,37 @@ def match(cost: Tensor, slots: Tensor, components: Tensor) -> tuple[Tensor, Tens
         posinf=IMPOSSIBLE_COST,
         neginf=-IMPOSSIBLE_COST,
     )
-    rows, columns = [], []
-    at = first_slot = first_component = 0
-    for n, m in zip(slots.tolist(), components.tolist(), strict=True):
-        if n == 1 and m == 1:
-            i, j = np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.int64)
-        elif n and m:
-            i, j = linear_sum_assignment(values[at : at + n * m].reshape(n, m))
-        if n and m:
-            rows.append(i + first_slot)
-            columns.append(j + first_component)
-        at, first_slot, first_component = at + n * m, first_slot + n, first_component + m
-    if not rows:
-        return torch.zeros(0, dtype=torch.int64), torch.zeros(0, dtype=torch.int64)
-    return torch.from_numpy(np.concatenate(rows)), torch.from_numpy(np.concatenate(columns))
+    n, m = slots.numpy(), components.numpy()
+    first_pair, first_slot, first_component = (np.cumsum(k) - k for k in (n * m, n, m))
+    partner = np.full(n.sum(), -1)  # component row of each slot
+    for shape in {(i, j) for i, j in zip(n.tolist(), m.tolist(), strict=True) if i and j}:
+        own = np.flatnonzero((n == shape[0]) & (m == shape[1]))
+        pairs = first_pair[own, None] + np.arange(shape[0] * shape[1])
+        found = _assign(values[pairs].reshape(-1, *shape))  # (signals, slots)
+        places = first_slot[own, None] + np.arange(shape[0])
+        partner[places] = np.where(found >= 0, found + first_component[own, None], -1)
+    rows = np.flatnonzero(partner >= 0)
+    return torch.from_numpy(rows), torch.from_numpy(partner[rows])
+
+
+def _assign(cost: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Column of each row in the cheapest assignment of each of G matrices, (G, n, m) to (G, n); −1 for none.
+
+    Where there are few assignments all of them are tried at once; otherwise the Hungarian algorithm looks for the best
+    one of each matrix.
+    """
+    size, n, m = cost.shape
+    if n > m:  # every column gets a row
+        row = _assign(cost.transpose(0, 2, 1))
+        found = np.full((size, n), -1)
+        np.put_along_axis(found, row, np.arange(m), axis=1)
+        return found
+    if math.perm(m, n) > MOST_TRIED:
+        return np.array([linear_sum_assignment(matrix)[1] for matrix in cost])
+    options = np.array(list(itertools.permutations(range(m), n)))  # (options, n)
+    totals = cost[:, np.arange(n), options].sum(-1)  # (G, options)
+    best: NDArray[np.int64] = options[totals.argmin(1)]
+    return best
 
 
 def match_classes(

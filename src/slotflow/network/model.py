@@ -178,12 +178,13 @@ class SlotFlow(nn.Module):
                 - device: Moves the model there first; it stays there. The exact step runs on the CPU.
                 - dtype: torch.float32 or torch.float64, likewise.
                 - threads: CPU threads to use during the call.
-                - batch_size: Observations that go through the network together, 256 by default.
+                - batch_size: Observations that go through the network together; by default 32, on a GPU 4096.
                 - sampler: Further arguments of a classical method, such as {"options": ...} of
                   `slotflow.baselines.rjmcmc.rjmcmc` or `slotflow.baselines.smc.smc`.
         """
-        found = Posteriors(self.infer_each(as_list(observation), refine=refine, **options))
-        return found[0] if isinstance(observation, Observation) else found
+        if isinstance(observation, Observation):
+            return next(iter(self.infer_each([observation], refine=refine, **options)))
+        return self._infer_many(observation, _method(refine, options))
 
     def infer_each(
         self,
@@ -199,12 +200,13 @@ class SlotFlow(nn.Module):
             refine: As in `infer`.
             **options: The other keywords of `infer`.
         """
-        if not refine and options.setdefault("method", "network") != "network":
-            raise ValueError(
-                f"refine=False asks for the network's answer alone, received method = {options['method']!r}; drop one."
-            )
+        options = _method(refine, options)
         found: Iterator[Posterior] = later("infer")(self, as_list(observations), **options)
         return found
+
+    def _infer_many(self, observations: Iterable[Observation], options: InferOptions) -> Posteriors:
+        """The posteriors of many observations; a network that answers batches as arrays hands these over."""
+        return Posteriors(self.infer_each(observations, **options))
 
     def infer_band(
         self,
@@ -260,6 +262,17 @@ class SlotFlow(nn.Module):
         if device is not None or dtype is not None:
             self.to(device=device, dtype=dtype)
         return self
+
+
+def _method(refine: bool, options: InferOptions) -> InferOptions:
+    """The keywords of `infer` with the method that `refine` stands for."""
+    if refine:
+        return options
+    if options.get("method", "network") != "network":
+        raise ValueError(
+            f"refine=False asks for the network's answer alone, received method = {options['method']!r}; drop one."
+        )
+    return options | {"method": "network"}
 
 
 def pretrained_names() -> list[str]:

@@ -34,7 +34,7 @@ from slotflow.posterior.tuples import log_permanent
 from slotflow.signal.prior import Prior
 from slotflow.signal.waveforms import Classes
 
-__all__ = ["FamilySlots"]
+__all__ = ["NEGLIGIBLE", "FamilySlots", "Signal"]
 
 RARE = 1e-4
 """Probability below which a choice of classes is left out."""
@@ -73,19 +73,21 @@ class Signal:
     def choices(self, k: int) -> Choices:
         """The likely choices of the classes of K slots."""
         if k not in self.begun:
-            begun = self.parts.given(
-                self.answer, torch.tensor([k], device=self.answer.logits.device)
-            )
-            allowed = [one.kind for one in self.record.maps]
-            log_q = begun.logits[0, :k].log_softmax(-1).double().cpu().numpy()  # (K, C)
-            every = list(itertools.product(allowed, repeat=k))
-            kinds = np.array(every, dtype=np.int64).reshape(len(every), k)
-            log_p = log_q[np.arange(k), kinds].sum(1)
-            order = np.argsort(-log_p)[:MOST_CHOICES]
-            p = np.exp(log_p[order] - log_p[order[0]])
-            kept = p > RARE * p.sum()
-            self.begun[k] = begun, Choices(kinds[order][kept], p[kept] / p[kept].sum())
+            number = torch.tensor([k], device=self.answer.logits.device)
+            self.begin(k, self.parts.given(self.answer, number))
         return self.begun[k][1]
+
+    def begin(self, k: int, begun: Begun) -> None:
+        """Keeps the K slots of this signal alone, before the decision on their classes."""
+        allowed = [one.kind for one in self.record.maps]
+        log_q = begun.logits[0, :k].log_softmax(-1).double().cpu().numpy()  # (K, C)
+        every = list(itertools.product(allowed, repeat=k))
+        kinds = np.array(every, dtype=np.int64).reshape(len(every), k)
+        log_p = log_q[np.arange(k), kinds].sum(1)
+        order = np.argsort(-log_p)[:MOST_CHOICES]
+        p = np.exp(log_p[order] - log_p[order[0]])
+        likely = p > RARE * p.sum()
+        self.begun[k] = begun, Choices(kinds[order][likely], p[likely] / p[likely].sum())
 
     @torch.inference_mode()
     def slots(self, kinds: NDArray[np.int64]) -> Finished:

@@ -181,7 +181,7 @@ class FamilyLoss(Objective[FamilySlotFlow]):
         if training and predicted_share < 1:
             near = taught & (rows < (1 - predicted_share) * len(rows))
             places = self._near_truth(batch, places, near)
-        begun = parts.slots.begin(parts.units, seen, places, mask)
+        begun = parts.begun(seen, places, mask)
         right = number == k
         truth = self._matched(batch, begun.fit.slots, right)
         kind = torch.where(taught[:, None] & mask, truth.kind, begun.logits.detach().argmax(-1))

@@ -9,7 +9,8 @@ says of amplitudes. The exact step, which follows unless the network is asked al
 
 from __future__ import annotations
 
-import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import numpy as np
 import torch
@@ -19,8 +20,9 @@ from slotflow.data.observation import Observation
 from slotflow.data.sampling import Grid
 from slotflow.network.cardinality import k_posterior, under_k_prior
 from slotflow.network.config import ModelConfig
+from slotflow.network.family.batches import taken
 from slotflow.network.family.bounds import Bounds
-from slotflow.network.family.densities import FamilySlots, Signal
+from slotflow.network.family.densities import NEGLIGIBLE, FamilySlots, Signal
 from slotflow.network.family.network import FamilyParts, Pass
 from slotflow.network.family.record import Record, bounds_of, record_of
 from slotflow.network.model import SlotFlow
@@ -98,62 +100,132 @@ class FamilySlotFlow(SlotFlow):
         self, observation: Observation, prior: Prior, k_prior: KPrior | None = None
     ) -> ClassPosterior:
         """The network's posterior, where `reads` has nothing to say."""
-        if why := self.reads(observation, prior):
-            raise ValueError(
-                f"the model {self.config.name!r} alone cannot answer here: {why}; leave the exact step on "
-                "(method='exact')."
-            )
+        return self.answers([observation], [prior], k_prior)[0]
+
+    def answers(
+        self,
+        observations: Sequence[Observation],
+        priors: Sequence[Prior],
+        k_prior: KPrior | None = None,
+    ) -> list[ClassPosterior]:
+        """The network's posteriors of several observations, all of which go through it together.
+
+        Args:
+            observations: What was measured, each as `reads` asks for.
+            priors: The prior of each.
+            k_prior: Prior over K instead of theirs.
+        """
+        self._check_read(observations, priors)
+        with self._evaluating():
+            records, found = self._looked(observations, priors)
+            probs = self._k_probs(found, priors, k_prior)
+            signals = self._begun(found, records, priors, probs)
+            return [
+                ClassPosterior(
+                    FamilySlots(signal, p),
+                    observation,
+                    signal.record.level,
+                    f"slotflow:{self.config.name}",
+                    under_k_prior(signal.prior, k_prior, self.config.prior),
+                )
+                for signal, p, observation in zip(signals, probs, observations, strict=True)
+            ]
+
+    def count(self, observations: Sequence[Observation], priors: Sequence[Prior]) -> Array:
+        """q(K | x) of several observations, each as `reads` asks for, (B, k_max + 1), and nothing of components."""
+        self._check_read(observations, priors)
+        with self._evaluating():
+            return self._k_probs(self._looked(observations, priors)[1], priors, None)
+
+    def _check_read(self, observations: Sequence[Observation], priors: Sequence[Prior]) -> None:
+        """Refuses observations that the network cannot read."""
+        for observation, prior in zip(observations, priors, strict=True):
+            if why := self.reads(observation, prior):
+                raise ValueError(
+                    f"the model {self.config.name!r} alone cannot answer here: {why}; leave the exact step on "
+                    "(method='exact')."
+                )
+
+    def _k_probs(self, found: Pass, priors: Sequence[Prior], k_prior: KPrior | None) -> Array:
+        """q(K | x) under the priors over K, (B, k_max + 1)."""
+        rows = []
+        for logits, prior in zip(found.logits, priors, strict=True):
+            stated = np.pad(prior.k_probs_full, (0, self.k_max - prior.k_max))
+            own = stated if k_prior is None else k_prior
+            rows.append(k_posterior(logits[None], self.config.prior, own)[0].cpu().numpy())
+        return np.stack(rows)
+
+    @contextmanager
+    def _evaluating(self) -> Iterator[None]:
+        """Without gradients, in the mode of evaluation."""
         training = self.training
         self.eval()
         try:
-            return self._answer(observation, prior, k_prior)
+            with torch.inference_mode():
+                yield
         finally:
             self.train(training)
 
-    @torch.inference_mode()
-    def _answer(
-        self, observation: Observation, prior: Prior, k_prior: KPrior | None
-    ) -> ClassPosterior:
-        record, found = self._looked(observation, prior)
-        stated = np.pad(prior.k_probs_full, (0, self.k_max - prior.k_max))
-        probs = k_posterior(found.logits, self.config.prior, stated if k_prior is None else k_prior)
-        signal = Signal(self.parts, found, record, prior)
-        slots = FamilySlots(signal, probs[0].cpu().numpy())
-        return ClassPosterior(
-            slots,
-            observation,
-            record.level,
-            f"slotflow:{self.config.name}",
-            under_k_prior(prior, k_prior, self.config.prior),
+    def _begun(
+        self, found: Pass, records: Sequence[Record], priors: Sequence[Prior], probs: Array
+    ) -> list[Signal]:
+        """Each signal of a pass, with the slots of all plausible K, probs being q(K | x), (B, k_max + 1)."""
+        rows = torch.arange(len(records), device=self.device)
+        signals = [
+            Signal(self.parts, taken(found, rows[i : i + 1]), record, prior)
+            for i, (record, prior) in enumerate(zip(records, priors, strict=True))
+        ]
+        for k in range(1, probs.shape[1]):
+            own = np.flatnonzero(probs[:, k] > NEGLIGIBLE)
+            if not len(own):
+                continue
+            index = torch.from_numpy(own).to(self.device)
+            begun = self.parts.given(taken(found, index), torch.full_like(index, k))
+            for place, i in enumerate(own):
+                signals[i].begin(k, taken(begun, rows[place : place + 1]))
+        return signals
+
+    def _looked(
+        self, observations: Sequence[Observation], priors: Sequence[Prior]
+    ) -> tuple[list[Record], Pass]:
+        """The records in units of their noise, and the pass."""
+        records = []
+        for observation, prior in zip(observations, priors, strict=True):
+            record = record_of(observation.long, prior, self.parts.units)
+            assert record is not None
+            records.append(record)
+        found = self._pass(records, priors)
+        fit = found.slots.fit
+        used = self.parts.units.used(fit.slots.kind) & fit.slots.mask[..., None]
+        n = self.parts.units.fine.n
+        free = n - 0.5 * used.sum((1, 2))
+        ratios = (fit.rss.clamp_min(1e-12) / free).sqrt().double().cpu().numpy()
+        open_level = np.array(
+            [not p.known_sigma and o.long.n >= n for o, p in zip(observations, priors, strict=True)]
         )
+        again = open_level & (np.abs(ratios - 1) > CHANGED)
+        if again.any():
+            records = [
+                record.rescaled(float(ratio)) if changed else record
+                for record, ratio, changed in zip(records, ratios, again, strict=True)
+            ]
+            found = self._pass(records, priors)
+        return records, found
 
-    def _looked(self, observation: Observation, prior: Prior) -> tuple[Record, Pass]:
-        """The record in units of its noise, and the pass."""
-        record = record_of(observation.long, prior, self.parts.units)
-        assert record is not None
-        found = self._pass(record, prior)
-        if not prior.known_sigma:
-            fit = found.slots.fit
-            used = self.parts.units.used(fit.slots.kind) & fit.slots.mask[..., None]
-            free = self.parts.units.fine.n - 0.5 * float(used.sum())
-            ratio = math.sqrt(max(float(fit.rss[0]), 1e-12) / free)
-            if abs(ratio - 1) > CHANGED and observation.long.n >= self.parts.units.fine.n:
-                record = record.rescaled(ratio)
-                found = self._pass(record, prior)
-        return record, found
-
-    def _pass(self, record: Record, prior: Prior) -> Pass:
-        """One look at a record."""
+    def _pass(self, records: Sequence[Record], priors: Sequence[Prior]) -> Pass:
+        """One look at some records."""
         parts = self.parts
-        x = torch.from_numpy(record.x.astype(np.complex64))[None].to(self.device)
-        loudest = math.sqrt(float(parts.filters.gains(x).max()))
+        x = torch.from_numpy(np.stack([record.x.astype(np.complex64) for record in records]))
+        x = x.to(self.device)
+        loudest = parts.filters.gains(x).amax((1, 2)).sqrt().tolist()
         low, high = self.config.gain
-        if loudest > LOUD * high:
-            high = high * parts.sizes.loudest
-        bounds, _ = bounds_of(record, prior, parts.units, parts.outer, (low, high))
+        told = []
+        for record, prior, loud in zip(records, priors, loudest, strict=True):
+            most = high * parts.sizes.loudest if loud > LOUD * high else high
+            told.append(bounds_of(record, prior, parts.units, parts.outer, (low, most))[0])
+        bounds = Bounds(*(torch.cat(part) for part in zip(*told, strict=True)))
         return self.analyse(x, bounds)
 
-    @torch.inference_mode()
     def starts(self, observation: Observation, prior: Prior) -> list[list[tuple[int, Array]]]:
         """Sets of components for the exact step: class of the prior and shape in its units, of each plausible K.
 
@@ -163,16 +235,12 @@ class FamilySlotFlow(SlotFlow):
         half = 0.5 * (prior.frequency[1] - prior.frequency[0]) * observation.long.duration
         if record is None or 2 * half > 1.01 * self.widest_band:
             return []
-        training = self.training
-        self.eval()
-        try:
-            record, found = self._looked(observation, prior)
+        with self._evaluating():
+            (record,), found = self._looked([observation], [prior])
             probs = found.logits[0].softmax(-1).cpu().numpy()
             signal = Signal(self.parts, found, record, prior)
             order = [int(k) for k in np.argsort(-probs) if k > 0 and probs[k] > PLAUSIBLE]
             return [one for k in order if k <= prior.k_max for one in _sets(signal, k)]
-        finally:
-            self.train(training)
 
 
 MOST_SETS = 3

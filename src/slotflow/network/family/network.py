@@ -9,18 +9,23 @@ from torch import Tensor, nn
 
 from slotflow.network.config import ModelConfig
 from slotflow.network.family.bounds import Bounds, conditions, outer_bounds
-from slotflow.network.family.closer import closer_places
+from slotflow.network.family.closer import closer_slots
 from slotflow.network.family.encoder import Encoded, Encoder
 from slotflow.network.family.joint import residual
 from slotflow.network.family.places import Places, propose
 from slotflow.network.family.recount import Recount, SignalNumbers, slot_map
-from slotflow.network.family.slots import Begun, Finished, Seen, SlotRounds
+from slotflow.network.family.slots import Begun, Finished, Seen, SlotRounds, kept
 from slotflow.network.family.units import Units
 from slotflow.network.family.view import Filters, channels, view_of
 from slotflow.network.zoom.bound import BoundFlow
 from slotflow.signal.waveforms import Classes
 
 __all__ = ["FamilyParts", "Pass"]
+
+PASSES = 2
+"""Times that slots are looked at again for a place that explains more."""
+SMALLER = 0.5
+"""How much smaller the residual must be for a second beginning to count."""
 
 
 class Pass(NamedTuple):
@@ -124,16 +129,26 @@ class FamilyParts(nn.Module):
         every = Places(*(torch.cat(pair, 1) for pair in zip(first, more, strict=True)))
         order = torch.cat([p, more.p], 1).argsort(1, descending=True)[:, : self.k_max]
         wanted = torch.arange(self.k_max, device=mask.device) < k[:, None]
-        return self._begun(seen, every.take(order).first(wanted), wanted)
+        return self.begun(seen, every.take(order).first(wanted), wanted)
 
     def fitted(self, seen: Seen, places: Places, mask: Tensor) -> tuple[Begun, Finished]:
         """The first places of a mask, (B, K), as slots of their most probable classes."""
-        begun = self._begun(seen, places.first(mask), mask)
+        begun = self.begun(seen, places.first(mask), mask)
         return begun, self.slots.finish(self.units, seen, begun, begun.logits.argmax(-1))
 
-    def _begun(self, seen: Seen, places: Places, mask: Tensor) -> Begun:
-        """Slots before the decision on their classes, begun a second time from where filters explain more."""
-        begun = self.slots.begin(self.units, seen, places, mask)
-        slots = begun.fit.slots
-        again = closer_places(seen.x, self.units, self.filters, slots, seen.bounds)
-        return self.slots.begin(self.units, seen, again.first(mask), mask)
+    def begun(self, seen: Seen, places: Places, mask: Tensor) -> Begun:
+        """Slots before the decision on their classes.
+
+        They begin at their places, and a second time from where filters explain more; of the two the one whose
+        residual is smaller is kept.
+        """
+        first = self.slots.begin(self.units, seen, places, mask)
+        slots = closer_slots(
+            seen.x, self.units, self.filters, first.fit, seen.bounds, PASSES, self.sizes.steps
+        )
+        moved = (slots.raw != first.fit.slots.raw).any(-1).any(-1)
+        if slots.raw.device.type == "cpu" and not moved.any():
+            return first
+        starts = Places(slots.raw, slots.kind, torch.ones_like(slots.raw[..., 0])).first(mask)
+        again = self.slots.begin(self.units, seen, starts, mask)
+        return kept(moved & (again.fit.rss < first.fit.rss - SMALLER), again, first)

@@ -19,6 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from slotflow.network.architecture import FamilyConfig
+from slotflow.network.family.batches import each
 from slotflow.network.family.bounds import Bounds
 from slotflow.network.family.hypotheses import Hypotheses, hypotheses
 from slotflow.network.family.joint import Fit, Slots, amplitudes, joint_fit
@@ -26,7 +27,7 @@ from slotflow.network.family.places import Places
 from slotflow.network.family.rounds import Round, own_numbers, zoomed
 from slotflow.network.family.units import Units
 
-__all__ = ["Begun", "Finished", "Move", "Seen", "SlotRounds"]
+__all__ = ["Begun", "Finished", "Move", "Seen", "SlotRounds", "kept"]
 
 REACH_BINS = 1.5
 """Largest move of a place in the first round, in bins."""
@@ -57,7 +58,7 @@ class Move(NamedTuple):
     log_scale: Tensor
     """Logarithms of their standard deviations in units of the reach, (B, K, D)."""
     reach: Tensor
-    """(D,)."""
+    """(1 or B, 1, D)."""
     logits: Tensor
     """Of the classes, (B, K, C)."""
 
@@ -175,6 +176,16 @@ class SlotRounds(nn.Module):
         return memory, out
 
 
+def kept(chosen: Tensor, new: Begun, old: Begun) -> Begun:
+    """The new slots of the chosen signals, (B,), and the old ones of the others."""
+    found: Begun = each(
+        lambda one, other: torch.where(chosen.view(-1, *(1,) * (one.dim() - 1)), one, other),
+        new,
+        old,
+    )
+    return found
+
+
 def _moved(units: Units, seen: Seen, slots: Slots, out: Tensor) -> Move:
     """The first round's word, of its outputs, (B, K, C + 2D)."""
     logits, moves, log_scale = out.tensor_split((units.classes, units.classes + units.shapes), -1)
@@ -185,7 +196,7 @@ def _moved(units: Units, seen: Seen, slots: Slots, out: Tensor) -> Move:
     before = 2.0 * nn.functional.one_hot(slots.kind, units.classes).to(logits.dtype)
     logits = (logits + before).masked_fill(~seen.bounds.allowed[:, None], -1e4)
     raw = slots.raw + reach * moves.tanh()
-    return Move(raw, log_scale.clamp(-6, 2), reach, logits)
+    return Move(raw, log_scale.clamp(-6, 2), reach[None, None], logits)
 
 
 def _tried(tried: Hypotheses) -> Tensor:

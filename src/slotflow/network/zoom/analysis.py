@@ -63,6 +63,29 @@ class Analysis:
         grid = self.statistics.grids[0]
         return SlotBatch(self.flow, slots, k, self.prior, grid, self.view.first)
 
+    @torch.inference_mode()
+    def slots_of(self, index: Tensor, k: Tensor) -> SlotBatch:
+        """The components of some signals given their numbers.
+
+        Args:
+            index: Which signals, (S,), int64, on the CPU; a signal may come several times.
+            k: Of each of them, not all 0, (S,), int64, on the CPU. Where none is another than that of the first count,
+                unless it is 0, the slots are at hand.
+        """
+        rows = index.to(self.places.device)
+        if bool(((self.first_k[index] == k) | (k == 0)).all()):
+            slots = self.first.take(rows, int(k.max()))
+        else:
+            slots = self.refiner.at_places(
+                self.view.take(rows),
+                self.statistics.take(rows),
+                self.tokens[rows],
+                self.places[rows],
+                k,
+            )
+        grid, prior = self.statistics.grids[0], self.prior.take(rows)
+        return SlotBatch(self.flow, slots, k, prior, grid, self.view.first)
+
     def current(self) -> Analysis:
         """This analysis on the network's present device and in its present type."""
         weight = next(self.flow.parameters())
@@ -97,6 +120,6 @@ class Analysis:
             places=self.places[one],
             k_probs=self.k_probs[one],
             noise=self.noise[one],
-            first=self.first.take(i, max(1, int(self.first_k[i]))),
+            first=self.first.take(one, max(1, int(self.first_k[i]))),
             first_k=self.first_k[one],
         )

@@ -86,7 +86,7 @@ class SlotBatch:
         device, mask = self.slots.y.device, self.slots.mask.flatten()
         generator = torch.Generator(device=device).manual_seed(spread_seed(seed))
         theta = self._theta(self.flow.draw(self.context, n, generator))  # (n, B·K, P)
-        low, high = self._bounds()
+        low, high = self.bounds()
         for _ in range(MAX_REDRAWS):
             outside = ~((theta >= low) & (theta <= high)).all(-1)
             draw, slot = torch.nonzero(outside & mask, as_tuple=True)
@@ -101,7 +101,7 @@ class SlotBatch:
     @torch.inference_mode()
     def centres(self) -> Tensor:
         """θ that the joint steps ended at, moved into the bounds, (B, K, P), float64."""
-        low, high = self._bounds()
+        low, high = self.bounds()
         theta = self._theta(low.new_zeros(len(low), self.waveform.coordinates))
         return theta.maximum(low).minimum(high).reshape(*self.slots.mask.shape, -1)
 
@@ -143,7 +143,7 @@ class SlotBatch:
         with torch.inference_mode():
             generator = torch.Generator(device=self.slots.y.device).manual_seed(0)
             raw = self._theta(self.flow.draw(self.context, MASS_DRAWS, generator))
-            low, high = self._bounds()
+            low, high = self.bounds()
             inside = ((raw >= low) & (raw <= high)).all(-1)
             share = inside.double().mean(0).clamp_min(1 / MASS_DRAWS)
             return share.reshape(self.slots.mask.shape)
@@ -156,7 +156,20 @@ class SlotBatch:
         c = c * (scale if rows is None else scale[rows])
         return TONE.join(frequency[..., None], c[..., None], self.grid.mid_time)
 
-    def _bounds(self) -> tuple[Tensor, Tensor]:
+    def theta_of(self, normal: Tensor, rows: Tensor | None = None) -> Tensor:
+        """The θ that standard normal numbers stand for, of all B·K slots or of some rows of them.
+
+        Args:
+            normal: The numbers, (n, S, Z).
+            rows: Numbers of the slots, (S,); None: all of them.
+
+        Returns:
+            (n, S, P), float64.
+        """
+        context = self.context if rows is None else self.context.take(rows)
+        return self._theta(self.flow.from_normal(context, normal), rows)
+
+    def bounds(self) -> tuple[Tensor, Tensor]:
         """Lower and upper bounds of θ of each slot, (B·K, P) each."""
         k = self.slots.mask.shape[1]
         low, high = self.prior.theta_bounds()

@@ -79,7 +79,15 @@ class BoundFlow(nn.Module):
 
     def draw(self, context: FlowContext, n: int, generator: torch.Generator) -> Tensor:
         """N draws of z for each slot, (n, S, Z)."""
-        u = self.couplings.draw(context.terms, n, generator).unbind(-1)
+        return self._affine(context, self.couplings.draw(context.terms, n, generator))
+
+    def from_normal(self, context: FlowContext, normal: Tensor) -> Tensor:
+        """The z that standard normal numbers stand for, (n, S, Z) each."""
+        return self._affine(context, self.couplings.from_normal(context.terms, normal))
+
+    def _affine(self, context: FlowContext, couplings: Tensor) -> Tensor:
+        """What the affine layer makes of the couplings' draws, (n, S, Z) each."""
+        u = couplings.unbind(-1)
         lower = context.lower.unbind(-1)
         columns = []
         for row, value in enumerate(u):

@@ -6,6 +6,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from slotflow.core.seeds import signed
+from slotflow.network.zoom.alike import draw_alike
 from slotflow.network.zoom.analysis import Analysis
 from slotflow.network.zoom.batch import SlotBatch
 
@@ -37,7 +39,10 @@ class ZoomSlotDensities:
         """Draws, (n, k, P)."""
         if n == 0 or k == 0:
             return np.zeros((n, k, SlotBatch.waveform.size))
-        draws: NDArray[np.float64] = self.at(k).draw(n, seed).squeeze(1).cpu().numpy()
+        own = np.array([signed(seed)])
+        draws: NDArray[np.float64] = (
+            draw_alike(self.at(k), np.array([n]), own).squeeze(1).cpu().numpy()
+        )
         return draws
 
     def log_prob(self, theta: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -9,27 +9,32 @@ from __future__ import annotations
 import dataclasses
 import math
 import warnings
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from slotflow.core.later import later
 from slotflow.data.noise_level import median_power
-from slotflow.data.observation import Observation
+from slotflow.data.observation import Observation, as_list
+from slotflow.data.observations import Observations
 from slotflow.data.preprocess import check_scale
 from slotflow.data.sampling import Grid
 from slotflow.network.cardinality import check_k_prior, k_posterior, under_k_prior
 from slotflow.network.config import ModelConfig, ZoomConfig
 from slotflow.network.model import SlotFlow
-from slotflow.network.options import KPrior
+from slotflow.network.options import InferOptions, KPrior
 from slotflow.network.zoom.analysis import Analysis
 from slotflow.network.zoom.bound import BoundFlow
-from slotflow.network.zoom.densities import ZoomSlotDensities
 from slotflow.network.zoom.encoder import SpectralEncoder
+from slotflow.network.zoom.posteriors import ZoomPosteriors
 from slotflow.network.zoom.proposals import propose
 from slotflow.network.zoom.recount import Recount
 from slotflow.network.zoom.slots import NOISE_EXCESS, SlotEstimates, SlotRefiner
 from slotflow.network.zoom.spectrum import SignalBatch, Spectrum, spectrum
+from slotflow.posterior.assumed import Assumed
+from slotflow.posterior.many import Posteriors
 from slotflow.posterior.posterior import Posterior
 from slotflow.signal.likelihood import Statistics
 from slotflow.signal.prior import Prior, batch_of
@@ -152,6 +157,12 @@ class ZoomSlotFlow(SlotFlow):
             return check_k_prior(k_prior, self.config.prior)
         return np.pad(prior.k_probs_full, (0, self.k_max - prior.k_max))
 
+    def _infer_many(self, observations: Iterable[Observation], options: InferOptions) -> Posteriors:
+        """The posteriors of many observations, as arrays where they can be."""
+        several = observations if isinstance(observations, Observations) else as_list(observations)
+        found: Posteriors = later("infer_many")(self, several, **options)
+        return found
+
     def _infer_batch(
         self,
         chunk: list[Observation],
@@ -177,22 +188,37 @@ class ZoomSlotFlow(SlotFlow):
             signals = SignalBatch(
                 [x.to(self.device) for x in series], [s.grid for s in alike], ratios
             )
-            answer = self._analyse(signals, [priors[i] for i in members], k_prior)
-            probs, noise = answer.k_probs.cpu().numpy(), answer.noise.cpu()
-            _warn_of_offset(series[0], noise, alike[0].grid, priors[members[0]])
-            error = 1 / math.sqrt(2 * answer.statistics.n)
-            for row, i in enumerate(members):
-                sigma = float(noise[row])
-                posteriors[i] = Posterior(
-                    probs[row],
-                    ZoomSlotDensities(answer.take(row), self.k_max),
-                    chunk[i],
-                    sigma,
-                    sigma * error,
-                    method=f"slotflow:{self.config.name}",
-                    prior=under_k_prior(priors[i], k_prior, self.config.prior),
-                )
+            batch = self.infer_arrays(
+                signals, [chunk[i] for i in members], [priors[i] for i in members], k_prior
+            )
+            posteriors |= {i: batch.one(row) for row, i in enumerate(members)}
         return [posteriors[i] for i in range(len(chunk))]
+
+    def infer_arrays(
+        self,
+        signals: SignalBatch,
+        observations: Sequence[Observation],
+        priors: list[Prior],
+        k_prior: KPrior | None,
+        assumed: Assumed | None = None,
+    ) -> ZoomPosteriors:
+        """Posteriors of signals that are sampled alike and that `_check` let pass.
+
+        Args:
+            signals: The data, on the model's device.
+            observations: The same as observations.
+            priors: The prior of each signal; their bands begin in the same bin, and p(K) is common.
+            k_prior: p(K) instead of the priors'.
+            assumed: What is assumed of each signal, if that is the same for all.
+        """
+        answer = self._analyse(signals, priors, k_prior)
+        _warn_of_offset(signals.series[0], answer.noise, signals.grids[0], priors[0])
+        common = priors[0]
+        if all(prior is common for prior in priors):
+            under: list[Prior] | Prior = under_k_prior(common, k_prior, self.config.prior)
+        else:
+            under = [under_k_prior(prior, k_prior, self.config.prior) for prior in priors]
+        return ZoomPosteriors(answer, observations, under, self.config.name, assumed)
 
     @property
     def widest_band(self) -> float:
@@ -256,13 +282,13 @@ def _warn_of_offset(long: Tensor, noise: Tensor, grid: Grid, prior: Prior) -> No
     """Warns of a mean that neither noise nor tones explain: its leakage would count as signal."""
     cycles = max(prior.frequency[0] * grid.duration, 1.0)
     usual = noise / math.sqrt(grid.n) + prior.k_max * prior.amplitude[1] / (math.pi * cycles)
-    mean = long.mean(-1).cpu()
+    mean = long.mean(-1)
     if bool((mean.abs() > 10 * usual).any()):
         worst = float(mean[(mean.abs() / usual).argmax()])
         warnings.warn(
             f"the long stream has a mean of {worst:.4g}, far from the 0 that tones and noise have; "
             "subtract the offset of each stream first: it leaks into the band.",
-            stacklevel=6,
+            stacklevel=7,
         )
 
 

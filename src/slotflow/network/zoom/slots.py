@@ -61,17 +61,16 @@ class SlotEstimates(NamedTuple):
         y, misfit = self.y.to(device, dtype), self.misfit.to(device, dtype)
         return SlotEstimates(mask, frequency, c, factor, y, misfit, self.sigma.to(device), [])
 
-    def take(self, i: int, k: int) -> SlotEstimates:
-        """The first k slots of signal i, without their history."""
-        one = slice(i, i + 1)
+    def take(self, signals: slice | Tensor, k: int) -> SlotEstimates:
+        """The first k slots of some signals, without their history."""
         return SlotEstimates(
-            mask=self.mask[one, :k],
-            frequency=self.frequency[one, :k],
-            c=self.c[one, :k],
-            factor=self.factor[one, :k],
-            y=self.y[one, :k],
-            misfit=self.misfit[one],
-            sigma=self.sigma[one],
+            mask=self.mask[signals, :k],
+            frequency=self.frequency[signals, :k],
+            c=self.c[signals, :k],
+            factor=self.factor[signals, :k],
+            y=self.y[signals, :k],
+            misfit=self.misfit[signals],
+            sigma=self.sigma[signals],
             moves=[],
         )
 

@@ -102,7 +102,7 @@ class Spectrum(NamedTuple):
         parts: dict[str, Any] = {n: moved(n, x) for n, x in self._asdict().items() if n != "first"}
         return self._replace(**parts)
 
-    def take(self, rows: slice) -> Spectrum:
+    def take(self, rows: slice | Tensor) -> Spectrum:
         """Some of the signals."""
         parts: dict[str, Any] = {n: x[rows] for n, x in self._asdict().items() if n != "first"}
         return self._replace(**parts)

@@ -1,6 +1,6 @@
 """Ln Z of tones, chirps, damped tones, harmonics and mixtures of classes beside nested sampling written out.
 
-    python benchmarks/evidence_family.py --size 10 --jobs 2 --out docs/data/evidence-family.json
+    python benchmarks/evidence_family.py --size 10 --jobs 15 --out docs/data/evidence-family.json
 
 Each part is a kind of component, alone or one of three classes, real or complex: series of 200 samples with one or two
 components in white noise of a known level. Nested sampling (`studies/proof/nested.py`) knows neither the compressed
@@ -40,7 +40,7 @@ BASE: dict[str, Any] = {
     "sigma": (1.0, 1.0),
     "k_min": 0,
     "k_max": 3,
-    "amplitude": (0.3, 3.0),
+    "amplitude": (0.3, 2.0),
     "amplitude_law": "loguniform",
 }
 KINDS: dict[str, dict[str, Any]] = {

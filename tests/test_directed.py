@@ -12,9 +12,12 @@ from scipy import stats
 
 from slotflow import Grid, Observation, Posterior, Prior, SlotFlow
 from slotflow.core.arrays import Array
-from slotflow.exact.directed.envelopes import CHIRP, DAMPED, Component, Slow, periodic
-from slotflow.exact.directed.groups import clusters, runs, stand_in
+from slotflow.exact.directed.alternatives import _alarms, _lasting
+from slotflow.exact.directed.envelopes import CHIRP, DAMPED, Component, periodic
+from slotflow.exact.directed.groups import clusters, may_be_one, runs, stand_in
 from slotflow.exact.directed.scores import DIRECTIONS, scores
+from slotflow.exact.directed.slow import Slow
+from slotflow.exact.orders import Orders
 from slotflow.posterior.alternative import Alternative
 from slotflow.posterior.named import with_alternatives
 from slotflow.posterior.verdict import Verdict
@@ -132,6 +135,8 @@ def test_clusters_and_their_parts() -> None:
     assert clusters(places, 0.01) == [(0, 1, 2)]
     assert list(runs((0, 1, 2), places, 0.01)) == [(0, 1, 2), (0, 1), (1, 2)]
     assert clusters(np.zeros(0), 0.01) == []
+    assert may_be_one((0, 1, 2), places, 0.01)
+    assert not may_be_one((0, 1), np.array([1.0, 1.028]), 0.01)  # neighbours, but resolved
 
 
 def test_words_and_status() -> None:
@@ -143,6 +148,24 @@ def test_words_and_status() -> None:
     assert "--classes tone,chirp" in named.reason
     assert with_alternatives(exact, []) is exact
     assert with_alternatives(Verdict("misfit", "peak"), [one]).status == "misfit"
+
+
+def test_an_alarm_lasts_unless_a_further_tone_explains_it(seed: int) -> None:
+    """Beside a plausible tone far away the tone still decays; with a close companion it is not tested by itself."""
+    rng = np.random.default_rng(seed)
+    x = changed("growth", 3.0, 2.7) + rng.standard_normal(GRID.n)
+    likelihood, z = fitted(x, np.array([[3.0, 0.0, 2.7]]))
+    alarms = _alarms(scores(likelihood, z, np.ones(1, dtype=bool)))
+    assert alarms and alarms[0].kind == "growth"
+    places, probs = np.array([2.7]), np.array([0.0, 0.8, 0.2])
+    for other, lasts in ((2.9, True), (2.7 + 0.4 / 100, False)):
+        _, more = fitted(x, np.array([[2.0, 0.3, 2.7], [0.5, 1.0, other]]))
+        fits = {2: np.asarray(likelihood.to_theta(more))}
+        none = np.full(3, -np.inf)
+        orders = Orders(none, none, probs, {}, fits, 0.0)
+        assert bool(_lasting(alarms, places, likelihood, orders)) == lasts
+        alone = Orders(none, none, np.array([0.0, 1.0, 0.0]), {}, fits, 0.0)
+        assert _lasting(alarms, places, likelihood, alone) == alarms
 
 
 @pytest.fixture(scope="module")

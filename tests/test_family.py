@@ -350,7 +350,7 @@ def test_noise_of_an_unknown_shape(seed: int) -> None:
     observation = Observation([Channel(x, dt=DT, t0=4.0, trend=-1)])
     prior = prior_of(DAMPED, sigma=(0.0, 4.0), amplitude=(0.5, 8.0), k_max=2)
     post = family_posterior(observation, prior, choose_noise(observation, "ar(1)", BAND))
-    assert post.k_map == 1 and post.ess > 0.6
+    assert post.k_map == 1 and post.analysed.sampled.results[(1,)].ess > 0.6
     assert post.noise is not None and post.noise.name == "ar(1)"
     (estimate,) = post.noise.shape.values()
     assert abs(estimate.mean - 0.6) < 4 * estimate.sd and estimate.sd < 0.15

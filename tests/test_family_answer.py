@@ -204,3 +204,24 @@ def test_tones_and_other_precisions_are_refused() -> None:
         MODEL.infer(obs, prior=Prior(frequency=(0.1, 0.2), k_max=3), method="network")
     with pytest.raises(ValueError, match="float32"):
         MODEL.infer(obs, prior=prior_for(grid, (100.0, 150.0)), dtype=torch.float64)
+
+
+def test_many_observations_go_through_the_network_together() -> None:
+    rng = np.random.default_rng(0)
+    grids = [Grid(512, 1.0), Grid(512, 1.0), Grid(700, 0.5)]
+    priors = [prior_for(grid, (-60, 60), sigma=(0.0, 5.0)) for grid in grids]
+    observations = []
+    for grid, prior, name in zip(grids, priors, SHAPES, strict=True):
+        noise = rng.normal(size=(2, grid.n)) * math.sqrt(0.5)
+        series = component(prior, grid, name)[1] + noise[0] + 1j * noise[1]
+        observations.append(Observation([Channel(series, dt=grid.dt, trend=-1)]))
+    together = MODEL.answers(observations, priors)
+    for post, observation, prior in zip(together, observations, priors, strict=True):
+        alone = MODEL.answer(observation, prior)
+        np.testing.assert_allclose(post.k_probs, alone.k_probs, atol=1e-4)
+        np.testing.assert_allclose(post.noise_std, alone.noise_std, rtol=1e-4)
+        k = int(alone.k_map)
+        assert post.sample(5, k, seed=1).shape == alone.sample(5, k, seed=1).shape
+    same = MODEL.infer(observations[:2], prior=priors[0], method="network")
+    np.testing.assert_allclose(same[1].k_probs, together[1].k_probs, atol=1e-4)
+    assert abs(same[0].k_probs - together[1].k_probs).max() > 1e-3  # negative control

@@ -55,11 +55,14 @@ def test_rows_of_a_card_have_their_targets() -> None:
         {"signals": 100.0, "right": 0.95, "ece": 0.03},
         {"above 10": 0.98},
         {"tone": {"frequency": 1.06, "wrong place": 0.01}, "chirp": dict.fromkeys("abcde", 1.06)},
+        {"tone": {"frequency": 1.05, "wrong place": 0.0}, "chirp": dict.fromkeys("abcde", 1.0)},
         {"tone": {"frequency": -0.03, "by chance": 0.01}},
     )
     met = {row.measure: row.met for row in family_rows(scores)}
     assert met["K right"] and not met["ECE of K"] and met["class right above 10, K given"]
     assert not met["robust error over the bound, tone, frequency"]
     assert met["robust error over the bound, chirp, a"]
+    notes = {row.measure: row.note for row in family_rows(scores)}
+    assert notes["robust error over the bound, tone, frequency"] == "a fit from the truth: 1.05"
     assert not met["largest coverage minus level, tone, frequency"]
     assert not any("chance" in measure or "wrong" in measure for measure in met)

@@ -2,20 +2,27 @@
 
 For several classes the network `family` proposes where it can read the data, beside the search, and can be asked alone;
 the exact step decides. What the prior leaves open is assumed as for tones, but for three things.
-Amplitudes may exceed the peaks of the spectrum by as much as the waveform spreads its power. Components may be as close
-as they like. And noise is white at first unless it is stated, since a chirp or a decay is easily taken for coloured
-noise; if white noise does not explain the data, the noise is chosen by what the components leave of them.
+Amplitudes may exceed the peaks of the spectrum by as much as the waveform spreads its power, and by what its matched
+filters see; a bound from the data that cuts the posterior is raised. Components may be as close as they like. And noise
+is white at first unless it is stated, since a chirp or a decay is easily taken for coloured noise; if white noise does
+not explain the data, the noise is chosen by what the components leave of them.
 """
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
+import numpy as np
+
+from slotflow.exact.family.analysed import largest_amplitude
 from slotflow.exact.family.posterior import FamilyPosterior, family_posterior
+from slotflow.exact.family.sample import NothingFits
 from slotflow.exact.start import CLASSICAL
-from slotflow.infer.assume import assume
+from slotflow.infer.assume import Basis, assume
 from slotflow.infer.call import LAST_SHARE, Call, Case
+from slotflow.infer.from_data import ABOVE_PEAK, two_digits
 from slotflow.infer.noise_choice import first_noise
 from slotflow.infer.request import DataRequest
 from slotflow.infer.statement import Statement
@@ -28,10 +35,16 @@ from slotflow.signal.model import without_components
 from slotflow.signal.prior import Prior
 from slotflow.signal.waveforms import TONE, Classes
 
-__all__ = ["answer_family", "check_family", "first_request"]
+__all__ = ["answer_families", "check_family", "first_request", "unstated"]
 
+UNSTATED = "white, as is assumed where nothing is stated"
+"""Why noise is white at first that nobody stated."""
 FAMILY = "family"
 """Name of the package's weights for several classes."""
+RAISE, MOST_RAISES = 4.0, 3
+"""Factor by which an upper bound of amplitudes that presses is raised, and how often at most."""
+PRESSING, PRESSED = 0.8, 0.9
+"""Share of the upper bound above which it presses on the largest amplitude, and the quantile that is looked at."""
 
 
 def check_family(model: SlotFlow, case: Case, call: Call) -> None:
@@ -62,17 +75,32 @@ def first_request(stated: Statement, request: DataRequest) -> DataRequest:
     return dataclasses.replace(request, noise="white")
 
 
-def answer_family(model: SlotFlow, case: Case, call: Call) -> Posterior:
-    """The posterior under a prior of other waveforms than tones: the exact one, or that of the network alone.
+def unstated(basis: Basis) -> Basis:
+    """The same where `first_request` took the noise as white: the words must not claim that somebody stated it."""
+    return basis._replace(noise=dataclasses.replace(basis.noise, words=UNSTATED))
+
+
+def answer_families(model: SlotFlow, cases: Sequence[Case], call: Call) -> Iterator[Posterior]:
+    """The posteriors under priors of other waveforms than tones, in order.
+
+    The network alone answers all of them together, the exact step one after another.
 
     Args:
         model: The network, whose prior over K stands in where none is stated.
-        case: The data and what is assumed of them.
+        cases: Data and what is assumed of them.
         call: What is asked.
     """
-    network = _network(model, case.assumed.prior)
+    network = _network(model, cases[0].assumed.prior) if cases else None
     if not call.exact and network is not None:
-        return network.answer(case.observation, case.assumed.prior, call.k_prior)
+        priors = [case.assumed.prior for case in cases]
+        yield from network.answers([case.observation for case in cases], priors, call.k_prior)
+        return
+    for case in cases:
+        yield _exact(model, case, call)
+
+
+def _exact(model: SlotFlow, case: Case, call: Call) -> Posterior:
+    """The exact posterior; under another noise where white noise does not explain the data."""
     post = _answered(model, case, call)
     is_open = call.noise == "auto" or case.basis.noise.parameters  # else nothing could be chosen
     if not is_open or post.verdict.status != "misfit" or post.prior is None:
@@ -87,14 +115,38 @@ def answer_family(model: SlotFlow, case: Case, call: Call) -> Posterior:
         basis = assume(model, case.given, case.stated.within(band), request=request)
     try:
         again = _answered(model, dataclasses.replace(case, basis=basis), call)
-    except ValueError:  # nothing that the prior allows has any weight under that noise
+    except NothingFits:  # nothing that the prior allows has any weight under that noise
         return post
     return post if again.verdict.status == "misfit" else again
 
 
 def _answered(model: SlotFlow, case: Case, call: Call) -> FamilyPosterior:
-    """The answer under what is assumed."""
-    assumed = dataclasses.replace(case.assumed, prior=_own_bounds(case.assumed))
+    """The answer under what is assumed; an upper bound of amplitudes that is the data's is raised where it presses."""
+    assumed = dataclasses.replace(case.assumed, prior=_own_bounds(case))
+    is_own = assumed.sources.get("amplitude") == DATA
+    for _ in range(MOST_RAISES if is_own else 0):
+        try:
+            post = _answered_under(model, case, call, assumed)
+        except NothingFits:
+            post = None
+        if post is not None and not _presses(post):
+            return post
+        low, high = assumed.prior.amplitude
+        raised = dataclasses.replace(assumed.prior, amplitude=(low, RAISE * high))
+        assumed = dataclasses.replace(assumed, prior=raised)
+    return _answered_under(model, case, call, assumed)
+
+
+def _presses(post: FamilyPosterior) -> bool:
+    """Whether the upper bound of the amplitudes cuts the posterior of the most probable K."""
+    assert post.prior is not None
+    theta = post.slots.theta[post.k_map]
+    largest = theta[..., list(post.waveform.amplitude_columns)].max((-2, -1), initial=0.0)
+    return bool(np.quantile(largest, PRESSED) > PRESSING * post.prior.amplitude[1])
+
+
+def _answered_under(model: SlotFlow, case: Case, call: Call, assumed: Assumed) -> FamilyPosterior:
+    """The answer under a prior."""
     network = _network(model, assumed.prior)
     with case.budget.running(LAST_SHARE) as seconds:
         starts = network.starts(case.observation, assumed.prior) if network is not None else []
@@ -130,13 +182,19 @@ def _embedded() -> FamilySlotFlow | None:
     return model
 
 
-def _own_bounds(assumed: Assumed) -> Prior:
-    """The prior with bounds that suit its waveform, where the user has not stated them."""
-    prior = assumed.prior
+def _own_bounds(case: Case) -> Prior:
+    """The prior with bounds that suit its waveform, where the user has not stated them.
+
+    The peak of a spectrum says little of a component that is short or spread out, least of all under a window that
+    begins with zeros: matched filters of its own form say how strong it is.
+    """
+    assumed, prior = case.assumed, case.assumed.prior
     changes: dict[str, object] = {}
     if assumed.sources.get("amplitude") == DATA:
         low, high = prior.amplitude
-        changes["amplitude"] = (low, high * prior.waveform.dilution(assumed.duration))
+        seen = largest_amplitude(case.observation, prior, case.basis.noise)
+        upper = max(high * prior.waveform.dilution(assumed.duration), ABOVE_PEAK * seen)
+        changes["amplitude"] = (low, two_digits(upper))
     if assumed.sources.get("min_separation") == WEAK:
         changes["min_separation"] = 0.0
     return dataclasses.replace(prior, **changes)  # type: ignore[arg-type]

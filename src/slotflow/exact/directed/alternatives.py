@@ -2,8 +2,9 @@ r"""Whether one slowly changing component explains the data better than tones: s
 
 **A tone by itself** is tested for each kind of change (`scores`), alone and together with all other tones, so that a
 drift which all tones share is seen sooner. With n tests, a p-value below `SINGLE`/n, or below `TOGETHER`/4 for all
-tones together, is an alarm: five sound signals in a thousand have one. It is none if a further tone may be there as
-well, since p(K | x) then says so.
+tones together, is an alarm: five sound signals in a thousand have one. If a further tone may be there as well, it may
+be what the test has seen: the same test beside that tone has to find it too, or the odds against tones of any number
+have to exceed `DOUBTED`.
 
 **Tones beside each other** are tried as one component that drifts, decays or is modulated (`envelopes`), and so is a
 tone with an alarm. With Z_K and p(K) of the tones,
@@ -26,7 +27,7 @@ from scipy import special
 
 from slotflow.core.arrays import Array
 from slotflow.data.observation import Observation
-from slotflow.exact.directed.groups import clusters
+from slotflow.exact.directed.groups import clusters, may_be_one
 from slotflow.exact.directed.scores import DIRECTIONS, Score, scores
 from slotflow.exact.directed.trials import Trials
 from slotflow.exact.orders import Orders
@@ -42,6 +43,8 @@ SINGLE, TOGETHER = 3e-3, 2e-3
 """Rates of false alarms of the tests of single tones, and of those of all tones together."""
 ODDS = 200.0
 """Odds from which on an alternative is named."""
+DOUBTED = 10.0
+"""The same where a test has found something that a further tone may explain as well."""
 CLOSE = 1.0
 """Distance to a neighbour, in bins, below which a tone is not tested by itself."""
 ELSEWHERE = 0.05
@@ -69,23 +72,25 @@ def alternatives(
     node = likeliest(likelihood, fit)
     z = np.asarray(node.to_z(fit))
     places = node.waveform.place_in_z(z)
-    found = clusters(places, node.bin)
-    alarms = _alarms(scores(node, z, _apart(places, node.bin)), orders)
-    alone = [(score.tone,) for score in alarms if not any(score.tone in one for one in found)]
-    if not found and not alarms:
-        return ()
+    found = [one for one in clusters(places, node.bin) if may_be_one(one, places, node.bin)]
+    asked = _alarms(scores(node, z, _apart(places, node.bin)))
+    alone = [(score.tone,) for score in asked if not any(score.tone in one for one in found)]
     groups = [*found, *dict.fromkeys(alone)]
+    if not groups and not asked:
+        return ()
+    alarms = _lasting(asked, places, node, orders)
     trials = Trials(z, node, prior, observation)
     total = trials.log_total(orders, several=bool(likelihood.nodes))
     replaced, log_odds = trials.best(groups, total)
-    if replaced and (log_odds > math.log(ODDS) or (alarms and log_odds > 0)):
+    limit = math.log(DOUBTED if asked else ODDS)
+    if replaced and log_odds > (0.0 if alarms else limit):
         return tuple(
             Alternative(
                 one.kind,
                 tuple(float(places[j]) for j in one.tones),
                 log_odds,
                 _p_value(one.tones, alarms),
-                max(log_odds - math.log(ODDS), _margin(alarms)),
+                max(log_odds - limit, _margin(alarms)),
             )
             for one in replaced
         )
@@ -102,10 +107,8 @@ def _apart(places: Array, bin: float) -> NDArray[np.bool_]:
     return apart
 
 
-def _alarms(tests: Sequence[Score], orders: Orders) -> list[Score]:
+def _alarms(tests: Sequence[Score]) -> list[Score]:
     """The tests that found something, the most significant first."""
-    if not tests or float(orders.k_probs[orders.k_map + 1 :].sum()) > ELSEWHERE:
-        return []
     tests = [replace(test, limit=SINGLE / len(tests)) for test in tests]
     found = [test for test in tests if test.p_value < test.limit]
     for kind in DIRECTIONS:
@@ -114,6 +117,38 @@ def _alarms(tests: Sequence[Score], orders: Orders) -> list[Score]:
         if len(own) > 1 and special.chdtrc(dof, total) < TOGETHER / len(DIRECTIONS):
             found.append(min(own, key=lambda test: test.p_value))
     return sorted(found, key=lambda test: test.p_value)
+
+
+def _lasting(
+    alarms: list[Score], places: Array, likelihood: Likelihood, orders: Orders
+) -> list[Score]:
+    """The alarms that a further tone, where one is plausible, would not explain: tests beside it find the same.
+
+    Args:
+        alarms: Of the tones of the most probable K.
+        places: Of these tones, (K,).
+        likelihood: Of the data.
+        orders: Evidences and fits of each K.
+    """
+    more = orders.k_probs[orders.k_map + 1 :]
+    if not alarms or float(more.sum()) <= ELSEWHERE:
+        return alarms
+    k = orders.k_map + 1 + int(more.argmax())
+    fit = orders.fits.get(k)
+    if fit is None or len(fit) != k:
+        return []
+    z = np.asarray(likelihood.to_z(fit))
+    beside = likelihood.waveform.place_in_z(z)
+    again = _alarms(scores(likelihood, z, _apart(beside, likelihood.bin)))
+    seen = [(score.kind, beside[score.tone]) for score in again]
+    return [
+        alarm
+        for alarm in alarms
+        if any(
+            kind == alarm.kind and abs(place - places[alarm.tone]) < 0.5 * likelihood.bin
+            for kind, place in seen
+        )
+    ]
 
 
 def _one_each(alarms: Sequence[Score]) -> list[Score]:

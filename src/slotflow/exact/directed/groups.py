@@ -15,11 +15,11 @@ from slotflow.exact.directed.envelopes import (
     MODULATED,
     Component,
     Envelope,
-    Slow,
     periodic,
 )
+from slotflow.exact.directed.slow import Slow
 
-__all__ = ["clusters", "envelopes_for", "runs", "stand_in"]
+__all__ = ["clusters", "envelopes_for", "may_be_one", "runs", "stand_in"]
 
 LINK = 3.3
 """Distance of two neighbours of a group at most, in bins."""
@@ -49,6 +49,14 @@ def runs(cluster: tuple[int, ...], places: Array, bin: float) -> Iterator[tuple[
             own = cluster[first : first + size]
             if (places[own[-1]] - places[own[0]]) / bin < WIDEST:
                 yield own
+
+
+def may_be_one(cluster: tuple[int, ...], places: Array, bin: float) -> bool:
+    """Whether there is anything that some neighbours of a cluster may be as one (`envelopes_for`)."""
+    return any(
+        len(own) >= 3 or np.diff(places[list(own)]).max() / bin < BLENDED
+        for own in runs(cluster, places, bin)
+    )
 
 
 def envelopes_for(tones: Sequence[Component], bin: float) -> list[Envelope]:

@@ -27,7 +27,7 @@ from scipy import special
 from slotflow.core.arrays import Array, Complex
 from slotflow.signal.likelihood import Likelihood
 
-__all__ = ["DIRECTIONS", "Score", "scores"]
+__all__ = ["DIRECTIONS", "Score", "extension", "scores"]
 
 Directions = tuple[tuple[int, complex], ...]
 
@@ -71,7 +71,7 @@ class Score:
 
 
 @cache
-def _extension() -> Complex:
+def extension() -> Complex:
     """Coefficients of the tones beside a tone in P_p, p = 0 to 4, (5, 2·REACH + 1)."""
     s = np.linspace(-1, 1, INSTANTS)
     tones = np.exp(1j * np.pi * STEP * np.outer(s, np.arange(-REACH, REACH + 1)))
@@ -103,22 +103,35 @@ def scores(likelihood: Likelihood, z: Array, asked: NDArray[np.bool_]) -> list[S
     cross = own @ by_known.T
     matrix = own @ left.gram @ own.T - cross @ solved[:, :-1]
     slope = own @ left.data - cross @ solved[:, -1]
-    found = []
-    for i, tone in enumerate(tested):
-        first = i * len(ALL)
-        for kind, directions in DIRECTIONS.items():
-            part = slice(first, first + len(directions))
-            x = np.linalg.solve(matrix[part, part], slope[part])
-            found.append(_score(kind, int(tone), float(slope[part] @ x), x / amplitude[tone], left))
-            first += len(directions)
-    return found
+    each, size = np.arange(len(tested)), len(ALL)
+    blocks = matrix.reshape(len(tested), size, len(tested), size)[each, :, each]
+    return _tests(blocks, slope.reshape(len(tested), size), tested, amplitude, left)
 
 
-def _score(kind: str, tone: int, explained: float, x: Array, left: _Left) -> Score:
-    """One test, from the energy that a change explains and its relative coefficients, (J,)."""
-    dof, chi_square = len(x), max(explained, 0.0) / left.variance
-    p = float(special.fdtrc(dof, max(left.freedom - dof, 1), chi_square / dof))
-    return Score(kind, tone, chi_square, dof, p, tuple(float(value) for value in x))
+def _tests(
+    matrix: Array, slope: Array, tested: NDArray[np.int64], amplitude: Array, left: _Left
+) -> list[Score]:
+    """All tests, tone by tone.
+
+    Args:
+        matrix: Gram matrices of the directions of each tone, freed of what the fit knows, (n, 7, 7).
+        slope: Their products with what the fit leaves, (n, 7).
+        tested: Numbers of the tones, (n,).
+        amplitude: Of all tones, (K,).
+        left: What the fit leaves.
+    """
+    found, first = [], 0
+    for kind, directions in DIRECTIONS.items():
+        dof = len(directions)
+        part = slice(first, first + dof)
+        x = np.linalg.solve(matrix[:, part, part], slope[:, part, None])[..., 0]
+        chi_square = np.maximum((slope[:, part] * x).sum(-1), 0.0) / left.variance
+        p = special.fdtrc(dof, max(left.freedom - dof, 1), chi_square / dof)
+        relative = (x / amplitude[tested, None]).tolist()
+        rows = zip(tested.tolist(), chi_square.tolist(), p.tolist(), relative, strict=True)
+        found += [Score(kind, tone, chi, dof, value, tuple(by)) for tone, chi, value, by in rows]
+        first += dof
+    return sorted(found, key=lambda score: score.tone)
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,11 +152,10 @@ class _Left:
     def rows(self, tones: NDArray[np.int64], directions: Directions) -> Array:
         """Directions of some tones, n of each, as sums of all tones, (n·len(tones), 2KJ)."""
         phase = self.c / np.maximum(np.abs(self.c), 1e-300)
-        extension, k = _extension(), len(self.c)
-        table = np.zeros((len(tones), len(directions), k, extension.shape[1]), np.complex128)
-        for i, tone in enumerate(tones):
-            for row, (degree, factor) in enumerate(directions):
-                table[i, row, tone] = factor * phase[tone] * extension[degree]
+        degrees, factors = (np.array(part) for part in zip(*directions, strict=True))
+        each = factors[:, None] * extension()[degrees]  # (n, J)
+        table = np.zeros((len(tones), len(directions), len(self.c), each.shape[1]), np.complex128)
+        table[np.arange(len(tones)), :, tones] = phase[tones, None, None] * each
         flat = table.reshape(len(tones) * len(directions), -1)
         return np.concatenate([flat.real, flat.imag], -1)
 

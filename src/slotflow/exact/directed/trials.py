@@ -1,7 +1,8 @@
 r"""One slowly changing component instead of some tones: fits beside all other tones, and odds.
 
-Clusters are looked at one by one. What stands in for the first stays while the second is looked at, if its odds are
-better than even.
+What may stand in for each cluster is chosen with all tones outside of it kept as they are: Laplace's evidence of close
+tones, which are far from Gaussian, would otherwise blur the choice. The odds are those of all components fitted
+together, first with a stand-in for every cluster, then with one after the other taken back; the best set counts.
 """
 
 from __future__ import annotations
@@ -12,8 +13,9 @@ from dataclasses import dataclass
 
 from slotflow.core.arrays import Array
 from slotflow.data.observation import Observation
-from slotflow.exact.directed.envelopes import Component, Envelope, Slow
+from slotflow.exact.directed.envelopes import Component, Envelope
 from slotflow.exact.directed.groups import envelopes_for, runs, stand_in
+from slotflow.exact.directed.slow import Slow
 from slotflow.exact.orders import Orders
 from slotflow.signal.likelihood import Likelihood
 from slotflow.signal.likelihood.compressed import compressed_around
@@ -90,35 +92,54 @@ class Trials:
             groups: Clusters of tones, and single tones.
             log_total: Of tones.
         """
-        replaced: list[Replaced] = []
-        best = log_total
-        for group in groups:
-            sets = [group] if len(group) == 1 else list(runs(group, self.places, self.bin))
-            kept = None
-            for tones in sets[:MOST_RUNS]:
-                for envelope in envelopes_for([self.tones[j] for j in tones], self.bin):
-                    one, log_joint = self._tried(replaced, tones, envelope)
-                    if log_joint > best:
-                        kept, best = one, log_joint
-            if kept is not None:
-                replaced.append(kept)
-        return replaced, float(best - log_total)
+        found = [self._best_of(group) for group in groups]
+        replaced = [one for one in found if one is not None]
+        best, log_best = list[Replaced](), log_total
+        while replaced:
+            log_joint = self._log_joint(replaced)
+            if log_joint > log_best:
+                best, log_best = replaced, log_joint
+            if len(replaced) == 1:
+                break
+            fewer = [replaced[:j] + replaced[j + 1 :] for j in range(len(replaced))]
+            replaced = max(fewer, key=self._log_joint)
+        return best, float(log_best - log_total)
+
+    def _best_of(self, group: tuple[int, ...]) -> Replaced | None:
+        """The best component instead of tones of a group, beside all tones outside of it; None where none will do."""
+        sets = [group] if len(group) == 1 else list(runs(group, self.places, self.bin))
+        best, log_best = None, -math.inf
+        for tones in sets[:MOST_RUNS]:
+            for envelope in envelopes_for([self.tones[j] for j in tones], self.bin):
+                one, log_joint = self._tried(group, tones, envelope)
+                if log_joint > log_best:
+                    best, log_best = one, log_joint
+        return best
 
     def _tried(
-        self, replaced: Sequence[Replaced], tones: tuple[int, ...], envelope: Envelope
+        self, group: tuple[int, ...], tones: tuple[int, ...], envelope: Envelope
     ) -> tuple[Replaced, float]:
-        """One component instead of some tones, beside what was replaced before, and the logarithm of p(K) Z."""
-        gone = {*tones, *(j for one in replaced for j in one.tones)}
-        rest = [tone for j, tone in enumerate(self.tones) if j not in gone]
+        """One component instead of some tones of a group, and ln p(K) Z with the tones outside of it as they are."""
         own = [self.tones[j] for j in tones]
         start, missed = self.slow.resembling(own, stand_in(self.slow, own, envelope))
         if len(tones) > 1 and 0.5 * self.precision * missed > HOPELESS:
             return Replaced(tones, start), -math.inf
-        fitted = self.slow.fit([*rest, *(one.component for one in replaced), start])
+        rest = [self.tones[j] for j in group if j not in tones]
+        outside = [tone for j, tone in enumerate(self.tones) if j not in group]
+        fitted = self.slow.fit([*rest, start], outside)
         if fitted is None:
             return Replaced(tones, start), -math.inf
-        log_joint = fitted.log_evidence + _log_p(self.prior, len(fitted.components))
-        return Replaced(tones, fitted.components[-1]), log_joint
+        log_p = _log_p(self.prior, len(outside) + len(fitted.components))
+        return Replaced(tones, fitted.components[-1]), fitted.log_evidence + log_p
+
+    def _log_joint(self, replaced: Sequence[Replaced]) -> float:
+        """The logarithm of p(K) Z of all components, with some tones replaced; −inf where there is no fit."""
+        gone = {j for one in replaced for j in one.tones}
+        rest = [tone for j, tone in enumerate(self.tones) if j not in gone]
+        fitted = self.slow.fit([*rest, *(one.component for one in replaced)])
+        if fitted is None:
+            return -math.inf
+        return fitted.log_evidence + _log_p(self.prior, len(fitted.components))
 
 
 def _log_p(prior: Prior, k: int) -> float:

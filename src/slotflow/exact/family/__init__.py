@@ -1,6 +1,7 @@
 """The exact posterior of components that are no tones, or of several classes: how many of each kind, and where.
 
 - `layout`: which components there are, K_c of each class, and their coordinates in one row.
+- `evenly`: functions of time of many components.
 - `straight`: coordinates in which the posterior is nearly Gaussian.
 - `target`: the density p(Θ, x | K_1, …, K_C) of such a row.
 - `fit`: Gauss–Newton to the maxima of the likelihood.

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 
 from slotflow.core.arrays import Array
 from slotflow.data.observation import Observation
+from slotflow.exact.family.bank import Bank
+from slotflow.exact.family.layout import members_of
 from slotflow.exact.family.leverage import leverage
 from slotflow.exact.family.sample import Sampled
 from slotflow.exact.family.search import Search, Start
@@ -17,8 +19,9 @@ from slotflow.signal.likelihood.observed import likelihood_of
 from slotflow.signal.model import without_components
 from slotflow.signal.noise.model import NoiseModel
 from slotflow.signal.prior import Prior
+from slotflow.signal.waveforms import Waveform
 
-__all__ = ["Analysed", "searched"]
+__all__ = ["Analysed", "largest_amplitude", "searched"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,14 +74,34 @@ def searched(
     starts: Sequence[Start] = (),
 ) -> Search:
     """The maxima of the likelihood; arguments as of `family_posterior`."""
-    long = observation.long
-    waveform = prior.waveform.on(float(long.times[0]), long.mid_time)
-    likelihood = likelihood_of(observation, noise, _hull(prior, observation))
+    waveform, likelihood = _settled(prior, observation, noise)
     nodes = compressed(likelihood, observation, waveform, prior.frequency)
-    search = Search(nodes, prior, waveform, likelihood.reference, long.duration)
+    search = Search(nodes, prior, waveform, likelihood.reference, observation.long.duration)
     search.propose(starts)
     search.run(max_seconds)
     return search
+
+
+def largest_amplitude(
+    observation: Observation, prior: Prior, noise: NoiseModel | None = None
+) -> float:
+    """The largest amplitude that a lone component of any class would have, as matched filters see the data."""
+    waveform, likelihood = _settled(prior, observation, noise)
+    node = compressed(likelihood, observation, waveform, prior.frequency)[0]
+    banks = [
+        Bank(member, node, prior.frequency, observation.long.duration)
+        for member in members_of(waveform)
+    ]
+    return max(bank.largest_amplitude(node.data) for bank in banks)
+
+
+def _settled(
+    prior: Prior, observation: Observation, noise: NoiseModel | None
+) -> tuple[Waveform, Likelihood]:
+    """The prior's waveform, settled on the record, and the likelihood of tones in what components occupy."""
+    long = observation.long
+    waveform = prior.waveform.on(float(long.times[0]), long.mid_time)
+    return waveform, likelihood_of(observation, noise, _hull(prior, observation))
 
 
 def _hull(prior: Prior, observation: Observation) -> tuple[float, float]:

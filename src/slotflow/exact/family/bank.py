@@ -11,9 +11,11 @@ of two matrices around H†r. E hardly depends on the frequency and is interpola
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from slotflow.core.arrays import Array, Complex
 from slotflow.signal.likelihood.compressed import Compressed
@@ -27,6 +29,8 @@ KNOTS = 5
 """Frequencies at which E is computed."""
 APART = 0.8
 """Bins within which two peaks are one."""
+WORTH_A_LOOK = 0.01
+"""Share of the largest gain below which a filter says nothing of how strong components are."""
 
 
 class Peak(NamedTuple):
@@ -54,6 +58,7 @@ class Bank:
         self.member, self.data, self.bin = member, data, 1 / duration
         step = FREQUENCY_STEP * member.scales(duration)[0]
         self.frequencies = np.linspace(*band, max(int((band[1] - band[0]) / step) + 1, 3))
+        self.axes = member.search_axes(duration)  # D − 1 of them
         self.shapes = member.search_grid(duration)  # (S, D − 1)
         g = member.exponents(data.times)  # (D, J, M)
         self.by_frequency = [np.exp(np.outer(self.frequencies, g[0, j])) for j in range(g.shape[1])]
@@ -71,43 +76,64 @@ class Bank:
         )  # (knots, S)
         return np.stack([np.interp(self.frequencies, knots, row) for row in rows.T])
 
-    def edges(self) -> tuple[Array, Array]:
-        """Edges of the cells around the frequencies, (F + 1,), and around the other shape, (S + 1,) or (0, 1)."""
-        low, high = self.frequencies[0], self.frequencies[-1]
-        places = np.concatenate(
-            [[low], 0.5 * (self.frequencies[1:] + self.frequencies[:-1]), [high]]
-        )
-        if self.shapes.shape[1] == 0:
-            return places, np.array([0.0, 1.0])
-        law, values = next(iter(self.member.ranges.values())), self.shapes[:, 0]
-        shapes = np.concatenate([[law.low], 0.5 * (values[1:] + values[:-1]), [law.high]])
-        return places, shapes
+    def edges(self) -> list[Array]:
+        """Edges of the cells around the frequencies, (F + 1,), and around the values of each further axis."""
+        bounds = [(self.frequencies[0], self.frequencies[-1])]
+        bounds += [(law.low, law.high) for law in self.member.ranges.values()]
+        return [
+            np.concatenate([[low], 0.5 * (values[1:] + values[:-1]), [high]])
+            for values, (low, high) in zip([self.frequencies, *self.axes], bounds, strict=True)
+        ]
 
     def energy_at(self, xi: Array) -> Array:
         """E of each amplitude near shapes, (n, D) to (n, J): smooth, since proposals are made of it."""
         places = np.clip(xi[:, 0], self.frequencies[0], self.frequencies[-1])
-        if self.shapes.shape[1] == 0:
+        if not self.axes:
             return np.stack(
                 [np.interp(places, self.frequencies, energy[0]) for energy in self.energy], -1
             )
-        found = []
-        for energy in self.energy:
-            column = np.searchsorted(self.frequencies, places).clip(0, len(self.frequencies) - 1)
-            values = self.shapes[:, 0]
-            row = np.searchsorted(values, xi[:, 1]).clip(1, len(values) - 1)
-            share = ((xi[:, 1] - values[row - 1]) / (values[row] - values[row - 1])).clip(0, 1)
-            # 1/E is nearly linear: the energy of a decay goes as 1/γ.
-            found.append(1 / ((1 - share) / energy[row - 1, column] + share / energy[row, column]))
-        return np.stack(found, -1)
+        column = np.searchsorted(self.frequencies, places).clip(0, len(self.frequencies) - 1)
+        return np.stack(
+            [1 / self._inverse(energy, xi[:, 1:], column) for energy in self.energy], -1
+        )
+
+    def _inverse(self, energy: Array, values: Array, column: NDArray[np.int64]) -> Array:
+        """1/E between the values of the axes, (n,), where it is nearly linear: the energy of a decay goes as 1/γ.
+
+        Args:
+            energy: E of one amplitude, (S, F).
+            values: Shape parameters but the place, (n, D − 1).
+            column: Numbers of the frequencies, (n,).
+        """
+        corners = [(np.zeros(len(values), dtype=np.int64), np.ones(len(values)))]
+        for axis, value in zip(self.axes, values.T, strict=True):
+            above = np.searchsorted(axis, value).clip(1, len(axis) - 1)
+            share = ((value - axis[above - 1]) / (axis[above] - axis[above - 1])).clip(0, 1)
+            sides = ((above - 1, 1 - share), (above, share))
+            corners = [
+                (row * len(axis) + i, weight * part) for row, weight in corners for i, part in sides
+            ]
+        total: Array = sum(weight / energy[row, column] for row, weight in corners)  # type: ignore[assignment]
+        return total
 
     def gains(self, left: Array) -> Array:
         """About how much RSS a component would take away of a residual, (r,), at all shapes and frequencies, (S, F)."""
-        back = left @ self.data.image.conj()  # (M,)
         total = np.zeros((len(self.shapes), len(self.frequencies)))
-        for by_f, by_s, energy in zip(self.by_frequency, self.by_shape, self.energy, strict=True):
-            filtered = (by_s.conj() * back) @ by_f.conj().T  # (S, F)
-            total += 2 * np.abs(filtered) ** 2 / np.maximum(energy, 1e-300)
+        for filtered, energy in self._filtered(left):
+            total += 2 * filtered**2 / energy
         return total
+
+    def _filtered(self, left: Array) -> Iterator[tuple[Array, Array]]:
+        """|D| and E of each amplitude at all shapes and frequencies, (S, F) each, in a residual, (r,)."""
+        back = left @ self.data.image.conj()  # (M,)
+        for by_f, by_s, energy in zip(self.by_frequency, self.by_shape, self.energy, strict=True):
+            yield np.abs((by_s.conj() * back) @ by_f.conj().T), np.maximum(energy, 1e-300)
+
+    def largest_amplitude(self, left: Array) -> float:
+        """The largest amplitude that a lone component would have in a residual, (r,), where it would explain much."""
+        gains = self.gains(left)
+        clear = gains >= WORTH_A_LOOK * gains.max()
+        return max(float((2 * d / energy)[clear].max()) for d, energy in self._filtered(left))
 
     def peaks(self, left: Array, count: int, near: tuple[float, float] | None = None) -> list[Peak]:
         """The best places for a further component, the best first, each at its best shape.

@@ -10,6 +10,7 @@ log-linear in ξ (`signal/waveforms/base.py`): with the exponents g,
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slotflow.core.arrays import Array, Complex
+from slotflow.exact.family.evenly import basis_evenly
 from slotflow.signal.waveforms import Classes, Waveform
 
 __all__ = ["Layout", "members_of"]
@@ -54,6 +56,11 @@ class Layout:
         """Length of a row."""
         pairs = zip(self.counts, self.members, strict=True)
         return sum(count * member.coordinates for count, member in pairs)
+
+    def log_mass(self) -> float:
+        """Logarithm of the prior's probability of these numbers among K components, K!/(C^K Π K_c!)."""
+        labels = math.lgamma(self.k + 1) - sum(math.lgamma(count + 1) for count in self.counts)
+        return labels - self.k * math.log(len(self.counts))
 
     def parts(self, z: Array) -> list[Array]:
         """Coordinates of each class, (..., K_c, Z_c), of rows, (..., d)."""
@@ -137,7 +144,7 @@ class Layout:
         for part, member in zip(self.parts(z), self.members, strict=True):
             xi, c = member.unpack(part)
             for k in range(part.shape[-2]):
-                b = member.basis(t, xi[:, k])  # (n, J, M)
+                b = basis_evenly(member, t, xi[:, k])  # (n, J, M)
                 total += np.einsum("nj,njt->nt", c[:, k], b)
         return total
 

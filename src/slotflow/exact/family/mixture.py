@@ -1,8 +1,10 @@
 r"""What a layout is drawn from: Gaussians around its maxima and births, each by what it is worth.
 
 A layout's proposal is a mixture: the Gaussians of its maxima, a widened copy of each for the tails, and births of one
-or two components beside the maxima without them. How much of each part is needed is learned from a first round of
-draws, whose weights say what share of the posterior each part is responsible for; the round itself is not used.
+or two components beside the maxima without them. Where the data show no component, the maxima lie outside the prior's
+bounds and only births are inside: then all K components are born beside none. How much of each part is needed is
+learned from a first round of draws, whose weights say what share of the posterior each part is responsible for; the
+round itself is not used.
 
 What births are worth is an estimate of the layout's evidence too: the many places of a component that hardly shows
 weigh more than the maximum among them. With the worth B of the law of a newcomer (`newcomers`), K components of C
@@ -65,21 +67,30 @@ class Further:
         return self._known[counts]
 
     def to(self, counts: tuple[int, ...]) -> list[tuple[Births, float]]:
-        """Births of one or two components that lead to a layout, each with about the logarithm of its p(K) Z."""
-        search, found = self.search, []
+        """Births of components that lead to a layout, each with about the logarithm of its p(K) Z."""
+        bases = []
         for n in range(1, MOST_NEW + 1):
             for new in combinations_with_replacement(range(len(counts)), n):
                 fewer = tuple(k - new.count(i) for i, k in enumerate(counts))
-                if min(fewer) < 0 or not search.found.get(fewer):
-                    continue
-                if search.found[fewer][0].log_evidence < search.best - HOPELESS:
-                    continue
-                laws = self._laws(fewer)
-                mode = search.settled(fewer)[0]
-                worth = mode.log_evidence + sum(laws[i].worth for i in new)
-                births = Births(mode, [(i, laws[i]) for i in new])
-                found.append((births, worth + self._ways(counts, new)))
-        return found
+                if min(fewer) >= 0 and self._hopeful(fewer):
+                    bases.append(fewer)
+        none = (0,) * len(counts)
+        if sum(counts) > MOST_NEW and self._hopeful(none):
+            bases.append(none)  # the data may show none of them
+        return [self._from(fewer, counts) for fewer in bases]
+
+    def _hopeful(self, counts: tuple[int, ...]) -> bool:
+        """Whether there is a maximum of a layout that is not much worse than the best of all."""
+        modes = self.search.found.get(counts, [])
+        return any(mode.log_evidence >= self.search.best - HOPELESS for mode in modes[:1])
+
+    def _from(self, fewer: tuple[int, ...], counts: tuple[int, ...]) -> tuple[Births, float]:
+        """Births that lead from one layout to another, with about the logarithm of its p(K) Z."""
+        pairs = enumerate(zip(counts, fewer, strict=True))
+        new = tuple(i for i, (k, had) in pairs for _ in range(k - had))
+        laws, mode = self._laws(fewer), self.search.settled(fewer)[0]
+        worth = mode.log_evidence + sum(laws[i].worth for i in new)
+        return Births(mode, [(i, laws[i]) for i in new]), worth + self._ways(counts, new)
 
     def _ways(self, counts: tuple[int, ...], new: tuple[int, ...]) -> float:
         """Logarithm of what labels, classes and p(K) add to the worth of new components."""

@@ -23,6 +23,7 @@ times likelihood over the law's density.
 from __future__ import annotations
 
 import math
+from functools import reduce
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +31,7 @@ from numpy.typing import NDArray
 from slotflow.core.arrays import Array, Complex
 from slotflow.core.numeric import log_sum_exp
 from slotflow.exact.family.bank import Bank
+from slotflow.exact.family.evenly import basis_evenly
 from slotflow.exact.family.search import Mode
 from slotflow.signal.likelihood.compressed import Compressed
 from slotflow.signal.prior import Prior
@@ -102,8 +104,10 @@ class Newcomer:
         self.amplitude = Range(*prior.amplitude, prior.amplitude_law)
         self.ranges = [Range(*prior.frequency), *self.member.ranges.values()]
         self.edges = bank.edges()
-        volume = np.diff(self.edges[1])[:, None] * np.diff(self.edges[0])
-        log_p = bank.gains(left) / (2 * response.variance) + np.log(volume)
+        sides = [np.diff(edges) for edges in [*self.edges[1:], self.edges[0]]]
+        volume = reduce(np.multiply.outer, sides)  # (S_1, …, F)
+        gains = bank.gains(left).reshape(volume.shape)
+        log_p = gains / (2 * response.variance) + np.log(volume)
         self.log_cells = (log_p - log_sum_exp(log_p.ravel())) - np.log(volume)  # a density
         cells = np.exp(self.log_cells) * volume
         self.cells = cells / cells.sum()
@@ -148,8 +152,7 @@ class Newcomer:
 
     def _basis(self, xi: Array) -> Complex:
         """Functions of time of shapes, (n, D), at the instants, (n, J, M)."""
-        basis: Complex = self.member.basis(self.bank.data.times, xi)
-        return basis
+        return basis_evenly(self.member, self.bank.data.times, xi)
 
     def _seen(self, xi: Array, basis: Complex | None = None) -> tuple[Complex, Array]:
         """Mean and standard deviation of the amplitudes at shapes, (n, D) to (n, J)."""
@@ -161,11 +164,9 @@ class Newcomer:
     def _at_peaks(self, n: int, rng: np.random.Generator) -> Array:
         """Draws of components that filters see, (n, Z)."""
         flat = rng.choice(self.cells.size, size=n, p=self.cells.ravel())
-        row, column = np.unravel_index(flat, self.cells.shape)
-        columns = [_inside(self.edges[0], column, rng)]
-        if len(self.member.shape) > 1:
-            columns.append(_inside(self.edges[1], row, rng))
-        xi = np.stack(columns, -1)
+        *rows, column = np.unravel_index(flat, self.cells.shape)
+        cells = zip(self.edges, [column, *rows], strict=True)
+        xi = np.stack([_inside(edges, cell, rng) for edges, cell in cells], -1)
         centre, spread = self._seen(xi)
         normal = rng.standard_normal((2, *centre.shape))
         return self.member.pack(xi, centre + spread * (normal[0] + 1j * normal[1]))
@@ -189,9 +190,8 @@ class Newcomer:
         xi, c = xi[good], c[good]
         (centre, spread), size = self._seen(xi, basis[good]), np.maximum(np.abs(c), 1e-300)
         away = np.abs(c - centre) ** 2 / (2 * spread**2) + np.log(2 * math.pi * spread**2)
-        column = _cell(self.edges[0], xi[:, 0])
-        row = _cell(self.edges[1], xi[:, 1]) if xi.shape[1] > 1 else np.zeros_like(column)
-        peak[good] = self.log_cells[row, column] - away.sum(-1)
+        column, *rows = (_cell(edges, x) for edges, x in zip(self.edges, xi.T, strict=True))
+        peak[good] = self.log_cells[(*rows, column)] - away.sum(-1)
         low, high = self.amplitude.low, self._highest(centre, spread)
         width = size * np.log(high / low) if self._is_log else high - low
         inside = (size >= low) & (size <= high)

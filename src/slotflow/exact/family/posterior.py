@@ -11,10 +11,15 @@ from slotflow.core.arrays import Array
 from slotflow.core.numeric import log_sum_exp
 from slotflow.data.observation import Observation
 from slotflow.exact.family.analysed import Analysed, searched
-from slotflow.exact.family.judged import judged, log_evidence, noise_of
+from slotflow.exact.family.judged import (
+    counts_words,
+    judged,
+    log_evidence,
+    noise_of,
+    quality_of,
+)
 from slotflow.exact.family.sample import sample_layouts
 from slotflow.exact.family.search import Start
-from slotflow.exact.importance import Importance
 from slotflow.posterior.draws import Draws
 from slotflow.posterior.limits import UpperLimit
 from slotflow.posterior.noise import Estimate
@@ -76,6 +81,8 @@ class FamilyPosterior(Posterior):
     """
 
     slots: Draws
+    ess: float
+    """Effective share of the draws of all numbers of components that matter, 0 to 1."""
 
     def __init__(self, analysed: Analysed, draws: int, rng: np.random.Generator) -> None:
         prior, sampled = analysed.prior, analysed.sampled
@@ -92,7 +99,7 @@ class FamilyPosterior(Posterior):
         self.log_evidence = log_evidence(sampled, prior)
         self.noise = noise_of(analysed, Estimate(level, spread))
         self._verdict = judged(analysed, k_probs)
-        self.ess = self._most_probable().ess
+        self.ess = quality_of(sampled).ess
 
     @property
     def verdict(self) -> Verdict:
@@ -113,16 +120,9 @@ class FamilyPosterior(Posterior):
         """How many components of each class, in words, with the probability, the most probable first."""
         if not isinstance(self.waveform, Classes):
             return []
-        names, found = self.waveform.class_names, []
-        for counts, probability in self.counts_probs().items():
-            parts = [f"{n} {name}" for n, name in zip(counts, names, strict=True) if n]
-            found.append((", ".join(parts) or "none", probability))
-        return found
-
-    def _most_probable(self) -> Importance:
-        """Draws of the most probable numbers of components that were sampled."""
-        results = self.analysed.sampled.results
-        return results[max(results, key=lambda counts: self.analysed.sampled.log_joint[counts])]
+        return [
+            (counts_words(self.waveform, counts), p) for counts, p in self.counts_probs().items()
+        ]
 
     def known_fit(self, k: int) -> Array | None:
         """The fit of k components of largest posterior, (k, P); None where there is none."""
@@ -139,7 +139,7 @@ class FamilyPosterior(Posterior):
         return fit
 
     def residual(self, k: int | None = None) -> list[Array]:
-        """Each channel's whitened data minus the best fit, (N_s,), in units of σ."""
+        """Each channel's whitened data minus the best fit, (N_s,), over its noise ratio."""
         likelihood = self.analysed.left(self.best_fit(k))
         none = np.zeros((0, likelihood.waveform.coordinates))
         return [np.asarray(part) for part in likelihood.residuals(none)]

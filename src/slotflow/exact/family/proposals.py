@@ -28,7 +28,7 @@ from slotflow.exact.family.straight import StraightGaussian
 
 __all__ = ["Births", "gaussian_at"]
 
-FAR = 25.0
+FAR = 100.0
 """Standard deviations of a place beyond which a Gaussian has no density."""
 
 
@@ -67,7 +67,7 @@ class Births:
         parts = self.layout.parts(self.others.sample(n, rng, moved))
         for i, every in new.items():
             parts[i] = self._joined(i, parts[i], np.stack(every, 1))
-        return np.concatenate([part.reshape(n, -1) for part in parts], -1)
+        return _rows(parts)
 
     def _joined(self, i: int, old: Array, new: Array) -> Array:
         """Components of a class, (n, K_c, Z), with new ones in their places; unsorted ones stay as they are."""
@@ -93,7 +93,7 @@ class Births:
             rest = list(parts)
             for i, picked in zip(self.laws, chosen, strict=True):
                 rest[i] = np.delete(parts[i], picked, axis=1)
-            row = np.concatenate([part.reshape(len(z), -1) for part in rest], -1)
+            row = _rows(rest)
             moved: Array = np.sum([one for _, one in new], axis=0)
             term = np.full(len(z), -np.inf)
             near = np.flatnonzero(self._near(row, moved))
@@ -119,3 +119,10 @@ class Births:
             found.append(z[:, first:last].reshape(len(z), k, member.coordinates))
             first = last
         return found
+
+
+def _rows(parts: Sequence[Array]) -> Array:
+    """Rows, (n, d), of the coordinates of each class, (n, K_c, Z_c); there may be none."""
+    return np.concatenate(
+        [part.reshape(len(part), part.shape[1] * part.shape[2]) for part in parts], -1
+    )

@@ -26,7 +26,7 @@ from slotflow.exact.family.search import Search
 from slotflow.exact.importance import Importance, importance_sample
 from slotflow.signal.prior import Prior
 
-__all__ = ["Sampled", "sample_layout", "sample_layouts"]
+__all__ = ["NothingFits", "Sampled", "sample_layout", "sample_layouts"]
 
 PILOT, LEAST_PILOT = 500, 200
 """Draws from which the shares of a mixture's parts are learned, at most and at least."""
@@ -38,6 +38,10 @@ UNIMPORTANT = 4.0
 """The same at which a layout that there was no time for does not make the answer incomplete."""
 FEW = 300
 """Draws of a layout that is a thousand times less probable than the best."""
+
+
+class NothingFits(ValueError):
+    """Nothing that the prior allows has any weight beside the data."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,33 +83,48 @@ def sample_layouts(
         for counts, modes in search.found.items()
         if modes and prior.k_probs_full[sum(counts)] > 0
     }
-    best = float(max(laplace.values()))  # a worth is too rough an estimate for it
+    known = dict(laplace)  # a worth is too rough an estimate of the best
+    best = float(max(known.values()))
     further = Further(search, rng)
     layouts = set(laplace) | _grown(laplace, best, prior)
     births = {counts: further.to(counts) for counts in sorted(layouts) if any(counts)}
     order = sorted(laplace | births, key=lambda c: (-laplace.get(c, -math.inf), sum(c)))
     for counts, every in births.items():
-        known = laplace.get(counts, -math.inf)
-        laplace[counts] = max([known, *(worth for _, worth in every)])
+        laplace[counts] = max([laplace.get(counts, -math.inf), *(worth for _, worth in every)])
     results: dict[tuple[int, ...], Importance] = {}
     log_joint, complete = dict(laplace), True
-    for counts in order:
-        behind = best - laplace[counts]
-        if behind > NEGLIGIBLE:
-            continue
-        seconds = deadline - time.perf_counter()
-        if seconds < 0 and results:
-            complete &= behind > UNIMPORTANT
-            continue
-        size = max(int(draws * math.exp(-0.5 * max(behind - 1, 0))), FEW)
-        rounds = 3 if behind < MINOR else 1
-        found = _sampled(search, counts, births.get(counts, []), rng, size, seconds, rounds)
-        if math.isfinite(found.log_evidence):
-            results[counts] = found
-            log_joint[counts] = found.log_evidence + math.log(prior.k_probs_full[sum(counts)])
-            best = max(best, log_joint[counts])
-        else:
-            complete &= behind > UNIMPORTANT
+    while order:
+        skipped = []
+        for counts in order:
+            behind = best - laplace[counts]
+            if behind > NEGLIGIBLE:
+                skipped.append(counts)
+                continue
+            seconds = deadline - time.perf_counter()
+            if seconds < 0 and results:
+                complete &= behind > UNIMPORTANT
+                continue
+            size = max(int(draws * math.exp(-0.5 * max(behind - 1, 0))), FEW)
+            rounds = 3 if behind < MINOR else 1
+            found = _sampled(search, counts, births.get(counts, []), rng, size, seconds, rounds)
+            if math.isfinite(found.log_evidence):
+                results[counts] = found
+                log_joint[counts] = found.log_evidence + math.log(prior.k_probs_full[sum(counts)])
+                known[counts] = log_joint[counts]
+                best = max(best, log_joint[counts])
+            else:
+                complete &= behind > UNIMPORTANT
+        # Components that do not show may matter by their births alone, and so may one more of them.
+        drawn = {counts: log_joint[counts] for counts in results}
+        best = max(
+            known.values()
+        )  # draws may say less than Laplace did, and what was skipped may count
+        order = sorted(_grown(drawn, best, prior) - set(births))
+        for counts in order:
+            births[counts] = further.to(counts)
+            laplace[counts] = max([-math.inf, *(worth for _, worth in births[counts])])
+            log_joint[counts] = laplace[counts]
+        order += [counts for counts in skipped if best - laplace[counts] <= NEGLIGIBLE]
     if not results or max(log_joint[counts] for counts in results) < best - NEGLIGIBLE:
         # What matters could not be drawn in time: its maximum stands in, and the verdict says so.
         counts = max(search.found, key=lambda c: log_joint.get(c, -math.inf))
@@ -177,9 +196,11 @@ def _by_maximum(search: Search, counts: tuple[int, ...], rng: np.random.Generato
     """Unweighted draws of the Gaussian of the best maximum, cut to the prior's bounds, with Laplace's evidence."""
     modes = search.settled(counts)
     if not modes:
-        raise ValueError(
-            "no set of components that the prior allows (amplitude, band, shapes, noise level) has any weight beside "
-            "the data; widen its bounds."
+        low, high = search.prior.amplitude
+        raise NothingFits(
+            "no set of components that the prior allows has any weight beside the data: its amplitudes are "
+            f"{low:g} to {high:g}, and the data show up to {search.largest_amplitude:.3g}; widen these bounds, or "
+            "those of band, shapes and noise level."
         )
     target, mode = search.target(counts), modes[0]
     z = np.stack([target.clipped(row) for row in gaussian_at(mode).sample(FEW, rng)])

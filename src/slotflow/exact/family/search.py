@@ -122,6 +122,11 @@ class Search:
         """The largest ln Z so far, of numbers of components that the prior allows."""
         return self._best_up_to(self.prior.k_max)
 
+    @property
+    def largest_amplitude(self) -> float:
+        """The largest amplitude that a lone component would have, as matched filters see the data."""
+        return max(bank.largest_amplitude(self.nodes[0].data) for bank in self.banks)
+
     def _best_up_to(self, k: int) -> float:
         """The same of at most K components."""
         allowed = [
@@ -276,10 +281,13 @@ class Search:
         left = self._without(kept)
         lost = self.nodes[0].beside + float(left @ left) - mode.fit.rss
         needed = (1 - FILTER_LOSS) * lost - 2 * HOPELESS * self.variance(mode.fit.rss)
-        reach = (2.0 if len(gone) == 1 else NEIGHBOURS) / self.duration
+        near = place, (2.0 if len(gone) == 1 else NEIGHBOURS) / self.duration
+        was_one = all(self.members[i].amplitudes == 1 for i, _ in gone)
         for i, bank in enumerate(self.banks):
             if i != skip:
-                for peak in bank.peaks(left, 1, (place, reach)):
+                # Of several tones any may be what was meant: the place says little.
+                one_place = was_one and self.members[i].amplitudes == 1
+                for peak in bank.peaks(left, 1, near if one_place else None):
                     if peak.gain > needed:
                         yield self._with(kept, i, peak.xi)
 

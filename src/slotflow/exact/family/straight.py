@@ -1,14 +1,15 @@
 r"""Coordinates in which the posterior of a component is nearly a Gaussian, around a maximum of the likelihood.
 
-In z = (ξ, Re c, Im c) it is bent in three ways, each of the order of 1/SNR or more. The error of a shape goes as 1/A.
-A rate of decay is positive and known to a factor rather than to a difference. And what the data know well is the energy
-of a component, not its amplitude at one instant: a line that decays faster must begin higher. With the size σ(ξ), the
-root mean square of b over the record, and a coordinate s(ξ) of each shape (ξ itself, or ln(ξ + 1/T) of a rate),
+In z = (ξ, Re c, Im c) it is bent in four ways, each of the order of 1/SNR or more. The error of a shape goes as 1/A.
+A rate of decay is positive and known to a factor rather than to a difference. What the data know well is the energy
+of a component, not its amplitude at one instant: a line that decays faster must begin higher. And the place of a broad
+line is known less well than that of a narrow one. With the size σ(ξ), the root mean square of b over the record, the
+breadth v(ξ) of a line (γ + 1/T of a decay) and a coordinate s(ξ) of each shape (ξ itself, or ln(ξ + 1/T) of a rate),
 
 .. math:: u_c = c\, σ(ξ)/σ(\hat ξ) , \qquad u_ξ = (s(ξ) - s(\hat ξ))\, a , \quad a = |u_c| / |\hat c| , \qquad
-          |du/dz| = a^D \left(\frac{σ(ξ)}{σ(\hat ξ)}\right)^{2M} \prod_d s'_d(ξ_d)
+          |du/dz| = a^D \left(\frac{σ(ξ)}{σ(\hat ξ)}\right)^{2M} \frac{v(\hat ξ)}{v(ξ)} \prod_d s'_d(ξ_d)
 
-straightens all three.
+straightens all four, the place being divided by v(ξ)/v(ξ̂) besides.
 """
 
 from __future__ import annotations
@@ -45,10 +46,13 @@ class Straight:
             c = part[..., d:] * size[..., None]
             ratio = _norm(c) / _norm(centre[:, d:])
             away = self._coordinate(member, part) - self._coordinate(member, centre)
+            broader = self._broader(member, part, centre)
+            member.place_in_z(away)[:] /= broader
             u = np.concatenate([away * ratio[..., None], c], -1)
             found.append(u.reshape(len(z), centre.size))
             stretch = np.log(self._stretch(member, part)).sum((-2, -1))
             log_det += stretch + (d * np.log(ratio) + 2 * m * np.log(size)).sum(-1)
+            log_det -= np.log(broader).sum(-1)
         return np.concatenate(found, -1), log_det
 
     def back(self, u: Array) -> Array:
@@ -59,6 +63,9 @@ class Straight:
             ratio = np.maximum(_norm(c) / _norm(centre[:, d:]), 1e-12)
             values = self._coordinate(member, centre) + part[..., :d] / ratio[..., None]
             xi = self._from_coordinate(member, values)
+            places = member.place_in_z(xi)
+            middle = member.place_in_z(centre)
+            places[:] = middle + (places - middle) * self._broader(member, xi, centre)
             size = self._size(member, xi) / self._size(member, centre)
             found.append(np.concatenate([xi, c / size[..., None]], -1).reshape(len(u), -1))
         return np.concatenate(found, -1)
@@ -91,6 +98,12 @@ class Straight:
     def _size(self, member: Waveform, part: Array) -> Array:
         """σ, (..., K), of coordinates or shapes, (..., K, Z) or (..., K, D)."""
         return member.size_of(part[..., : len(member.shape)], self.duration)
+
+    def _broader(self, member: Waveform, part: Array, centre: Array) -> Array:
+        """How much broader the lines of components are than those of the centre, (..., K)."""
+        d = len(member.shape)
+        here = member.breadth(part[..., :d], self.duration)
+        return here / member.breadth(centre[:, :d], self.duration)
 
     def _log_size_slope(self, member: Waveform, row: Array, i: int) -> float:
         """Derivative of ln σ by ξ_i for one component, (Z,), by a difference."""

@@ -49,6 +49,8 @@ class FamilyTarget(Target):
         layout: Numbers of components of each class.
     """
 
+    largest_round = 4000  # a candidate costs its functions of time
+
     def __init__(self, nodes: Sequence[Compressed], prior: Prior, layout: Layout) -> None:
         self.compressed, self.layout, self.prior = list(nodes), layout, prior
         self.k, self.waveform = layout.k, layout.waveform
@@ -174,15 +176,24 @@ class FamilyTarget(Target):
             curvature[np.ix_(pair, pair)] = block
         for column, member, d in self.layout.shape_columns():
             name = member.shape[d]
-            if name in member.positive and member.ranges[name].law == "uniform":
-                slope[column] += 1.0
+            if name in member.positive:  # by the law, and by the breadth of the line
+                slope[column] += 2.0 if member.ranges[name].law == "uniform" else 1.0
         return slope, curvature
 
     def log_laplace(self, around: Around) -> float:
-        """Laplace's ln Z of a Gaussian; where a parameter lies outside the prior, the density at its bound counts."""
+        """Laplace's ln Z of a Gaussian; where a parameter lies outside the prior, the density at its bound counts.
+
+        An evidence is never larger than the largest likelihood inside the prior times the prior's mass. A Gaussian that
+        is broad beside the prior's bounds would otherwise promise what no draw can keep.
+        """
         log_prob = float(self.log_straight(around.straight, around.mean[None])[0])
+        if not math.isfinite(log_prob):
+            return log_prob
         log_det = float(np.linalg.slogdet(around.covariance)[1])
-        return log_prob + 0.5 * (self.layout.size * math.log(2 * math.pi) + log_det)
+        laplace = log_prob + 0.5 * (self.layout.size * math.log(2 * math.pi) + log_det)
+        inside = self.clipped(around.straight.back(around.mean[None])[0])[None]
+        likelihood = float((self.log_prob(inside)[0] - self.log_prior(inside))[0])  # with K!
+        return min(laplace, likelihood - math.lgamma(self.k + 1) + self.layout.log_mass())
 
     def clipped(self, z: Array) -> Array:
         """A row, (d,), with every parameter inside the prior's bounds, a little from the edge."""

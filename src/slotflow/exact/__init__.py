@@ -6,4 +6,5 @@
 - `proposals/`: densities that can be drawn from, one file each, and how they are mixed.
 - `importance`, `tempering`: weighted draws and evidence, or a path of temperatures where weights cannot be trusted.
 - `search`: which K are looked at, and how; `orders`: what is known of each.
+- `batch/`: the same for many signals at once, where they are clear enough for it.
 """

@@ -38,7 +38,10 @@ def first_order(problem: Problem, starts: Sequence[Array], pursue: bool) -> int:
     first = len(starts[0]) if len(starts) else modes.pursue(most)
     if pursue and len(starts):
         known = modes.roomy and modes.explained(first)
-        first = _shed(problem, first if known else _promising(problem, modes.pursue(most)))
+        if not known:
+            pursued = modes.pursue(most)
+            first = _promising(problem, max([pursued, *(len(tones) for tones in starts)]))
+        first = _shed(problem, first)
     return _apart(problem, first)
 
 

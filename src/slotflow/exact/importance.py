@@ -24,11 +24,14 @@ from __future__ import annotations
 import math
 import time
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
-from slotflow.core.arrays import Array
+from slotflow.core.arrays import Array, namespace
 from slotflow.core.numeric import log_sum_exp
 from slotflow.exact.proposals.gaussian import Gaussian, Mixture, Proposal, Warped
 from slotflow.exact.target import Target
@@ -44,12 +47,15 @@ __all__ = [
     "inside_support",
     "pareto_k",
     "resample",
+    "share_of",
+    "tail_shape",
+    "tail_size",
 ]
 
-LARGEST_ROUND = 200_000
-"""Candidates that are drawn at a time at most."""
 MOST_CANDIDATES = 500
 """Candidates at most for each draw that is asked for; a proposal that misses the support oftener gives fewer draws."""
+NO_TAIL = 1e-12
+"""Excess of a weight, in units of the largest one, that is rounding."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -174,7 +180,7 @@ def inside_support(
         if have == n or time.perf_counter() - started > max_seconds:
             break
         wanted = max(1.1 * (n - have) * tried / max(have, 1), 64)
-        size = int(min(wanted, LARGEST_ROUND, MOST_CANDIDATES * n - tried))
+        size = int(min(wanted, target.largest_round, MOST_CANDIDATES * n - tried))
     return np.concatenate(found), tried
 
 
@@ -182,29 +188,47 @@ def effective_share(log_weights: Array) -> float:
     """(Σw)²/(n Σw²) of n weights; 0 if there are none or all vanish."""
     if len(log_weights) == 0 or not np.isfinite(log_weights.max()):
         return 0.0
-    w = np.exp(log_weights - log_weights.max())
-    return float(w.sum() ** 2 / (len(w) * (w**2).sum()))
+    return float(share_of(np.exp(log_weights - log_weights.max())))
+
+
+def share_of(weights: Any) -> Any:
+    """(Σw)²/(n Σw²) of weights, (..., n) to (...)."""
+    return weights.sum(-1) ** 2 / (weights.shape[-1] * (weights**2).sum(-1))
 
 
 def pareto_k(log_weights: Array) -> float:
     """Shape of the generalized Pareto law of the largest weights (see the module's docstring)."""
-    n = len(log_weights)
-    tail = int(min(0.2 * n, 3 * math.sqrt(n)))
+    tail = tail_size(len(log_weights))
     if tail < 5 or not np.isfinite(np.max(log_weights)):
         return math.inf
     w = np.sort(np.exp(log_weights - np.max(log_weights)))
     x = w[-tail:] - w[-tail - 1]
-    x = x[x > 1e-12 * w[-1]]
+    x = x[x > NO_TAIL * w[-1]]
     if len(x) < 5:
         return 0.0  # all weights are equal: no tail
-    m, quartile = 30 + math.isqrt(len(x)), x[int(len(x) / 4 + 0.5) - 1]
-    b = 1 / x[-1] + (1 - np.sqrt(m / (np.arange(1, m + 1) - 0.5))) / (3 * quartile)
-    b = b[b != 0]
-    k = np.log1p(-b[:, None] * x).mean(-1)
-    profile = len(x) * (np.log(-b / k) - k - 1)
-    mean = float((np.exp(profile - log_sum_exp(profile)) * b).sum())
-    shape = float(np.log1p(-mean * x).mean())
-    return (len(x) * shape + 5.0) / (len(x) + 10)  # ten observations' worth of k = 1/2
+    return float(tail_shape(x))
+
+
+def tail_size(n: int) -> int:
+    """How many of n weights are the largest ones."""
+    return int(min(0.2 * n, 3 * math.sqrt(n)))
+
+
+def tail_shape(x: Any) -> Any:
+    """Pareto k of m excesses in rising order, (..., m) to (...), drawn to 1/2 as by ten more of them."""
+    xp, count = namespace(x), x.shape[-1]
+    m, quartile = 30 + math.isqrt(count), x[..., int(count / 4 + 0.5) - 1, None]
+    steps: Any = 1 - np.sqrt(m / (np.arange(1, m + 1) - 0.5))
+    if isinstance(x, Tensor):
+        steps = torch.as_tensor(steps, device=x.device)
+    b = 1 / x[..., -1:] + steps / (3 * quartile)  # (..., m)
+    b = xp.where(b == 0, 1e-300, b)
+    k = xp.log1p(-b[..., None] * x[..., None, :]).mean(-1)
+    profile = count * (xp.log(-b / k) - k - 1)
+    share = xp.exp(profile - xp.amax(profile, -1)[..., None])
+    mean = (share * b).sum(-1) / share.sum(-1)
+    shape = xp.log1p(-mean[..., None] * x).mean(-1)
+    return (count * shape + 5.0) / (count + 10)  # ten observations' worth of k = 1/2
 
 
 def resample(weights: Array, n: int, rng: np.random.Generator) -> NDArray[np.int64]:

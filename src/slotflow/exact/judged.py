@@ -11,6 +11,7 @@ import math
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from slotflow.core.arrays import Array
 from slotflow.exact.orders import NEGLIGIBLE, Orders
@@ -30,7 +31,16 @@ from slotflow.signal.likelihood import GeneralTones, Likelihood
 from slotflow.signal.noise import SMALLEST_LEVEL
 from slotflow.signal.prior import Prior
 
-__all__ = ["HANGS", "completed", "noise_outside", "padded", "unsampled", "unvisited", "verdict_of"]
+__all__ = [
+    "HANGS",
+    "completed",
+    "noise_fits",
+    "noise_outside",
+    "padded",
+    "unsampled",
+    "unvisited",
+    "verdict_of",
+]
 
 EFFECTIVE = 0.1
 """Effective draws of an exact answer for each draw that was asked for."""
@@ -63,19 +73,40 @@ def noise_outside(start: Start, prior: Prior) -> str:
             "--sigma), in the data's units"
         )
     sigma, error_of_sigma = start.sigma
-    margin = max(BEYOND * sigma, 5 * (error_of_sigma or 0.0))
     rms = math.sqrt(float(np.mean(start.observation.long.values**2)))
-    if 0 < rms < 10 * SMALLEST_LEVEL * high:
+    if bool(noise_fits(np.array(sigma), np.array(error_of_sigma or 0.0), np.array(rms), prior)):
+        return ""
+    if _is_faint(np.array(rms), high):
         return (
             f"the data's rms of {rms:.4g} is too small for the prior's σ of {low:g}–{high:g}, which is never taken "
             f"below {SMALLEST_LEVEL:g} of its upper bound; state Prior.sigma in the data's units"
         )
-    if not math.isfinite(sigma) or low - margin <= sigma <= high + margin:
-        return ""
     return (
         f"the data's noise level of about {sigma:.4g} lies outside the prior's {low:g}–{high:g}; widen Prior.sigma, in "
         "the data's units"
     )
+
+
+def noise_fits(sigma: Array, error: Array, rms: Array, prior: Prior) -> NDArray[np.bool_]:
+    """Whether levels of the data's noise do not contradict a prior of unknown σ; shape of the levels.
+
+    Args:
+        sigma: Estimates of the level.
+        error: Their standard errors.
+        rms: Root mean squares of the long streams.
+        prior: Gives the bounds of σ.
+    """
+    low, high = prior.sigma
+    margin = np.maximum(BEYOND * sigma, 5 * error)
+    inside = (low - margin <= sigma) & (sigma <= high + margin)
+    fits: NDArray[np.bool_] = (~np.isfinite(sigma) | inside) & ~_is_faint(rms, high)
+    return fits
+
+
+def _is_faint(rms: Array, high: float) -> NDArray[np.bool_]:
+    """Whether data are so small that the smallest σ is not, for an upper bound of σ; same shape."""
+    faint: NDArray[np.bool_] = (rms > 0) & (rms < 10 * SMALLEST_LEVEL * high)
+    return faint
 
 
 def unsampled(

@@ -9,15 +9,16 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from slotflow.core.arrays import Array
+from slotflow.core.arrays import Array, namespace
 from slotflow.signal.prior import Prior
 from slotflow.signal.waveforms import TONE, Waveform
 
-__all__ = ["OUTSIDE", "Mode", "reordered", "same"]
+__all__ = ["OUTSIDE", "Mode", "near_bounds", "reordered", "same", "strength_of"]
 
 OUTSIDE = 5.0
 """Standard deviations of an amplitude by which a maximum may lie outside the prior."""
@@ -64,19 +65,14 @@ class Mode:
         c = self.z[:, len(self.waveform.shape) :]
         if not len(c):
             return np.zeros(0)
-        strength: Array = np.einsum("ki,kij,kj->k", c, np.linalg.pinv(self._amplitude_blocks), c)
+        strength: Array = strength_of(c, np.linalg.pinv(self._amplitude_blocks))
         return strength if self.strength_apart is None else strength + self.strength_apart
 
     def plausible(self, prior: Prior) -> bool:
         """Whether all amplitudes lie within the prior's bounds or close to them for their errors."""
         c = self.z[:, len(self.waveform.shape) :]
         amplitude = self.waveform.moduli(self.z)[:, 0]
-        unit = c / np.maximum(amplitude, 1e-300)[:, None]
-        variance = np.einsum("ki,kij,kj->k", unit, self._amplitude_blocks, unit)
-        spread = np.sqrt(np.maximum(variance, 0.0))
-        low, high = prior.amplitude
-        inside = (amplitude > low - OUTSIDE * spread) & (amplitude < high + OUTSIDE * spread)
-        return bool(inside.all())
+        return bool(near_bounds(c, amplitude, self._amplitude_blocks, prior).all())
 
     def gap(self, bins: float) -> float:
         """Smallest distance of two places in units of `bins` Hz; inf for fewer than two components."""
@@ -89,6 +85,27 @@ class Mode:
     def keeps_apart(self, prior: Prior, bins: float) -> bool:
         """Whether components are as far from each other as the prior asks for, but for `TOUCH` of `bins` Hz."""
         return self.gap(1.0) > prior.min_separation - TOUCH * bins
+
+
+def strength_of(c: Any, precision: Any) -> Any:
+    """c_k Σ_kk⁻¹ c_k, (..., K), of amplitudes, (..., K, 2M), and the inverses of their covariances."""
+    return namespace(c).einsum("...ki,...kij,...kj->...k", c, precision, c)
+
+
+def near_bounds(c: Any, amplitude: Any, blocks: Any, prior: Prior) -> Any:
+    """Whether amplitudes lie within the prior's bounds or close to them for their errors, (..., K).
+
+    Args:
+        c: Re c and Im c, (..., K, 2M).
+        amplitude: |c|, (..., K).
+        blocks: Covariances of c, (..., K, 2M, 2M).
+        prior: Gives the bounds.
+    """
+    xp = namespace(c)
+    unit = c / xp.clip(amplitude, 1e-300, None)[..., None]
+    spread = xp.sqrt(xp.clip(strength_of(unit, blocks), 0.0, None))
+    low, high = prior.amplitude
+    return (amplitude > low - OUTSIDE * spread) & (amplitude < high + OUTSIDE * spread)
 
 
 def reordered(covariance: Array, order: NDArray[np.int64]) -> Array:

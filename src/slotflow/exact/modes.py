@@ -26,7 +26,7 @@ from slotflow.signal.fit import fit, linear_amplitudes
 from slotflow.signal.likelihood import Likelihood
 from slotflow.signal.prior import Prior
 
-__all__ = ["CLOSE", "Modes"]
+__all__ = ["BINS_OF_A_TONE", "CLOSE", "Modes"]
 
 CLOSE = 0.75
 """Distance of two tones in bins 1/T below which they are unresolved."""

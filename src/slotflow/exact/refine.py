@@ -39,6 +39,7 @@ __all__ = [
     "RefinedPosterior",
     "WeightedDraws",
     "check_budget",
+    "concluded",
     "exact_posterior",
     "refine",
     "unvisited",
@@ -144,9 +145,32 @@ def exact_posterior(
     if isinstance(search, IntegratedGains):
         rng = np.random.default_rng([effort.seed, LIFT])
         orders = lifted(orders, search, prior, unvisited(orders, prior), rng)
+    return concluded(orders, start, likelihood, prior, effort.draws, noise, left_out)
+
+
+def concluded(
+    orders: Orders,
+    start: Start,
+    likelihood: Likelihood,
+    prior: Prior,
+    draws: int,
+    noise: NoiseModel | None = None,
+    left_out: str = "",
+) -> RefinedPosterior:
+    """The posterior that evidences and draws of each K are, with its verdict.
+
+    Args:
+        orders: Evidences and draws.
+        start: Who proposed.
+        likelihood: Of the data.
+        prior: The prior that was answered under.
+        draws: Weighted draws of each K that were asked for.
+        noise: Which noise the likelihood assumes; white if None.
+        left_out: What was not looked at, in words; empty where everything was.
+    """
     missing = unvisited(orders, prior)
-    verdict = verdict_of(orders, missing, likelihood, prior, start, effort.draws)
-    named = alternatives(orders, search, prior, start.observation)
+    verdict = verdict_of(orders, missing, likelihood, prior, start, draws)
+    named = alternatives(orders, likelihood, prior, start.observation)
     if left_out:
         status = "approximate" if verdict.status == "exact" else verdict.status
         verdict = replace(verdict, status=status, reason=f"{verdict.reason}; {left_out}")

@@ -137,15 +137,24 @@ class _Search:
     def _fit(self, k: int) -> Array:
         """The largest likelihood that the prior allows: a maximum, the best draw, or else that of fewer tones."""
         problem, statistics = self.problem, self.problem.statistics
-        for mode in problem.modes.plausible(k):
-            if mode.keeps_apart(problem.prior, problem.modes.bin) and not mode.bounded:
-                best_fit: Array = statistics.to_theta(mode.z)
-                return best_fit
+        found = problem.modes.found.get(k, [])
+        allowed = (
+            mode
+            for mode in problem.modes.plausible(k)
+            if mode.keeps_apart(problem.prior, problem.modes.bin) and not mode.bounded
+        )
+        mode = next(allowed, None)
+        if mode is not None and mode is found[0]:
+            best_fit: Array = statistics.to_theta(mode.z)
+            return best_fit
         result = self.ledger.results.get(k)
         if result is not None and len(result.log_weights):
             rss = problem.target(k).rss(statistics.to_z(result.theta))
-            best: Array = result.theta[int(rss.argmin())]
-            return best
+            if mode is None or rss.min() < mode.rss:  # around a higher maximum beyond a bound
+                best: Array = result.theta[int(rss.argmin())]
+                return best
+        if mode is not None:
+            return np.asarray(statistics.to_theta(mode.z))
         return self._fit(k - 1) if k > 0 else np.zeros((0, statistics.waveform.size))
 
     def result(self) -> Orders:

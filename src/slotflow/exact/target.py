@@ -17,6 +17,7 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from slotflow.core.arrays import Array
 from slotflow.core.numeric import log_sum_exp
@@ -25,11 +26,22 @@ from slotflow.signal.likelihood.compressed import Compressed
 from slotflow.signal.noise import WhiteNoise
 from slotflow.signal.prior import Prior
 from slotflow.signal.systems import inverse
+from slotflow.signal.waveforms import Waveform
 
-__all__ = ["CHUNK", "Level", "Target"]
+__all__ = ["CHUNK", "Level", "Target", "log_prior"]
 
 CHUNK = 1024
 """Draws whose likelihood is computed at a time."""
+
+
+def log_prior(prior: Prior, waveform: Waveform, z: Tensor) -> Tensor:
+    """Logarithm of p(Θ | K) Π 1/A of z, (..., K, Z); −inf where unsorted or outside the support. Shape (...)."""
+    moduli = waveform.moduli(z)
+    log_prob = prior.log_prob_theta(waveform.without_phase(z[..., : len(waveform.shape)], moduli))
+    in_order = (waveform.place_in_z(z).diff(dim=-1) > 0).all(-1)
+    log_prob.masked_fill_(~in_order, -math.inf)
+    log_prob -= moduli.clamp_min(1e-300).log().sum((-2, -1))
+    return log_prob
 
 
 class Level:
@@ -82,6 +94,9 @@ class Target:
         k: Number of components.
     """
 
+    largest_round: int = 200_000
+    """Candidates of a proposal that are drawn at a time at most."""
+
     def __init__(self, statistics: Likelihood, prior: Prior, k: int) -> None:
         if len(statistics.energy) != 1:
             raise ValueError(
@@ -114,12 +129,9 @@ class Target:
 
     def log_prior(self, z: Array) -> Array:
         """Logarithm of p(Θ | K) Π 1/A of z, (n, K, Z); −inf where unsorted or outside the support. Shape (n,)."""
-        waveform, moduli = self.waveform, self.waveform.moduli(z)
-        theta = waveform.without_phase(z[..., : len(waveform.shape)], moduli)
-        log_prior: Array = self.prior.log_prob_theta(torch.from_numpy(theta)).numpy().copy()
-        log_prior[~(np.diff(waveform.place_in_z(z), axis=-1) > 0).all(-1)] = -np.inf
-        log_prior -= np.log(np.maximum(moduli, 1e-300)).sum((-2, -1))
-        return log_prior
+        return log_prior(
+            self.prior, self.waveform, torch.from_numpy(np.ascontiguousarray(z))
+        ).numpy()
 
     def rss(self, z: Array, node: int = 0) -> Array:
         """Residual sum of squares, (n,), of z, (n, K, Z), under the first or another node of the noise."""

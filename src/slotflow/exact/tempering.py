@@ -244,7 +244,8 @@ class _Moves:
     def _fisher(self, z: Array, others: Array, rss: Array) -> Array:
         n, k = z.shape[:2]
         rows, j = np.arange(n), self.rng.integers(k, size=n)
-        sigma = math.sqrt(self.target.noise.variance(float(np.median(rss))))
+        noise = self.target.noise  # of data without noise RSS is rounding, of either sign
+        sigma = math.sqrt(max(noise.variance(float(np.median(rss))), noise.low**2))
         size = np.exp(self.rng.uniform(math.log(0.1), math.log(3.0), n)) * self.unit_c * sigma
         step = self.rng.standard_normal((n, z.shape[2])) * size[:, None]
         self.waveform.place_in_z(step)[:] *= self.unit_f / float(

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import torch
+
 from slotflow.core.budget import Budget
 from slotflow.core.methods import METHODS, SAMPLERS
 from slotflow.data.observation import Observation
@@ -17,12 +19,15 @@ from slotflow.network.options import KPrior
 from slotflow.posterior.assumed import Assumed
 from slotflow.signal.prior import Prior
 
-__all__ = ["LAST_SHARE", "Call", "Case"]
+__all__ = ["DEFAULT_SECONDS", "LAST_SHARE", "Call", "Case"]
 
 DEFAULT_SECONDS = 10.0
 """Time budget of one window, where none is stated; a band in windows has one of its own."""
 LAST_SHARE = 0.2
 """Share of the time budget that the exact step gets at least, whatever was spent before."""
+
+SIGNALS_AT_ONCE = {"cpu": 32, "cuda": 4096}
+"""Signals that go through the network together where nothing is stated: on the CPU what its caches hold."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +40,7 @@ class Call:
     max_seconds: float | None = None
     seed: int = 0
     threads: int | None = None
-    batch_size: int = 256
+    batch_size: int | None = None
     sampler: Mapping[str, Any] | None = None
     noise: Any = "auto"
     outliers: str | None = None
@@ -51,7 +56,7 @@ class Call:
                 f"sampler= holds arguments of the methods {', '.join(SAMPLERS)}, received method = {self.method!r}; "
                 "drop it or choose one of these methods."
             )
-        if self.batch_size < 1:
+        if self.batch_size is not None and self.batch_size < 1:
             raise ValueError(f"infer expects batch_size >= 1, received {self.batch_size}.")
         if self.threads is not None and self.threads < 1:
             raise ValueError(f"expected threads >= 1, received {self.threads}.")
@@ -73,6 +78,12 @@ class Call:
     def seconds(self) -> float:
         """Time budget of an observation in one window."""
         return DEFAULT_SECONDS if self.max_seconds is None else self.max_seconds
+
+    def signals_at_once(self, device: torch.device) -> int:
+        """How many observations go through the network together."""
+        if self.batch_size is not None:
+            return self.batch_size
+        return SIGNALS_AT_ONCE.get(device.type, SIGNALS_AT_ONCE["cpu"])
 
     def effort(self, seconds: float) -> Effort:
         """How much work the exact step may be."""

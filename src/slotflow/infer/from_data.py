@@ -37,7 +37,15 @@ from slotflow.signal.fit import fit
 from slotflow.signal.likelihood import Likelihood
 from slotflow.signal.likelihood.general import GeneralTones
 
-__all__ = ["Scales", "plain_scales", "prominent_places", "rough_level", "rough_scales", "scales_of"]
+__all__ = [
+    "Scales",
+    "plain_scales",
+    "prominent_places",
+    "rough_level",
+    "rough_scales",
+    "scales_of",
+    "two_digits",
+]
 
 Bounds = tuple[float, float]
 
@@ -75,13 +83,13 @@ class Scales:
     @property
     def sigma(self) -> Bounds:
         """Bounds of σ."""
-        return 0.0, _two_digits(max(ABOVE_LEVEL * self.level, self.rms))
+        return 0.0, two_digits(max(ABOVE_LEVEL * self.level, self.rms))
 
     def amplitude(self, smallest_ratio: float = SMALLEST_RATIO) -> Bounds:
         """Bounds of A, the lower one no smaller share of the upper one than `smallest_ratio`."""
-        upper = _two_digits(max(ABOVE_PEAK * self.peak, SMALLEST_UPPER * self.amplitude_noise))
+        upper = two_digits(max(ABOVE_PEAK * self.peak, SMALLEST_UPPER * self.amplitude_noise))
         lower = max(STANDS_OUT * self.amplitude_noise, smallest_ratio * upper)
-        return _two_digits(lower), upper
+        return two_digits(lower), upper
 
 
 def plain_scales(observation: Observation, band: Bounds) -> Scales:
@@ -203,7 +211,7 @@ def _highest_peak(channel: Channel, band: Bounds) -> float:
     return peak
 
 
-def _two_digits(value: float) -> float:
+def two_digits(value: float) -> float:
     """A positive number rounded up to two significant digits."""
     place = math.floor(math.log10(value)) - 1
     digits = math.ceil(value / 10.0**place - 1e-9)

@@ -1,8 +1,9 @@
 """The answer for data that are not plain: uneven, complex, coloured, many channels.
 
 The network proposes from a series made of the first channel (`slotflow.network.surrogate`) where there is one; peaks of
-the residual's spectrum propose as well, because the network was not trained for what it sees there. The exact step
-decides under the likelihood of the data themselves.
+the residual's spectrum propose as well, because the network was not trained for what it sees there, and so do the
+singular vectors of short complex data (`exact/subspace.py`). The exact step decides under the likelihood of the data
+themselves.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from slotflow.exact.start import CLASSICAL, Start
 from slotflow.infer.assume import Basis
 from slotflow.infer.free_gains import known_part
 from slotflow.infer.from_data import rough_level
-from slotflow.infer.proposers import network_places, prominent_sets
+from slotflow.infer.proposers import network_places, prominent_sets, subspace_places
 from slotflow.network.model import SlotFlow
 from slotflow.signal.prior import Prior
 
@@ -42,8 +43,8 @@ def general_posterior(
 
 def _proposals(model: SlotFlow, basis: Basis, prior: Prior, seed: int) -> tuple[list[Array], str]:
     """Sets of places, those of the spectrum first, and who proposes."""
-    network = network_places(model, basis, prior, seed)
+    network, more = network_places(model, basis, prior, seed), subspace_places(basis, prior)
     if network is None:
-        return prominent_sets(basis, prior), CLASSICAL
+        return prominent_sets(basis, prior) + more, CLASSICAL
     searched = [] if basis.scales is None else prominent_sets(basis, prior)
-    return searched + network.sets, f"{model.config.name} and {CLASSICAL}"
+    return searched + network.sets + more, f"{model.config.name} and {CLASSICAL}"

@@ -1,6 +1,7 @@
-"""Who proposes components of data that are not plain: the network, from a series made of them, and their spectrum.
+"""Who proposes components of data that are not plain: the network, the spectrum, and singular vectors.
 
-Both give sets of places alone. Amplitudes, counts and weights come from the likelihood of the data themselves.
+The network reads a series made of the data; the singular vectors are those of short complex data. All of them give sets
+of places alone. Amplitudes, counts and weights come from the likelihood of the data themselves.
 """
 
 from __future__ import annotations
@@ -11,7 +12,9 @@ import numpy as np
 import torch
 
 from slotflow.core.arrays import Array
+from slotflow.exact.modes import BINS_OF_A_TONE
 from slotflow.exact.start import likely_counts
+from slotflow.exact.subspace import subspace_sets
 from slotflow.infer.assume import Basis
 from slotflow.infer.free_gains import known_part
 from slotflow.infer.from_data import plain_scales, prominent_places
@@ -21,7 +24,10 @@ from slotflow.network.surrogate import Surrogate, surrogate
 from slotflow.posterior.posterior import Posterior
 from slotflow.signal.prior import Prior
 
-__all__ = ["NetworkPlaces", "network_places", "prominent_sets"]
+__all__ = ["NetworkPlaces", "network_places", "prominent_sets", "subspace_places"]
+
+LONGEST = 200
+"""Complex samples of which singular vectors are looked at, at most."""
 
 
 class NetworkPlaces(NamedTuple):
@@ -77,6 +83,32 @@ def prominent_sets(basis: Basis, prior: Prior) -> list[Array]:
     )
     inside = places[(places > low) & (places < high)]
     return [inside] if 0 < len(inside) <= prior.k_max else []
+
+
+def subspace_places(basis: Basis, prior: Prior) -> list[Array]:
+    """Sets of places that the singular vectors of complex data tell, (K,) each in Hz, where tones may fill the band.
+
+    Args:
+        basis: What is assumed of the data; its likelihood must be there.
+        prior: The prior to answer under.
+    """
+    likelihood, (low, high) = basis.likelihood, prior.frequency
+    assert likelihood is not None
+    channels, times = basis.observation.channels, likelihood.parts[0].times
+    step = channels[0].step
+    if len(channels) > 1 or not channels[0].is_complex or not 1 < len(times) <= LONGEST:
+        return []
+    roomy = (high - low) / likelihood.bin >= BINS_OF_A_TONE * prior.k_max
+    if roomy or not np.allclose(np.diff(times), step):
+        return []
+    none = np.zeros((0, likelihood.waveform.coordinates))
+    found = []
+    for f in subspace_sets(likelihood.residuals(none)[0], prior.k_max):
+        places = np.sort(low + np.remainder(f / step - low, 1 / step))
+        inside = places[(places > low) & (places < high)]
+        if len(inside):
+            found.append(inside)
+    return found
 
 
 def _answer(model: SlotFlow, series: Surrogate, prior: Prior) -> Posterior | None:

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import suppress
 from typing import Any
 
 import torch
@@ -23,12 +23,14 @@ from slotflow.bands.windows import infer_band, is_crowded, needs_windows
 from slotflow.core.budget import Budget
 from slotflow.core.later import later
 from slotflow.core.methods import SAMPLERS
+from slotflow.core.stages import tell
 from slotflow.data.observation import Observation
 from slotflow.infer.again import better, other_noise, other_separation
 from slotflow.infer.assume import assume
 from slotflow.infer.call import LAST_SHARE, Call, Case
-from slotflow.infer.family import answer_family, check_family, first_request
+from slotflow.infer.family import answer_families, check_family, first_request, unstated
 from slotflow.infer.general import general_posterior
+from slotflow.infer.running import evaluating, threads
 from slotflow.infer.statement import Statement
 from slotflow.network.cardinality import check_k_prior, under_k_prior
 from slotflow.network.model import SlotFlow
@@ -38,7 +40,7 @@ from slotflow.signal.noise.model import NoiseModel
 from slotflow.signal.prior import Prior
 from slotflow.signal.waveforms import TONE
 
-__all__ = ["posteriors"]
+__all__ = ["asked", "case_of", "posteriors"]
 
 Sampled = Callable[[Prior, float], Posterior]
 """The exact answer under a prior within some seconds."""
@@ -52,6 +54,7 @@ def posteriors(
     prior: Prior | Mapping[str, Any] | Statement | None = None,
     device: str | torch.device | None = None,
     dtype: torch.dtype | None = None,
+    skip: Collection[int] = (),
     **options: Any,
 ) -> Iterator[Posterior]:
     """Checks everything that was asked at once, and gives the posteriors one by one.
@@ -63,29 +66,54 @@ def posteriors(
         prior: What is stated of the prior.
         device: Where to move the network first.
         dtype: Its floating-point type.
+        skip: Positions of observations that have their answers already. They go through the network in the company of
+            the others, whose rounding depends on it, and nothing else is done with them.
         **options: The other keywords of `SlotFlow.infer`.
+    """
+    call, stated = asked(model, method, prior, **options)
+    cases = [case_of(model, one, stated, call) for one in observations]
+    model._move(device, dtype)  # outside inference mode: the weights must stay trainable
+
+    def answers() -> Iterator[Posterior]:
+        size = call.signals_at_once(model.device)
+        for first in range(0, len(cases), size):
+            skipped = {i - first for i in skip}
+            yield from _answers(model, cases[first : first + size], call, skipped)
+
+    return answers()
+
+
+def asked(
+    model: SlotFlow,
+    method: str,
+    prior: Prior | Mapping[str, Any] | Statement | None,
+    **options: Any,
+) -> tuple[Call, Statement]:
+    """What is asked of every observation, checked, and what is stated of the prior.
+
+    Args:
+        model: The network.
+        method: One of `METHODS`.
+        prior: What is stated of the prior.
+        **options: The other keywords of `SlotFlow.infer`, but for device and type.
     """
     call = Call(method, **options)
     stated = Statement.of(prior, call.k_prior)
     if stated.k_prior is not None:
         check_k_prior(stated.k_prior, model.config.prior)
         call = dataclasses.replace(call, k_prior=stated.k_prior)
-    cases = [_case(model, one, stated, call) for one in observations]
-    model._move(device, dtype)  # outside inference mode: the weights must stay trainable
-
-    def answers() -> Iterator[Posterior]:
-        for first in range(0, len(cases), call.batch_size):
-            yield from _answers(model, cases[first : first + call.batch_size], call)
-
-    return answers()
+    return call, stated
 
 
-def _case(model: SlotFlow, observation: Observation, stated: Statement, call: Call) -> Case:
+def case_of(model: SlotFlow, observation: Observation, stated: Statement, call: Call) -> Case:
     """Decides what is assumed of an observation and who answers; refuses what nobody can answer."""
     budget = Budget(call.seconds)
     with budget.running():
-        request = first_request(stated, call.request)
+        wanted = call.request
+        request = first_request(stated, wanted)
         basis = assume(model, observation, stated, not call.exact, request)
+        if request is not wanted:
+            basis = unstated(basis)
     prior, start = basis.assumed.prior, None
     if prior.waveform != TONE:
         case = Case(observation, stated, basis, budget, False, None)
@@ -105,14 +133,25 @@ def _case(model: SlotFlow, observation: Observation, stated: Statement, call: Ca
     return Case(observation, stated, basis, budget, in_windows, start)
 
 
-def _answers(model: SlotFlow, cases: list[Case], call: Call) -> Iterator[Posterior]:
+def _answers(
+    model: SlotFlow, cases: list[Case], call: Call, skip: Collection[int] = ()
+) -> Iterator[Posterior]:
     """The posteriors of one batch, in its order; what the network can answer at once, it answers first."""
     started = [case for case in cases if case.start is not None]
+    if started:
+        tell("network")
     quick = iter(_amortized(model, started, call) if started else [])
-    for case in cases:
+    others = [c for i, c in enumerate(cases) if c.assumed.prior.waveform != TONE and i not in skip]
+    families = answer_families(model, others, call)
+    for i, case in enumerate(cases):
+        if i in skip:
+            if case.start is not None:
+                next(quick)
+            continue
+        tell("exact step" if call.exact else "answer")
         if case.assumed.prior.waveform != TONE:
-            with _threads(call.threads):
-                post: Posterior = answer_family(model, case, call)
+            with threads(call.threads):
+                post: Posterior = next(families)
         elif case.in_windows:
             post = _in_windows(model, case, call)
         elif case.basis.likelihood is not None:
@@ -156,7 +195,7 @@ def _exact(
         sampled: The exact step.
         any_noise: Whether another noise may be tried.
     """
-    with _threads(call.threads), _evaluating(model):
+    with threads(call.threads), evaluating(model):
         with case.budget.running(LAST_SHARE) as seconds:
             prior = under_k_prior(case.assumed.prior, call.k_prior, model.config.prior)
             post = sampled(prior, seconds)
@@ -217,7 +256,7 @@ def _sampled(model: SlotFlow, case: Case, call: Call) -> Posterior:
     """The posterior by a classical method, which lives in a later room; without a stated budget it has all the time."""
     prior = under_k_prior(case.assumed.prior, call.k_prior, model.config.prior)
     budget = Budget(math.inf if call.max_seconds is None else call.max_seconds)
-    with _threads(call.threads), budget.running():
+    with threads(call.threads), budget.running():
         post: Posterior = later("baseline")(
             call.method, case.observation, prior, seed=call.seed, **(call.sampler or {})
         )
@@ -228,30 +267,5 @@ def _amortized(model: SlotFlow, cases: list[Case], call: Call) -> list[Posterior
     """The network's answers; the model's mode is left as it was."""
     chunk = [case.observation for case in cases]
     starts = [case.start for case in cases if case.start is not None]
-    with _threads(call.threads), _evaluating(model), torch.inference_mode():
+    with threads(call.threads), evaluating(model), torch.inference_mode():
         return model._infer_batch(chunk, starts, call.k_prior)
-
-
-@contextmanager
-def _evaluating(model: SlotFlow) -> Iterator[None]:
-    """Runs a block with the model ready for inference, and leaves its mode as it was."""
-    was_training = model.training
-    if was_training:  # a walk through all modules, which takes its time
-        model.eval()
-    try:
-        yield
-    finally:
-        if was_training:
-            model.train()
-
-
-@contextmanager
-def _threads(n: int | None) -> Iterator[None]:
-    """Runs a block with n CPU threads."""
-    before = torch.get_num_threads()
-    if n is not None:
-        torch.set_num_threads(n)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)

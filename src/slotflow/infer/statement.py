@@ -8,7 +8,7 @@ from typing import Any
 
 from slotflow.network.options import KPrior
 from slotflow.signal.prior import Prior
-from slotflow.signal.waveforms import Waveform
+from slotflow.signal.waveforms import Classes, Waveform, classes_text
 
 __all__ = ["Statement"]
 
@@ -53,7 +53,8 @@ class Statement:
         """What the arguments of `SlotFlow.infer` state.
 
         Args:
-            prior: A prior, some of its fields by their names (``band`` for ``frequency`` is understood), or None.
+            prior: A prior, some of its fields by their names, or None. ``band`` for ``frequency`` is understood, and
+                ``classes`` as a text such as "tone,damped" or a mapping from names to waveforms.
             k_prior: p(K) beside it, if any.
         """
         if isinstance(prior, cls):
@@ -66,6 +67,8 @@ class Statement:
                 "one with Prior(...) or Prior.paper()."
             )
         given = {"frequency" if name == "band" else name: v for name, v in (prior or {}).items()}
+        if "classes" in given:
+            given["waveform"] = _one_waveform(given.pop("classes"), given.get("waveform"))
         known = [field.name for field in fields(cls) if field.name not in ("whole", "k_prior")]
         if unknown := [name for name in given if name not in known]:
             raise ValueError(
@@ -99,3 +102,19 @@ class Statement:
             "waveform",
         )
         return {name: getattr(self, name) for name in names if getattr(self, name) is not None}
+
+
+def _one_waveform(classes: object, waveform: object) -> Waveform | str:
+    """Classes that were stated, as one waveform."""
+    if waveform is not None:
+        raise ValueError(
+            "prior: expected a waveform or classes, received both; leave one of them out."
+        )
+    if isinstance(classes, Mapping) and all(isinstance(one, Waveform) for one in classes.values()):
+        return Classes(**classes)
+    if isinstance(classes, str | Mapping):
+        return classes_text(classes)
+    raise ValueError(
+        f"prior: expected classes as a text such as 'tone,damped' or as a mapping from names to waveforms, received "
+        f"{type(classes).__name__}."
+    )

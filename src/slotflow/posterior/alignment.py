@@ -37,12 +37,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from slotflow.core.arrays import Array
 from slotflow.posterior.matching import DISTANCES_AT_ONCE, GATE, Labels, Reference, match
 from slotflow.signal.waveforms import TONE, Waveform
 
-__all__ = ["Alignment", "align", "existence", "relabel"]
+__all__ = ["Alignment", "align", "existence", "order_suffices", "relabel"]
 
 PULL_BINS = 0.2
 """Share of a bin 1/T that is added to the widths, for the pull of unresolved neighbours."""
@@ -90,7 +91,7 @@ def relabel(
     f = np.take_along_axis(places, order, 1)  # (n, k)
     pull = PULL_BINS * _known(resolution, f)
     low, high = f.min(0), f.max(0)
-    if (high - low <= GATE * pull).all() and (high[:-1] < low[1:]).all():  # nothing to decide
+    if order_suffices(f[None], _known(resolution, f))[0]:  # nothing to decide
         frequency, spread = _places(f)
         ranked = np.take_along_axis(draws, order[..., None], 1)
         return ranked, order, Reference(frequency, np.hypot(spread, pull))
@@ -103,6 +104,21 @@ def relabel(
     source: Labels = np.asarray(np.take_along_axis(order, columns, 1), dtype=np.int64)
     named = np.take_along_axis(draws, source[..., None], 1)
     return named, source, Reference(frequency, width)
+
+
+def order_suffices(places: Array, resolution: float) -> NDArray[np.bool_]:
+    """Whether components of one K are told apart by their order alone, for each of S signals, (S,).
+
+    That is so where the ranges of the places do not overlap and none is wider than a bin.
+
+    Args:
+        places: Places of the components in all draws, rising, (S, n, k).
+        resolution: 1/T in Hz.
+    """
+    low, high = places.min(1), places.max(1)
+    narrow = (high - low <= GATE * PULL_BINS * resolution).all(1)
+    apart: NDArray[np.bool_] = narrow & (high[:, :-1] < low[:, 1:]).all(1)
+    return apart
 
 
 def _matched_run(f: Array, pull: float) -> tuple[Labels, Reference]:

@@ -19,13 +19,23 @@ WORDS = {
     "wandering": "a tone whose phase wanders",
 }
 """Kinds of components, in words."""
+SEVERAL = {
+    "chirp": "chirps",
+    "damped": "damped tones",
+    "growing": "tones that grow",
+    "modulated": "tones of modulated amplitude",
+    "wandering": "tones whose phases wander",
+}
+"""The same where there may be more than one."""
+MANY = 6
+"""Tones from more than which on several components may stand for them."""
 CLASSES = ("chirp", "damped")
 """Kinds that are waveforms of the package."""
 
 
 @dataclass(frozen=True)
 class Alternative:
-    """One component that may stand in for one or more tones."""
+    """One component that may stand in for one or more tones, or several that may for many."""
 
     kind: str
     """A key of `WORDS`."""
@@ -51,4 +61,5 @@ class Alternative:
             found = f"{WORDS[self.kind]} at {self.places[0]:.6g} Hz"
             return found if self.p_value is None else f"{found} (p = {self.p_value:.1g})"
         low, high = min(self.places), max(self.places)
-        return f"{WORDS[self.kind]} instead of {len(self.places)} tones from {low:.6g} to {high:.6g} Hz"
+        names = SEVERAL if len(self.places) > MANY else WORDS
+        return f"{names[self.kind]} instead of {len(self.places)} tones from {low:.6g} to {high:.6g} Hz"

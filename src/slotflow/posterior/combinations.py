@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from slotflow.core.arrays import Array
 
-__all__ = ["Combination", "find_combinations"]
+__all__ = ["Combination", "find_combinations", "may_combine"]
 
 HIGHEST_SUM = 4
 """Largest n + m of a combination of two components."""
@@ -127,6 +127,34 @@ def find_combinations(
         else:
             parents.append(child)
     return tuple(found[i] for i in sorted(found))
+
+
+def may_combine(places: Array, errors: Array, resolution: float) -> NDArray[np.bool_]:
+    """Which of S signals may have a component that is a combination of others, (S,): no other has one.
+
+    Every combination of any two components counts here, whatever their amplitudes; `find_combinations` decides.
+
+    Args:
+        places: Frequencies in Hz, (S, K).
+        errors: Their standard deviations, (S, K).
+        resolution: 1/T in Hz.
+    """
+    size = places.shape[1]
+    if size > MOST_PARENTS:
+        return np.ones(len(places), dtype=bool)
+    everyone = list(range(size))
+    trials = _trials(everyone, everyone)
+    squares = errors**2
+    at = trials.first * places[:, trials.at_first] + trials.second * places[:, trials.at_second]
+    variance = trials.first**2 * squares[:, trials.at_first]
+    variance += trials.second**2 * squares[:, trials.at_second]  # (S, trials)
+    found = np.zeros(len(places), dtype=bool)
+    for child in everyone:
+        tolerance = TOLERANCE * np.sqrt(squares[:, child, None] + variance)
+        near = np.abs(places[:, child, None] - at)
+        near = near <= np.maximum(tolerance, SMALLEST_TOLERANCE * resolution)
+        found |= near.any(1)
+    return found
 
 
 @functools.lru_cache(maxsize=2 * MOST_PARENTS)

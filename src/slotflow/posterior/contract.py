@@ -19,9 +19,11 @@ from slotflow.data.observation import Observation
 from slotflow.posterior.alignment import Alignment, align
 from slotflow.posterior.draws import WeightedDraws
 from slotflow.posterior.facts import Facts
+from slotflow.posterior.plan import joint_plan
 from slotflow.posterior.tuples import CentredSlots, JointSlots, SampledSlots, log_permanent
 from slotflow.signal.model import without_components
-from slotflow.signal.waveforms import Harmonic, Waveform
+from slotflow.signal.waveforms import Waveform
+from slotflow.signal.waveforms.several import SeveralAmplitudes
 from slotflow.signal.waveforms.single import SingleAmplitude
 
 if TYPE_CHECKING:
@@ -32,7 +34,7 @@ __all__ = ["Result", "centre_of"]
 
 FIT_DRAWS = 2000
 """Draws among which the one that fits best is chosen."""
-OTHER_WAVEFORMS = (SingleAmplitude, Harmonic)
+OTHER_WAVEFORMS = (SingleAmplitude, SeveralAmplitudes)
 """Waveforms whose components are subtracted sample by sample, since likelihoods know tones."""
 CENTRE_DRAWS = 200
 """Draws behind the centres of components whose densities do not know them."""
@@ -245,10 +247,10 @@ class Result(Facts):
     def _plan(self, n: int, seed: int) -> list[tuple[int, NDArray[np.int64], int]]:
         """Which of n joint draws have K components, and the seed of their Θ: (K, rows, seed) for each K."""
         _check_number(n, "sample_joint")
-        rng = np.random.default_rng(seed)
-        counts = rng.choice(self.k_probs.size, size=n, p=self.k_probs / self.k_probs.sum())
-        plan = [(int(k), np.flatnonzero(counts == k)) for k in np.unique(counts)]
-        return [(k, rows, int(rng.integers(2**31))) for k, rows in plan]
+        counts, _, seeds = (one[0] for one in joint_plan(self.k_probs[None], n, seed))
+        return [
+            (int(k), np.flatnonzero(counts == k), int(seeds[k])) for k in np.unique(counts).tolist()
+        ]
 
     def _sampled(self, k: int | None) -> int:
         """The same, refused where it was not sampled."""

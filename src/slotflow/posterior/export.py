@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from slotflow.core.files import atomic_path
 from slotflow.core.packages import needed
 from slotflow.core.version import __version__
-from slotflow.posterior.alignment import align
+from slotflow.posterior.alignment import Alignment, align
 from slotflow.posterior.channels import channel_name
 from slotflow.posterior.contract import Result
 from slotflow.posterior.display import Epoch
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     import xarray as xr
 
 __all__ = [
+    "aligned_table",
     "check_catalogue",
     "to_arviz",
     "to_catalogue",
@@ -70,11 +71,25 @@ def to_catalogue(post: Result, n: int, seed: int, epoch: Epoch) -> pd.DataFrame:
         seed: Their seed.
         epoch: The instant that phases refer to.
     """
-    import pandas as pd
-
     if n < 1:
         raise ValueError(f"to_catalogue expects n >= 1 draws, received {n}.")
-    found, waveform = post.aligned(n, seed), post.waveform
+    frame = aligned_table(post.aligned(n, seed), post.waveform, epoch)
+    frame["verdict"] = post.verdict.status
+    frame.attrs["verdict"] = str(post.verdict)
+    frame.attrs["phase_at"] = epoch.words
+    return frame
+
+
+def aligned_table(found: Alignment, waveform: Waveform, epoch: Epoch) -> pd.DataFrame:
+    """One row per component of aligned draws: existence, moments and covariances, without the verdict.
+
+    Args:
+        found: Joint draws whose columns are components.
+        waveform: Names the parameters.
+        epoch: The instant that phases refer to.
+    """
+    import pandas as pd
+
     present = np.isfinite(waveform.place_of(found.theta))  # (n, J)
     measured = [waveform.column(p.name) for p in waveform.measured]
     rows: list[dict[str, Any]] = []
@@ -85,12 +100,9 @@ def to_catalogue(post: Result, n: int, seed: int, epoch: Epoch) -> pd.DataFrame:
         kept = unwrapped(of_likeliest_class(draws, waveform), waveform)[0][:, 0]  # (m, P)
         covariance = np.cov(kept[:, measured].T, bias=True)
         upper = covariance[np.triu_indices(len(measured))].tolist()
-        row |= dict(zip(covariance_names(waveform), upper, strict=True))
-        rows.append(row | {"verdict": post.verdict.status})
-    frame = pd.DataFrame(rows, columns=None if rows else _columns(waveform)).set_index("component")
-    frame.attrs["verdict"] = str(post.verdict)
-    frame.attrs["phase_at"] = epoch.words
-    return frame
+        rows.append(row | dict(zip(covariance_names(waveform), upper, strict=True)))
+    columns = None if rows else _columns(waveform)[:-1]
+    return pd.DataFrame(rows, columns=columns).set_index("component")
 
 
 def write_catalogue(frame: pd.DataFrame, path: str | Path) -> None:

@@ -29,7 +29,7 @@ from slotflow.posterior.noise_file import noise_variables
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["FORMAT", "SEAL", "VERSION", "dataset", "write"]
+__all__ = ["FORMAT", "SEAL", "VERSION", "dataset", "sealed", "write"]
 
 FORMAT = "slotflow posterior"
 VERSION, PLAIN_VERSION = 3, 2
@@ -102,6 +102,8 @@ def _attributes(post: Result, seed: int) -> dict[str, Any]:
     }
     if post.ess is not None:
         attributes["ess"] = post.ess
+    if kinds := post.kinds():
+        attributes["kinds"] = json.dumps(kinds)
     if post.window_rows:
         words = [row.verdict.status for row in post.window_rows]
         attributes["window_verdicts"] = ", ".join(words)
@@ -135,6 +137,17 @@ def write(post: Result, path: PathLike, n: int, seed: int) -> None:
     encoding = {name: packed for name in (*post.waveform.names, "k", "sigma") if name in found}
     if n == 0:
         encoding = {}
+    sealed(found, path, encoding)
+
+
+def sealed(found: xr.Dataset, path: PathLike, encoding: dict[Any, Any]) -> None:
+    """Writes arrays to a NetCDF file with its checksum, whole or not at all.
+
+    Args:
+        found: The arrays.
+        path: File to write.
+        encoding: How variables are packed, by their names.
+    """
     # In memory first: where a disk is full, HDF5 prints a traceback for everything that it cannot close.
     content = bytes(found.to_netcdf(engine="h5netcdf", encoding=encoding))
     seal = SEAL + hashlib.sha256(content).hexdigest().encode() + b"\n"

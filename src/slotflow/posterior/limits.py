@@ -112,15 +112,17 @@ def upper_limit(
         count = int(np.clip(math.ceil(PER_BIN * (high - low) * stream.duration) + 1, 2, MOST))
         frequency = np.linspace(low, high, count)
     f = np.atleast_1d(np.asarray(frequency, dtype=np.float64))
-    if f.ndim != 1 or not f.size or not (np.isfinite(f) & (f > 0) & (f <= stream.nyquist)).all():
+    allowed = np.abs(f) <= stream.nyquist if observation.is_complex else f <= stream.nyquist
+    if f.ndim != 1 or not f.size or not (allowed & ((f > 0) | observation.is_complex)).all():
+        lowest = f"from {-stream.nyquist:g}" if observation.is_complex else "above 0 and"
         raise ValueError(
-            f"expected frequencies in Hz above 0 and up to {stream.nyquist:g}, shape (m,), received shape {f.shape} "
+            f"expected frequencies in Hz {lowest} up to {stream.nyquist:g}, shape (m,), received shape {f.shape} "
             f"from {np.min(f, initial=math.inf):g} to {np.max(f, initial=-math.inf):g}."
         )
     known = None if prior is None else prior.known_sigma
     sigma = noise_std if known is None else known
     if not (math.isfinite(sigma) and sigma > 0):  # of noise alone
-        sigma = float(np.sqrt(np.mean(stream.values**2)))
+        sigma = float(np.sqrt(np.mean(np.abs(stream.values) ** 2)))
     if sigma == 0:  # zeros alone: there is no noise to hide a tone in
         return None
     height, scale = matched_filter(observation, f, sigma, likelihood)

@@ -170,6 +170,11 @@ class LoadedPosterior(Posterior):
             for a, b, count, status in zip(low, high, k, words, strict=True)
         )
 
+    def kinds(self) -> list[tuple[str, float]]:
+        """How many components of each class, in words, with the probability, as the file keeps it."""
+        stored = json.loads(str(self.attributes.get("kinds", "[]")))
+        return [(str(words), float(probability)) for words, probability in stored]
+
     def tables_by_k(self) -> Mapping[str, tuple[Array, str]]:
         """What the file holds for each K beside the evidence."""
         return self._tables
@@ -197,10 +202,14 @@ class LoadedPosterior(Posterior):
         )
 
     def _rows(self, n: int, seed: int) -> NDArray[np.int64]:
-        """Which draws of the file to hand out, (n,): all in their order if as many are asked for."""
+        """Which draws of the file to hand out, (n,)."""
+        return self.rows_of(len(self._counts), n, seed)
+
+    @staticmethod
+    def rows_of(size: int, n: int, seed: int) -> NDArray[np.int64]:
+        """Which of so many draws of a file to hand out, (n,): all in their order if as many are asked for."""
         if n != int(n) or n < 0:
             raise ValueError(f"sample_joint expects a whole number n >= 0 of draws, received {n}.")
-        size = len(self._counts)
         if n == size:
             return np.arange(size)
         if size == 0:

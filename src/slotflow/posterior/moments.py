@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from slotflow.core.arrays import Array
 from slotflow.signal.waveforms import TONE, Classes, Waveform
 
-__all__ = ["STATISTICS", "class_shares", "moments", "of_likeliest_class", "unwrapped"]
+__all__ = ["STATISTICS", "class_shares", "moments", "of_likeliest_class", "own_names", "unwrapped"]
 
 STATISTICS = ("median", "sd", "q05", "q95")
 """What a table says of each parameter."""
@@ -64,6 +64,14 @@ def class_shares(draws: Array, waveform: Classes) -> Array:
     counts = [((kind == i) & there).sum(0) for i in range(len(waveform.class_names))]
     shares: Array = np.stack(counts, -1) / np.maximum(there.sum(0), 1)[:, None]
     return shares
+
+
+def own_names(draws: Array, waveform: Waveform) -> list[tuple[str, ...]]:
+    """Names of the quantities that each component has, by its likeliest class, of draws, (n, k, P)."""
+    if not isinstance(waveform, Classes):
+        return [tuple(p.name for p in waveform.measured)] * draws.shape[1]
+    best = class_shares(draws, waveform).argmax(1)
+    return [waveform.members[waveform.class_names[i]].names for i in best]
 
 
 def of_likeliest_class(draws: Array, waveform: Waveform) -> Array:

@@ -22,7 +22,7 @@ from slotflow.signal.waveforms import TONE, Waveform, waveform_named
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["read_dataset", "stored_waveform"]
+__all__ = ["check_dataset", "parse_file", "read_dataset", "stored_waveform"]
 
 HDF5_SIGNATURE = b"\x89HDF\r\n\x1a\n"
 
@@ -30,14 +30,22 @@ HDF5_SIGNATURE = b"\x89HDF\r\n\x1a\n"
 def read_dataset(path: PathLike) -> xr.Dataset:
     """Reads and checks a file of any version; every refusal is a ValueError that opens with its name."""
     path = Path(path)
-    if not path.is_file():
-        raise ValueError(f"{path}: no such file; check the path.")
+    found = parse_file(path)
     try:
-        found = _parse(_verified(path.read_bytes()))
-        _check(found)
+        check_dataset(found)
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from error
     return found
+
+
+def parse_file(path: Path) -> xr.Dataset:
+    """Reads a file of one posterior or of many, its checksum compared first; what it says is not yet checked."""
+    if not path.is_file():
+        raise ValueError(f"{path}: no such file; check the path.")
+    try:
+        return _parse(_verified(path.read_bytes()))
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from error
 
 
 def _verified(content: bytes) -> bytes:
@@ -66,10 +74,10 @@ def _parse(content: bytes) -> xr.Dataset:
 
     from slotflow.data.read.formats.hdf5 import (
         check_blocks,
-        check_dataset,
         elsewhere,
         is_elsewhere,
     )
+    from slotflow.data.read.formats.hdf5 import check_dataset as check_size
     from slotflow.data.read.tables import foreign
 
     check_blocks(content)
@@ -84,7 +92,7 @@ def _parse(content: bytes) -> xr.Dataset:
                 if node is None or (isinstance(node, h5py.Dataset) and is_elsewhere(node)):
                     outside.append(name)
                 elif isinstance(node, h5py.Dataset):
-                    check_dataset(node, len(content))
+                    check_size(node, len(content))
     if absent:
         raise ValueError(
             f"expected a file that Posterior.save wrote, received one without {', '.join(absent)}; "
@@ -101,7 +109,7 @@ def _parse(content: bytes) -> xr.Dataset:
         return opened.load()
 
 
-def _check(found: xr.Dataset) -> None:
+def check_dataset(found: xr.Dataset) -> None:
     """Refuses what contradicts itself or comes from a later version."""
     version = int(_number(found.attrs.get("format_version", 1)))
     if version > VERSION:

@@ -32,6 +32,8 @@ from slotflow.signal.prior import Prior
 
 __all__ = [
     "FALSE_ALARM",
+    "HEAVY_TAIL",
+    "UNCERTAIN_K",
     "Check",
     "DrawQuality",
     "Verdict",
@@ -119,14 +121,14 @@ class Verdict:
 
 @dataclass(frozen=True)
 class DrawQuality:
-    """How good the draws of the most probable K are."""
+    """How good the draws of an answer are: of the most probable K, or of all K that matter."""
 
     ess: float
     """Their effective share, 0 to 1."""
     pareto_k: float = 0.0
     """Shape of their weights' tail; 0 for draws without weights and for tempered ones."""
     k_error: float = 0.0
-    """Standard error of the largest p(K | x)."""
+    """Standard error of the largest p(K | x), or the largest standard error of any."""
     smallest_ess: float = 0.1
     """Effective share below which draws are called approximate."""
 

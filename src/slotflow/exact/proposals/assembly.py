@@ -10,10 +10,11 @@ below (`splits.py`). The shares of the parts come from a pilot, whose draws are 
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
-from slotflow.core.arrays import Array
+from slotflow.core.arrays import Array, namespace
 from slotflow.core.numeric import log_sum_exp
 from slotflow.exact.importance import effective_share, inside_support
 from slotflow.exact.mode import Mode
@@ -28,7 +29,7 @@ from slotflow.exact.target import Target
 from slotflow.signal.likelihood import Likelihood
 from slotflow.signal.prior import Prior
 
-__all__ = ["Proposer", "laplace_evidence", "without_weakest"]
+__all__ = ["Proposer", "gain_without_one", "laplace_evidence", "without_weakest"]
 
 WEAK = 50.0
 """Squared SNR below which a tone may be somewhere else altogether."""
@@ -239,8 +240,20 @@ def without_weakest(target: Target, mode: Mode, log_evidence: float) -> float:
     density = prior.log_prob_theta(alone).numpy() - np.log(amplitude[:, 0])
     size = mode.z.shape[1]
     blocks = mode.covariance.reshape(k, size, k, size)[np.arange(k), :, np.arange(k), :]
-    scale = np.sqrt(np.diagonal(blocks, axis1=1, axis2=2))  # (K, Z)
-    _, log_det = np.linalg.slogdet(blocks / (scale[:, :, None] * scale[:, None, :]))
-    volume = 0.5 * size * math.log(2 * math.pi) + 0.5 * log_det + np.log(scale).sum(-1)
-    change = log_l[:-1] - log_l[-1] - math.log(k) - density - volume
-    return log_evidence + float(change.max())
+    return log_evidence + float(gain_without_one(log_l[:-1] - log_l[-1], density, blocks))
+
+
+def gain_without_one(log_likelihood: Any, density: Any, blocks: Any) -> Any:
+    """The largest ln Z_{K−1}/Z_K of `without_weakest` over the tones that may be left out, (...).
+
+    Args:
+        log_likelihood: Change of ln L without each of K tones, (..., K).
+        density: Logarithm of the prior's density of each, p(z_k), (..., K).
+        blocks: Covariance of each, (..., K, Z, Z).
+    """
+    xp, (k, size) = namespace(blocks), blocks.shape[-3:-1]
+    scale = xp.sqrt(xp.linalg.diagonal(blocks))  # (..., K, Z)
+    unit = blocks / (scale[..., :, None] * scale[..., None, :])
+    log_det = xp.linalg.slogdet(unit)[1]
+    volume = 0.5 * size * math.log(2 * math.pi) + 0.5 * log_det + xp.log(scale).sum(-1)
+    return xp.amax(log_likelihood - math.log(k) - density - volume, -1)

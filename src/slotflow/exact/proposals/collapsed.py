@@ -21,17 +21,18 @@ miss p(f, c | x) by a little is for the weights to correct, and a draw costs no 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from slotflow.core.arrays import Array
+from slotflow.core.arrays import Array, namespace
 from slotflow.core.numeric import phasor, solve_lower
 from slotflow.exact.target import Target
 from slotflow.signal.waveforms import TONE
 
-__all__ = ["Bent", "bent"]
+__all__ = ["Bent", "bent", "conditionals", "differences", "nodes_of", "spread_out"]
 
 NODE = math.sqrt(3)
 """h, in standard deviations."""
@@ -57,20 +58,20 @@ class Bent:
         self.pairs = np.tril_indices(self.k)
         every = slice(None, None, z.shape[1])
         self.root = _cholesky(covariance[every, every])  # L
-        nodes = self._nodes()  # (m, K)
+        nodes = nodes_of(self.k)  # (m, K)
         log_density, mean, precision = _conditionals(target, self.centre + nodes @ self.root.T)
-        slope, curvature, _ = _differences(log_density[:, None], self.k)
+        slope, curvature, _ = differences(log_density[:, None], self.k)
         if not np.linalg.eigvalsh(curvature[..., 0])[0] > FLATTEST:
             raise np.linalg.LinAlgError("the posterior of the frequencies has no maximum near z")
         self.spread = _cholesky(np.linalg.inv(curvature[..., 0])) * widen
         self.mean = np.linalg.solve(curvature[..., 0], slope[:, 0])
         self.factor = np.asarray(np.linalg.cholesky(precision) / widen, dtype=np.float64)
         # The phase of each tone turns with its own frequency; what is left is smooth.
-        slope, _, _ = _differences(mean, self.k)
+        slope, _, _ = differences(mean, self.k)
         slope = np.linalg.solve(self.root.T, slope)  # ∂c̄/∂f, (K, K)
         self.theta = (slope.diagonal() / mean[0]).imag
         straight = mean * np.exp(-1j * self.theta * (nodes @ self.root.T))
-        slope, curvature, level = _differences(straight, self.k)
+        slope, curvature, level = differences(straight, self.k)
         half = -curvature[self.pairs] * np.where(self.pairs[0] == self.pairs[1], 0.5, 1.0)[:, None]
         bend = np.concatenate([level[None], slope, half])
         self.bend = np.concatenate([bend.real, bend.imag], -1)  # (1 + K + K (K + 1)/2, 2K)
@@ -118,15 +119,6 @@ class Bent:
         mean: Array = features @ self.bend
         return mean
 
-    def _nodes(self) -> Array:
-        """Where ℓ and c̄ are looked at: y = 0, then ±h (e_a + e_b) for a > b and ±h e_a for a = b, (m, K)."""
-        a, b = self.pairs
-        nodes = np.zeros((1 + 2 * len(a), self.k))
-        rows = 1 + 2 * np.arange(len(a))
-        nodes[rows, a] = nodes[rows, b] = NODE
-        nodes[rows + 1, a] = nodes[rows + 1, b] = -NODE
-        return nodes
-
 
 def bent(target: Target, z: Array, covariance: Array) -> Bent | None:
     """The proposal around a maximum, arguments as those of `Bent`; None where there is none."""
@@ -138,41 +130,87 @@ def bent(target: Target, z: Array, covariance: Array) -> Bent | None:
 
 def _conditionals(target: Target, frequency: Array) -> tuple[Array, NDArray[np.complex128], Array]:
     """ℓ, (m,), and c̄, (m, K), at frequencies (m, K), and the precision of c at the first of them, (2K, 2K)."""
-    k = frequency.shape[1]
     gram, data = target.statistics.amplitude_systems(frequency[..., None])
-    best = np.linalg.solve(gram, data[..., None])[..., 0]
-    gain = (data * best).sum(-1)
     apart = target.statistics.apart(frequency[..., None])
-    if apart is not None:
-        gain = gain + apart[0]
-    rss = float(target.statistics.energy) - float(gain[0])
-    # Draws have 3K degrees of freedom more to err than the maximum.
-    precision = target.noise.precision(rss * (1 + TONE.coordinates * k / target.statistics.n))
     power = 2.0 if target.prior.amplitude_law == "loguniform" else 1.0
-    square = best[:, :k] ** 2 + best[:, k:] ** 2
-    tilt = power * best / np.concatenate([square, square], -1)
-    mean = best - np.linalg.solve(gram, tilt[..., None])[..., 0] / precision
-    log_density = (
-        0.5 * precision * gain
-        - 0.5 * np.linalg.slogdet(gram)[1]
-        - 0.5 * power * np.log(square).sum(-1)
-    )
+    more = None if apart is None else np.asarray(apart[0])
+
+    def precision_of(gain: Array) -> Array:
+        rss = (float(target.statistics.energy) - float(gain)) * spread_out(
+            target.statistics.n, frequency.shape[1]
+        )
+        return np.array(target.noise.precision(rss))
+
+    log_density, mean, precision = conditionals(gram, data, precision_of, power, more)
     if apart is not None:
         log_density += apart[1]
-    return log_density, mean[:, :k] + 1j * mean[:, k:], precision * gram[0]
+    return log_density, mean, precision
 
 
-def _differences(values: NDArray[Any], k: int) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+def spread_out(n: int, k: int) -> float:
+    """By how much RSS of draws of k tones exceeds that of the maximum: they have 3K degrees of freedom more to err."""
+    return 1 + TONE.coordinates * k / n
+
+
+def conditionals(
+    gram: Any,
+    data: Any,
+    precision_of: Callable[[Any], Any],
+    power: float,
+    more_gain: Any = None,
+) -> tuple[Any, Any, Any]:
+    """ℓ and c̄ from the normal equations of the amplitudes, for any number of signals.
+
+    Args:
+        gram: G at m sets of frequencies, (..., m, 2K, 2K).
+        data: d there, (..., m, 2K).
+        precision_of: Gives σ⁻², (...), of the gain in RSS at the first set, (...).
+        power: p.
+        more_gain: What else is gained in RSS, (..., m), or None.
+
+    Returns:
+        ℓ, (..., m), c̄, (..., m, K), and the precision of c at the first set, (..., 2K, 2K).
+    """
+    xp, k = namespace(data), data.shape[-1] // 2
+    best = xp.linalg.solve(gram, data[..., None])[..., 0]
+    gain = (data * best).sum(-1)
+    if more_gain is not None:
+        gain = gain + more_gain
+    precision = precision_of(gain[..., 0])[..., None]
+    square = best[..., :k] ** 2 + best[..., k:] ** 2
+    tilt = power * best / xp.concat([square, square], -1)
+    moved = xp.linalg.solve(gram, tilt[..., None])[..., 0]
+    mean = best - moved / precision[..., None]
+    log_density = (
+        0.5 * precision * gain
+        - 0.5 * xp.linalg.slogdet(gram)[1]
+        - 0.5 * power * xp.log(square).sum(-1)
+    )
+    first = precision[..., None] * gram[..., 0, :, :]
+    return log_density, mean[..., :k] + 1j * mean[..., k:], first
+
+
+def differences(values: Any, k: int) -> tuple[Any, Any, Any]:
     """Slope (K, …), minus the curvature (K, K, …) and level (…) of values at the nodes, (m, …)."""
     level, even, odd = values[0], values[1::2] + values[2::2], values[1::2] - values[2::2]
     a, b = np.tril_indices(k)
     own = np.flatnonzero(a == b)
-    double = own[a], own[b]
-    second = np.zeros((k, k, *values.shape[1:]), dtype=values.dtype)
-    mixed = even - even[double[0]] - even[double[1]] + 2 * level
+    shape = (k, k, *values.shape[1:])
+    second = namespace(values).zeros(shape, dtype=values.dtype, device=values.device)
+    mixed = even - even[own[a]] - even[own[b]] + 2 * level
     mixed[own] = 2 * (even[own] - 2 * level)
     second[a, b] = second[b, a] = -mixed / (2 * NODE**2)
     return odd[own] / (2 * NODE), second, level
+
+
+def nodes_of(k: int) -> Array:
+    """Where ℓ and c̄ are looked at: y = 0, then ±h (e_a + e_b) for a > b and ±h e_a for a = b, (m, K)."""
+    a, b = np.tril_indices(k)
+    nodes = np.zeros((1 + 2 * len(a), k))
+    rows = 1 + 2 * np.arange(len(a))
+    nodes[rows, a] = nodes[rows, b] = NODE
+    nodes[rows + 1, a] = nodes[rows + 1, b] = -NODE
+    return nodes
 
 
 def _cholesky(matrix: Array) -> Array:

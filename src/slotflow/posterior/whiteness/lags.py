@@ -14,15 +14,17 @@ one.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
-from slotflow.core.arrays import Complex
+from slotflow.core.arrays import Array, Complex
 from slotflow.core.numeric import phasor
 from slotflow.posterior.whiteness.laws import Check, any_of, beta_test
 from slotflow.posterior.whiteness.left import Left
 
-__all__ = ["lag_checks"]
+__all__ = ["DOUBT", "FARTHEST", "FEWEST", "MUCH_TAKEN", "correlation_test", "lag_checks"]
 
 FARTHEST = 10
 """Largest lag, in samples."""
@@ -77,15 +79,32 @@ def _correlations(left: Left, lags: NDArray[np.int64]) -> list[tuple[float, floa
     slack = taken.unseen / max(nu, 1.0)  # as much as what was taken before may be
     found = []
     for r, eigenvalues in parts:
-        trace = -(taken.dof * eigenvalues).sum(-1)
-        square = left.copies * 0.5 * (left.n - lags) - (taken.dof * eigenvalues**2).sum(-1)
-        mean, variance = trace / nu, 2 * (square - trace**2 / nu) / (nu * (nu + 2))
-        near = mean + np.sign(r - mean) * np.maximum(np.abs(r - mean) - slack, 0.0)
-        found.append((r, beta_test(near, mean, variance)))
+        taken_each = (taken.dof * eigenvalues).sum(-1), (taken.dof * eigenvalues**2).sum(-1)
+        whole = left.copies * 0.5 * (left.n - lags)
+        found.append((r, correlation_test(r, *taken_each, whole, nu, slack)))
     r, p = (np.stack(each) for each in zip(*found, strict=True))  # (parts, L) each
     worst = p.argmin(0), np.arange(len(lags))
     pairs = zip(r[worst].tolist(), p[worst].tolist(), strict=True)
     return [(one, any_of(value, len(parts))) for one, value in pairs]
+
+
+def correlation_test(
+    r: Array, first: Any, second: Any, whole: Any, nu: float, slack: float
+) -> Array:
+    """P-values of correlations, (..., L), by the moments of the module's docstring.
+
+    Args:
+        r: The correlations.
+        first: Σ dλ, same shape.
+        second: Σ dλ², same shape.
+        whole: (n − k)/2, (L,).
+        nu: ν.
+        slack: By how much a correlation may be off for what is not known of the fit.
+    """
+    mean, square = -first / nu, whole - second
+    variance = 2 * (square - first**2 / nu) / (nu * (nu + 2))
+    near = mean + np.sign(r - mean) * np.maximum(np.abs(r - mean) - slack, 0.0)
+    return beta_test(near, mean, variance)
 
 
 def _turns(left: Left, lags: NDArray[np.int64]) -> Complex:

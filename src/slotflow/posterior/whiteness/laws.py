@@ -1,4 +1,4 @@
-r"""One test of a residual, and the laws that its p-values come from.
+r"""One test of a residual, and the laws that its p-values come from, of one signal or of many.
 
 - **Peaks.** Of noise, P/σ² is exponential at one frequency; over a band W the highest of many peaks follows 1 − (1 −
   e^{−z}) exp(−W T_e √z e^{−z}), T_e = √(4π var t) (Baluev 2008), which is T√(π/3) for even samples.
@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy import special
@@ -30,6 +31,7 @@ __all__ = [
     "kurtosis_score",
     "normal_test",
     "peak_probability",
+    "share_test",
     "skewness_score",
 ]
 
@@ -55,29 +57,44 @@ class Check:
     """How large it is: a peak's power over the noise's, a ratio of powers, a kurtosis; None of other tests."""
 
 
-def peak_probability(z: float, bins: float) -> float:
-    """P(largest peak of a noise periodogram > z) over a range of `bins` = W T independent frequencies."""
-    z = min(z, 700.0)
-    single = math.exp(-z)
-    rate = bins * FULL_T * math.sqrt(max(z, 0.0)) * single
-    return float(-math.expm1(math.log1p(-min(single, 1 - 1e-16)) - rate))
+def peak_probability(z: Any, bins: float) -> Any:
+    """P(largest peak of a noise periodogram > z) over a range of `bins` = W T independent frequencies; shape of z."""
+    z = np.minimum(z, 700.0)
+    single = np.exp(-z)
+    rate = bins * FULL_T * np.sqrt(np.maximum(z, 0.0)) * single
+    return -np.expm1(np.log1p(-np.minimum(single, 1 - 1e-16)) - rate)
 
 
-def any_of(p: float, tests: int) -> float:
-    """P(the smallest of so many independent p-values < p)."""
-    return float(-math.expm1(tests * math.log1p(-min(p, 1 - 1e-16))))
+def any_of(p: Any, tests: int) -> Any:
+    """P(the smallest of so many independent p-values < p), shape of p."""
+    return -np.expm1(tests * np.log1p(-np.minimum(p, 1 - 1e-16)))
 
 
-def f_test(ratio: float, dof: float, dof_below: float) -> float:
-    """Two-sided p-value of a ratio of mean powers with so many degrees of freedom above and below."""
+def f_test(ratio: Any, dof: Any, dof_below: Any) -> Any:
+    """Two-sided p-value of a ratio of mean powers with so many degrees of freedom above and below; shape of ratio."""
     low, high = special.fdtr(dof, dof_below, ratio), special.fdtrc(dof, dof_below, ratio)
-    return float(min(2 * min(low, high), 1.0))
+    return np.minimum(2 * np.minimum(low, high), 1.0)
 
 
-def chi_square_test(power: float, dof: float) -> float:
-    """Two-sided p-value of a sum of squares of unit normal variables."""
+def chi_square_test(power: Any, dof: float) -> Any:
+    """Two-sided p-value of a sum of squares of unit normal variables, shape of power."""
     low, high = special.chdtr(dof, power), special.chdtrc(dof, power)
-    return float(min(2 * min(low, high), 1.0))
+    return np.minimum(2 * np.minimum(low, high), 1.0)
+
+
+def share_test(share: Array, dof: Array) -> Array:
+    """Two-sided p-values of the shares that parts of a series have in its power, (..., parts).
+
+    The share of a part is a beta variable.
+
+    Args:
+        share: (..., parts).
+        dof: Degrees of freedom of each part of the whole series, (parts,).
+    """
+    half, rest = 0.5 * dof, 0.5 * (dof.sum() - dof)
+    low, high = special.betainc(half, rest, share), special.betainc(rest, half, 1 - share)
+    found: Array = np.minimum(2 * np.minimum(low, high), 1.0)
+    return found
 
 
 def beta_test(r: Array, mean: Array, variance: Array) -> Array:
@@ -91,21 +108,21 @@ def beta_test(r: Array, mean: Array, variance: Array) -> Array:
     return found
 
 
-def normal_test(score: float) -> float:
-    """Two-sided p-value of a standard normal variable."""
-    return float(special.erfc(abs(score) / math.sqrt(2)))
+def normal_test(score: Any) -> Any:
+    """Two-sided p-value of a standard normal variable, shape of score."""
+    return special.erfc(np.abs(score) / math.sqrt(2))
 
 
-def skewness_score(skewness: float, n: int) -> float:
+def skewness_score(skewness: Any, n: int) -> Any:
     """A standard normal variable if the n values are Gaussian: an inverse hyperbolic sine of their skewness."""
     y = skewness * math.sqrt((n + 1) * (n + 3) / (6 * (n - 2)))
     spread = 3.0 * (n * n + 27 * n - 70) * (n + 1) * (n + 3)
     spread /= (n - 2) * (n + 5) * (n + 7) * (n + 9)
     w = math.sqrt(2 * (spread - 1)) - 1
-    return math.asinh(y * math.sqrt((w - 1) / 2)) / math.sqrt(0.5 * math.log(w))
+    return np.arcsinh(y * math.sqrt((w - 1) / 2)) / math.sqrt(0.5 * math.log(w))
 
 
-def kurtosis_score(kurtosis: float, n: int) -> float:
+def kurtosis_score(kurtosis: Any, n: int) -> Any:
     """A standard normal variable if the n values are Gaussian: a cube root of their kurtosis, 0 on average."""
     variance = 24 * n * (n - 2) * (n - 3) / ((n + 1) ** 2 * (n + 3) * (n + 5))
     x = (kurtosis + 6 / (n + 1)) / math.sqrt(variance)
@@ -113,5 +130,5 @@ def kurtosis_score(kurtosis: float, n: int) -> float:
     skew *= math.sqrt(6 * (n + 3) * (n + 5) / (n * (n - 2) * (n - 3)))
     a = 6 + 8 / skew * (2 / skew + math.sqrt(1 + 4 / skew**2))
     below = 1 + x * math.sqrt(2 / (a - 4))
-    root = math.copysign(((1 - 2 / a) / max(abs(below), 1e-300)) ** (1 / 3), below)
+    root = np.copysign(((1 - 2 / a) / np.maximum(np.abs(below), 1e-300)) ** (1 / 3), below)
     return (1 - 2 / (9 * a) - root) / math.sqrt(2 / (9 * a))

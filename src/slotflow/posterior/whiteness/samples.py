@@ -15,7 +15,6 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy import special
 
 from slotflow.core.arrays import Array, Complex
 from slotflow.posterior.whiteness.laws import (
@@ -25,6 +24,7 @@ from slotflow.posterior.whiteness.laws import (
     f_test,
     kurtosis_score,
     normal_test,
+    share_test,
     skewness_score,
 )
 from slotflow.posterior.whiteness.left import Left
@@ -55,9 +55,7 @@ def steadiness(left: Left) -> list[Check]:
         starts = np.cumsum(sizes) - sizes
         dof = np.maximum(left.copies * sizes - np.add.reduceat(spent, starts), 1.0)
         share = np.add.reduceat(square, starts) / whole  # of a part: a beta variable
-        half, rest = 0.5 * dof, 0.5 * (dof.sum() - dof)
-        low, high = special.betainc(half, rest, share), special.betainc(rest, half, 1 - share)
-        p = np.minimum(2 * np.minimum(low, high), 1.0)
+        p = share_test(share, dof)
         worst = int(p.argmin())
         factor = share[worst] * dof.sum() / dof[worst]
         checks.append(

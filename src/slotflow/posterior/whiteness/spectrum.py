@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +22,7 @@ from slotflow.core.arrays import Array
 from slotflow.posterior.whiteness.laws import Check, f_test, peak_probability
 from slotflow.posterior.whiteness.left import Left
 
-__all__ = ["Level", "peaks", "spectrum_checks"]
+__all__ = ["Level", "colour_test", "height_outside", "lowest_of", "peaks", "spectrum_checks"]
 
 GUARD = 12
 """Bins around the band that belong to neither side."""
@@ -52,9 +53,14 @@ class Level:
     def height(self, ratio: float) -> float:
         """The exponential variable that is as improbable as P/level, which is an F or a beta variable."""
         if self.outside:
-            return 0.5 * self.dof * math.log1p(2 * ratio / self.dof)
+            return float(height_outside(ratio, self.dof))
         share = 2 * ratio / self.dof
         return (0.5 * self.dof - 1) * -math.log1p(-share) if share < 1 else math.inf
+
+
+def height_outside(ratio: Any, dof: float) -> Any:
+    """The exponential variable that is as improbable as P over a level of so many other degrees of freedom."""
+    return 0.5 * dof * np.log1p(2 * ratio / dof)
 
 
 def spectrum_checks(left: Left, band: tuple[float, float]) -> list[Check]:
@@ -149,19 +155,28 @@ def _expected(left: Left, f: Array) -> Array:
 def _colour(power: Array, expected: Array) -> list[Check]:
     """The cumulative periodogram against that of white noise."""
     cumulative, straight = np.cumsum(power) / power.sum(), np.cumsum(expected) / expected.sum()
-    m = float(expected.sum())
     distance = float(np.abs(cumulative - straight)[:-1].max())
-    p = float(special.kolmogorov(distance * (math.sqrt(m - 1) + 0.12 + 0.11 / math.sqrt(m - 1))))
+    p = float(colour_test(distance, float(expected.sum())))
     words = f"the noise is not white (cumulative spectrum off by {distance:.3f})"
     return [Check("colour", p, words)]
+
+
+def colour_test(distance: Any, m: float) -> Any:
+    """P-value of the largest distance of the cumulative spectrum of m frequencies from that of white noise."""
+    return special.kolmogorov(distance * (math.sqrt(m - 1) + 0.12 + 0.11 / math.sqrt(m - 1)))
 
 
 def _low(f: Array, power: Array) -> list[Check]:
     """The lowest frequencies outside the band against the others."""
     power = power[np.argsort(np.abs(f), kind="stable")]
-    low = power[: max(len(power) // 32, 8)]
+    low = power[: lowest_of(len(power))]
     rest = power[len(low) :]
     ratio = float(low.mean() / rest.mean())
     p = f_test(ratio, 2 * len(low), 2 * len(rest))
     words = f"the lowest frequencies hold {ratio:.2f} times the other noise"
     return [Check("low frequencies", p, words)]
+
+
+def lowest_of(count: int) -> int:
+    """How many of some frequencies are the lowest ones."""
+    return max(count // 32, 8)

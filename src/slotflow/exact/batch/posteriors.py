@@ -1,0 +1,132 @@
+"""The exact posteriors of many signals as arrays; that of one signal is made when it is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from slotflow.core.arrays import Array
+from slotflow.exact.batch.group import Group
+from slotflow.exact.importance import resample
+from slotflow.exact.refine import Effort, concluded
+from slotflow.exact.refined import RefinedPosterior
+from slotflow.exact.start import Start
+from slotflow.posterior.assumed import Assumed
+from slotflow.posterior.batched import Batched, Rows
+from slotflow.posterior.verdict import Check, DrawQuality, Verdict, judge
+from slotflow.signal.likelihood import Statistics
+from slotflow.signal.noise.model import NoiseModel
+from slotflow.signal.prior import Prior
+
+__all__ = ["ExactPosteriors", "Question"]
+
+PASSED = "nothing unusual"
+"""Words of a test of a batch that was passed."""
+
+
+@dataclass(frozen=True, eq=False)
+class Question:
+    """What is asked about every signal of a batch."""
+
+    prior: Prior
+    """The prior to answer under."""
+    effort: Effort
+    """Draws and seed; no order is left for want of time."""
+    noise: NoiseModel | None = None
+    """White noise, with words that say why it was assumed."""
+    assumed: Assumed | None = None
+    """What was assumed of the signals."""
+
+
+class ExactPosteriors(Batched):
+    """The exact posteriors of signals that a batch has decided.
+
+    The verdicts of all of them come from the batch and name the tests that were passed; that of `one` describes them.
+
+    Args:
+        amortized: The network's posteriors.
+        members: For each signal its row there, its group, and its row in the group.
+        question: What was asked.
+        undecided: How many other signals of the batch there are of each reason for not being decided.
+    """
+
+    def __init__(
+        self,
+        amortized: Batched,
+        members: Sequence[tuple[int, Group, int]],
+        question: Question,
+        undecided: Mapping[str, int],
+    ) -> None:
+        self.amortized, self.members, self.question = amortized, members, question
+        self.undecided = dict(undecided)
+        self._changing: dict[int, Verdict] = {}
+        """Verdicts on signals whose tones may change, as far as they were asked for."""
+        size = amortized.k_max + 1
+        k_probs = np.zeros((len(members), size))
+        self.log_evidence = np.full((len(members), size, 2), -np.inf)
+        self.log_evidence[..., 1] = np.inf
+        self.ess = np.zeros(len(members))
+        level = np.zeros((len(members), 2))
+        for row, (_, group, i) in enumerate(members):
+            known = group.k_probs.shape[1]
+            k_probs[row, :known] = group.k_probs[i]
+            self.log_evidence[row, :known, 0] = group.log_evidence[i]
+            self.log_evidence[row, group.k, 1] = group.facts["log_evidence_error"][i]
+            if group.sigma_alone.shape[1]:
+                self.log_evidence[row, 0, 1] = 0.0
+            self.ess[row], level[row] = group.facts["ess"][i], group.levels[i]
+        super().__init__(k_probs, level[:, 0], level[:, 1], amortized.resolution)
+
+    def one(self, row: int) -> RefinedPosterior:
+        """The posterior of one signal."""
+        origin, group, i = self.members[row]
+        question = self.question
+        start = Start.from_posterior(
+            self.amortized.one(origin), question.prior, question.effort.seed
+        )
+        likelihood = Statistics.from_observation(start.observation)
+        post = concluded(
+            group.orders(i), start, likelihood, question.prior, question.effort.draws, question.noise
+        )  # fmt: skip
+        post.assumed = question.assumed
+        return post
+
+    def verdicts(self, rows: Rows) -> list[Verdict]:
+        """How far the results of some signals can be trusted; where tones may change, what `one` says of them."""
+        found = []
+        for row in rows.tolist():
+            _, group, i = self.members[row]
+            if not group.steady[i]:
+                if row not in self._changing:
+                    self._changing[row] = self.one(row).verdict
+                found.append(self._changing[row])
+                continue
+            checks = [Check(name, float(p[i]), PASSED) for name, p in group.p_values.items()]
+            facts = group.facts
+            quality = DrawQuality(float(facts["ess"][i]), float(facts["pareto_k"][i]))
+            checks.sort(key=lambda check: check.p_value)
+            found.append(judge(checks, quality))
+        return found
+
+    def draws(
+        self, rows: Rows, counts: Rows, sizes: Rows, seeds: Rows, out: Array | None = None
+    ) -> Array:
+        """Draws of Θ given K of some signals, (S, n, k, P); the network's where a K was not sampled."""
+        if out is None:
+            shape = (len(rows), int(sizes.max()), int(counts.max()), self.waveform.size)
+            out = np.empty(shape)
+        out[:] = np.nan
+        sampled = np.array([self.members[row][1].k for row in rows.tolist()]) == counts
+        for s in np.flatnonzero(sampled).tolist():
+            _, group, i = self.members[int(rows[s])]
+            rng, n = np.random.default_rng(int(seeds[s])), int(sizes[s])
+            index = resample(np.exp(group.log_weights[i]), n, rng)
+            out[s, :n, : group.k] = group.theta[i, index]
+        others = np.flatnonzero(~sampled & (counts > 0))
+        if others.size:
+            origin = np.array([self.members[row][0] for row in rows[others].tolist()])
+            drawn = self.amortized.draws(origin, counts[others], sizes[others], seeds[others])
+            out[others, : drawn.shape[1], : drawn.shape[2]] = drawn
+        return out

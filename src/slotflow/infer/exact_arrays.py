@@ -1,0 +1,67 @@
+"""The exact step behind the network's answers to many signals that are sampled alike (`slotflow.exact.batch`)."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from slotflow.exact.batch.answers import exact_answers, suits_batches
+from slotflow.exact.batch.posteriors import ExactPosteriors, Question
+from slotflow.infer.call import Call, Case
+from slotflow.network.cardinality import under_k_prior
+from slotflow.network.model import SlotFlow
+from slotflow.network.zoom.posteriors import ZoomPosteriors
+from slotflow.posterior.batched import Rows
+from slotflow.signal.prior import Prior
+from slotflow.signal.waveforms import TONE
+
+__all__ = ["exact_step", "is_for_batches"]
+
+FEWEST_SIGNALS = 8
+"""Signals below which one after the other is as quick."""
+
+
+def is_for_batches(model: SlotFlow, case: Case, call: Call, count: int) -> bool:
+    """Whether the exact step can take so many signals together.
+
+    Args:
+        model: The network.
+        case: What is assumed of each of them.
+        call: What is asked.
+        count: How many signals there are.
+    """
+    prior = _prior(model, case, call)
+    return count >= FEWEST_SIGNALS and suits_batches(prior, 1 / case.observation.long.duration)
+
+
+def exact_step(
+    model: SlotFlow, answered: ZoomPosteriors, case: Case, call: Call
+) -> tuple[ExactPosteriors | None, NDArray[np.int64]]:
+    """The exact posteriors of the signals that can be decided together.
+
+    Args:
+        model: The network.
+        answered: Its answers.
+        case: What is assumed of each signal.
+        call: What is asked.
+
+    Returns:
+        The posteriors, and the rows of these signals among the answers.
+    """
+    analysis = answered.analysis
+
+    def starts(rows: Rows, k: int) -> Tensor:
+        index = torch.from_numpy(rows)
+        return TONE.place_of(analysis.slots_of(index, torch.full_like(index, k)).centres())
+
+    question = Question(
+        _prior(model, case, call), call.effort(call.seconds), case.basis.noise, case.assumed
+    )
+    return exact_answers(answered, analysis.statistics, starts, question)
+
+
+def _prior(model: SlotFlow, case: Case, call: Call) -> Prior:
+    """The prior that the exact step answers under."""
+    return under_k_prior(case.assumed.prior, call.k_prior, model.config.prior)

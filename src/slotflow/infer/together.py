@@ -1,0 +1,264 @@
+"""The network's answers to many signals as arrays: what is common to them is decided once, the rest on the device.
+
+Where the band and the bounds of amplitude and noise are stated, what is assumed of a signal does not depend on its
+samples, unless something is wrong with them. Signals that are sampled alike then share one `Case`; a screen
+(`screen`) finds those that need a look of their own. All others go through the network in chunks and stay arrays
+(`Batched`). Whatever cannot be answered so is answered one by one (`run`).
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from slotflow.core.devices import in_halves
+from slotflow.data.observation import Observation, as_list
+from slotflow.data.observations import Observations
+from slotflow.infer.call import Call, Case
+from slotflow.infer.exact_arrays import exact_step, is_for_batches
+from slotflow.infer.look import unremarkable
+from slotflow.infer.run import asked, case_of, posteriors
+from slotflow.infer.running import evaluating, threads
+from slotflow.infer.screen import needs_no_look
+from slotflow.infer.statement import Statement
+from slotflow.network.model import SlotFlow
+from slotflow.network.zoom.model import ZoomSlotFlow
+from slotflow.network.zoom.spectrum import SignalBatch
+from slotflow.posterior.batched import Batched
+from slotflow.posterior.many import Posteriors
+from slotflow.posterior.posterior import Posterior
+from slotflow.signal.prior import Prior
+from slotflow.signal.waveforms import TONE
+
+__all__ = ["posteriors_together"]
+
+TRIED = 8
+"""Signals of a batch whose assumptions are looked at until some are found that a batch can be answered under."""
+Places = NDArray[np.int64]
+"""Places of signals among all that were given, (S,)."""
+
+
+Answered = tuple[Batched | None, Places, Places]
+"""Answers, the places of their signals, and the places of signals that are to be answered alone."""
+
+
+class Alike(NamedTuple):
+    """Signals that are sampled alike."""
+
+    places: Places
+    """Where they stand."""
+    members: Sequence[Observation]
+    """The signals, as a list or as arrays."""
+
+    def chunks(self, size: int) -> Iterator[Alike]:
+        """The same in pieces of at most so many signals."""
+        for first in range(0, len(self.places), size):
+            piece = slice(first, first + size)
+            yield Alike(self.places[piece], self.members[piece])
+
+    def take(self, rows: Places) -> Alike:
+        """Some of them."""
+        if len(rows) == len(self.places):
+            return self
+        if isinstance(self.members, Observations):
+            series = [values[rows] for values in self.members.series]
+            return Alike(self.places[rows], Observations(series, self.members.like))
+        return Alike(self.places[rows], [self.members[i] for i in rows.tolist()])
+
+    def series(self, locked: bool) -> list[Tensor]:
+        """The samples of each channel where they lie, (S, N) each.
+
+        Args:
+            locked: Whether to copy what lies in ordinary memory to page-locked memory, from which a GPU reads while
+                other work goes on.
+        """
+        if isinstance(self.members, Observations):
+            tensors = [torch.as_tensor(values) for values in self.members.series]
+            return [x.pin_memory() if locked and x.device.type == "cpu" else x for x in tensors]
+        found = []
+        for s, channel in enumerate(self.members[0].channels):
+            shape = (len(self.members), channel.n)
+            rows = torch.empty(shape, dtype=torch.float64, pin_memory=locked)
+            np.stack([one.channels[s].values for one in self.members], out=rows.numpy())
+            found.append(rows)
+        return found
+
+
+def posteriors_together(
+    model: SlotFlow,
+    observations: Sequence[Observation],
+    *,
+    method: str = "exact",
+    prior: Prior | Mapping[str, Any] | Statement | None = None,
+    device: str | torch.device | None = None,
+    dtype: torch.dtype | None = None,
+    **options: Any,
+) -> Posteriors:
+    """The posteriors of many observations, as arrays where they can be.
+
+    Args:
+        model: The network.
+        observations: What was measured: `Observations`, or any others.
+        method: One of `METHODS`.
+        prior: What is stated of the prior.
+        device: Where to move the network first.
+        dtype: Its floating-point type.
+        **options: The other keywords of `SlotFlow.infer`.
+    """
+    call, stated = asked(model, method, prior, **options)
+    options |= {"method": method, "prior": prior}
+    if not (isinstance(model, ZoomSlotFlow) and _is_common(stated, call)):
+        return Posteriors(
+            posteriors(model, as_list(observations), device=device, dtype=dtype, **options)
+        )
+    model._move(device, dtype)
+    parts: list[Batched | Posterior] = []
+    places: list[int] = []
+    alone: list[int] = []
+    groups = _groups(observations, alone)
+    for group in groups:
+        case = _common_case(model, group, stated, call)
+        if case is None:
+            alone += group.places.tolist()
+            continue
+        chunks = list(group.chunks(call.signals_at_once(model.device)))
+        for chunk, series in _ahead(chunks, model.device.type == "cuda"):
+
+            def answer(
+                rows: Places, chunk: Alike = chunk, series: list[Tensor] = series, case: Case = case
+            ) -> Answered:
+                some = [x if len(rows) == len(x) else x[rows] for x in series]
+                return _answered(model, chunk.take(rows), some, case, call)
+
+            for _, (answered, done, rest) in in_halves(answer, np.arange(len(chunk.places))):
+                parts += [] if answered is None else [answered]
+                places += done.tolist()
+                alone += rest.tolist()
+    parts += _one_by_one(model, observations, sorted(alone), options)
+    return Posteriors(parts, places + sorted(alone))
+
+
+def _one_by_one(
+    model: SlotFlow, observations: Sequence[Observation], alone: list[int], options: dict[str, Any]
+) -> Iterator[Posterior]:
+    """The posteriors of signals that are answered alone; one whose exact step fails does not end those of all others.
+
+    Its answer is the network's, whose verdict says that nothing was checked, and a warning names it.
+
+    Args:
+        model: The network.
+        observations: All signals.
+        alone: Numbers of those that are answered here.
+        options: Keywords of `posteriors`.
+    """
+    while alone:
+        done, found = 0, posteriors(model, [observations[i] for i in alone], **options)
+        try:
+            for post in found:
+                yield post
+                done += 1
+            return
+        except (ArithmeticError, LookupError, ValueError) as error:
+            if options["method"] == "network":
+                raise
+            failed = alone[done]
+            stand_in = options | {"method": "network"}
+            post = next(posteriors(model, [observations[failed]], **stand_in))
+            words = f"signal {failed}: the exact step failed ({error!r}); the network's answer stands in for it"
+            warnings.warn(words, stacklevel=2)
+            yield post
+            alone = alone[done + 1 :]
+
+
+def _common_case(model: ZoomSlotFlow, group: Alike, stated: Statement, call: Call) -> Case | None:
+    """What is assumed of signals that are sampled alike; None where they are to be answered one by one.
+
+    With the exact step that is what is assumed of the first of a few that is nothing but tones in white noise.
+    """
+    for i in range(min(len(group.places), TRIED if call.exact else 1)):
+        case = case_of(model, group.members[i], stated, call)
+        if case.start is not None and case.assumed.prior.waveform == TONE:
+            together = not call.exact or is_for_batches(model, case, call, len(group.places))
+            return case if together else None
+    return None
+
+
+def _is_common(stated: Statement, call: Call) -> bool:
+    """Whether nothing is assumed that depends on the samples of a signal."""
+    band = stated.frequency is not None or stated.lowest_frequency is not None
+    bounded = band and stated.amplitude is not None and stated.sigma is not None
+    usual = call.noise in ("auto", "white") and call.outliers is None and call.trend is None
+    return call.method in ("network", "exact") and usual and (stated.whole is not None or bounded)
+
+
+def _groups(observations: Sequence[Observation], alone: list[int]) -> list[Alike]:
+    """The signals that are sampled alike; places of those that are not plain are added to a list instead."""
+    if isinstance(observations, Observations):
+        if not all(0 <= channel.trend + 1 <= 1 for channel in observations.like):
+            alone += range(len(observations))
+            return []
+        return [Alike(np.arange(len(observations)), observations)] if len(observations) else []
+    found: dict[object, list[int]] = {}
+    for i, one in enumerate(observations):
+        if not one.is_plain or one.removed or max(c.trend for c in one.channels) > 0:
+            alone.append(i)
+            continue
+        key = tuple(
+            (c.n, c.dt, c.t0, c.sigma, c.trend, c.t_ref, c.unit, c.time_unit, c.notes)
+            for c in one.channels
+        )
+        found.setdefault(key, []).append(i)
+    return [Alike(np.array(some), [observations[i] for i in some]) for some in found.values()]
+
+
+def _ahead(chunks: list[Alike], on_gpu: bool) -> Iterator[tuple[Alike, list[Tensor]]]:
+    """Chunks with their samples; while a GPU works on one, the next one is made ready."""
+    if not on_gpu:
+        for chunk in chunks:
+            yield chunk, chunk.series(locked=False)
+        return
+    with ThreadPoolExecutor(1) as helper:
+        ready = [helper.submit(chunk.series, True) for chunk in chunks[:1]]
+        for i, chunk in enumerate(chunks):
+            series = ready.pop().result()
+            ready += [helper.submit(later.series, True) for later in chunks[i + 1 : i + 2]]
+            yield chunk, series
+
+
+def _answered(
+    model: ZoomSlotFlow, chunk: Alike, samples: list[Tensor], case: Case, call: Call
+) -> Answered:
+    """The answers to the signals of a chunk that need no look of their own, their places, and those of the others."""
+    assert case.start is not None
+    with threads(call.threads), evaluating(model), torch.inference_mode():
+        series = [x.to(model.device, non_blocking=True).double() for x in samples]
+        fine = needs_no_look(series, case.start.amplitude[1])
+        if call.exact and call.noise == "auto":
+            duration, band = case.observation.long.duration, case.assumed.prior.frequency
+            fine &= unremarkable(series[0], duration, band)
+        passed = fine.cpu().numpy()
+        rest = chunk.places[~passed]
+        if not passed.any():
+            return None, chunk.places[:0], rest
+        rows = np.flatnonzero(passed)
+        if len(rest):
+            keep = torch.from_numpy(rows).to(model.device)
+            series, chunk = [x[keep] for x in series], chunk.take(rows)
+        channels = case.observation.channels
+        first = channels[0].sigma
+        ratios = [1.0 if c.sigma is None or first is None else c.sigma / first for c in channels]
+        signals = SignalBatch(series, [channel.grid for channel in channels], ratios)
+        priors = [case.start] * len(rows)
+        found = model.infer_arrays(signals, chunk.members, priors, call.k_prior, case.assumed)
+        if not call.exact:
+            return found, chunk.places, rest
+        exact, decided = exact_step(model, found, case, call)
+    undecided = np.delete(chunk.places, decided)
+    return exact, chunk.places[decided], np.concatenate([rest, undecided])

@@ -221,7 +221,7 @@ def test_infer_tables(tmp_path: Path, model: Path, tables: tuple[Path, Path]) ->
         "--no-refine",
     )
     output = run(*args, "--plot", "--threads", 1)
-    assert "1 signal(s)" in output
+    assert "1 signal in" in output
     assert {p.name for p in out.iterdir()} == {"summary.csv", "posterior.nc", "posterior.png"}
     record = json.loads(run(*args, "--json"))["signals"][0]
     summary = pd.read_csv(out / "summary.csv", index_col="component")

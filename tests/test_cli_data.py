@@ -443,7 +443,8 @@ def test_the_baselines_say_which_signal_they_took(tmp_path: Path, tone: Series) 
 def test_the_help_is_in_groups() -> None:
     text = run("--help")
     panels = re.findall(r"╭─ (\w+)", text)
-    assert panels == ["Arguments", "Options", "File", "Prior", "Computation", "Sampler", "Output"]
+    groups = ["File", "Prior", "Computation", "Sampler", "Many", "Output"]
+    assert panels == ["Arguments", "Options", *groups]
     assert "Examples $ slotflow infer voltage.csv $" in " ".join(text.split())
     assert "1000000" in run("x.csv", "--samples", 1_000_001, code=2)
 

@@ -17,15 +17,17 @@ import pytest
 from posterior_helpers import gaussian_posterior
 from typer.testing import CliRunner
 
-from slotflow.cli import app, results
+from slotflow.cli import app
 from slotflow.cli.display import EXPLAINED_FILES
 from slotflow.cli.folders import check_folder
-from slotflow.cli.many import CHUNK, Job, content_of
-from slotflow.cli.results import remove_leftovers
 from slotflow.data.observation import Observation
 from slotflow.data.read.files import read_observations
 from slotflow.data.read.options import ReadOptions
 from slotflow.data.read.signals import Signals, open_signals
+from slotflow.many import results
+from slotflow.many.answers import Job, content_of
+from slotflow.many.plan import CHUNK
+from slotflow.many.results import remove_leftovers
 from slotflow.network.config import Config
 from slotflow.posterior.posterior import Posterior
 from slotflow.signal.simulation import simulate
@@ -141,7 +143,7 @@ def test_never_more_than_a_chunk(
 def test_tables_and_no_folders(many: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     text = run(many, *FLAGS, "--out", out, "--save", "none")
-    assert f"{N} signal(s) in" in text and "per second" in text and "Most probable K = " in text
+    assert f"{N} signals in" in text and "per second" in text and "Most probable K = " in text
     assert {p.name for p in out.iterdir()} == {"catalogue.csv", "signals.csv", "ledger.sqlite"}
     signals, catalogue = rows(out / "signals.csv"), rows(out / "catalogue.csv")
     assert [row["signal"] for row in signals] == [str(i) for i in range(N)]
@@ -228,8 +230,8 @@ def test_an_interrupted_run_goes_on(
 ) -> None:
     out, infer = tmp_path / "out", Job.infer
 
-    def stopped(self: Job, batch: list[Observation]) -> Iterator[Posterior]:
-        for i, post in enumerate(infer(self, batch)):
+    def stopped(self: Job, batch: list[Observation], *skip: object) -> Iterator[Posterior]:
+        for i, post in enumerate(infer(self, batch, *skip)):
             if i == 10:
                 raise KeyboardInterrupt
             yield post
@@ -240,7 +242,7 @@ def test_an_interrupted_run_goes_on(
         assert f"stopped: 10 of {N} signals were done and kept in" in " ".join(line.split())
     assert len(rows(out / "signals.csv")) == 10
     text = run(many, *FLAGS, "--out", out)
-    assert "15 signal(s) in" in text and "and 10 of an earlier run" in text
+    assert "15 signals in" in text and "and 10 of an earlier run" in text
     assert len(rows(out / "signals.csv")) == N
 
 

@@ -15,11 +15,11 @@ import pytest
 from typer.testing import CliRunner
 
 from slotflow.cli import app
-from slotflow.cli.budget import Budget
 from slotflow.cli.options import band_bounds
 from slotflow.cli.printing import print_posterior
 from slotflow.cli.watch import Watch
 from slotflow.core.stages import Stage, announce, tell
+from slotflow.many.budget import Budget
 
 DAY = 86_400.0
 FREQUENCY = 5.6
@@ -145,7 +145,7 @@ def test_a_budget_reaches_the_exact_step(star: Path, monkeypatch: pytest.MonkeyP
         seen.append(max_seconds)
         raise ValueError("seen")
 
-    monkeypatch.setattr("slotflow.cli.many.posteriors", answers)
+    monkeypatch.setattr("slotflow.many.answers.posteriors", answers)
     result = CliRunner().invoke(app, ["infer", str(star), "--max-seconds", "1000"])
     assert result.exit_code == 2 and len(seen) == 1 and 800 < seen[0] <= 900
 

@@ -73,6 +73,18 @@ def test_prior_files(tmp_path: Path) -> None:
         (("--classes", "tone,tone"), "--classes: expected classes with different names"),
         (("--waveform", "damped(rate=-1:2)"), "--waveform: rate: expected bounds of at least 0"),
         (("--waveform", "chirp", "--classes", "tone"), "give one of them"),
+        (("--classes", "tone,warble"), "--classes: expected a waveform, one of"),
+        (("--waveform", "gains"), "--waveform: expected a waveform that a component can have"),
+        (
+            ("--waveform", "chirp(speed=1:2)"),
+            "(drift, law) as in 'chirp(drift=-1e-4:1e-4)', received the setting speed",
+        ),
+        (
+            ("--waveform", "chirp(drift=-9:9)", "--band", "1:2"),
+            "expected components that stay between 0 and 5 Hz",
+        ),
+        (("--classes", "tone,damped(rate=0:99)", "--band", "1:2"), "how far they drift, decay"),
+        (("--waveform", "damped(time=5)", "--band", "1:2"), "time: expected two finite bounds"),
     ],
 )
 def test_refusals(flags: tuple[str, ...], words: str, tmp_path: Path) -> None:

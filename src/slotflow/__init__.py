@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     from slotflow.data.channel import Channel, Stream
     from slotflow.data.gain import FreeGain
     from slotflow.data.observation import Observation
+    from slotflow.data.observations import Observations
     from slotflow.data.sampling import Grid
+    from slotflow.many.catalogue import Catalogue, catalogue
     from slotflow.network.config import Config
     from slotflow.network.model import SlotFlow
     from slotflow.posterior.many import Posteriors
@@ -24,11 +26,13 @@ if TYPE_CHECKING:
     from slotflow.signal.simulation_like import simulate_like
 
 __all__ = [
+    "Catalogue",
     "Channel",
     "Config",
     "FreeGain",
     "Grid",
     "Observation",
+    "Observations",
     "Posterior",
     "Posteriors",
     "Prior",
@@ -36,22 +40,26 @@ __all__ = [
     "SlotFlow",
     "Stream",
     "__version__",
+    "catalogue",
     "simulate",
     "simulate_like",
 ]
 
 _MODULES = {
+    "Catalogue": "many.catalogue",
     "Channel": "data.channel",
     "Config": "network.config",
     "FreeGain": "data.gain",
     "Grid": "data.sampling",
     "Observation": "data.observation",
+    "Observations": "data.observations",
     "Posterior": "posterior.posterior",
     "Posteriors": "posterior.many",
     "Prior": "signal.prior",
     "Simulation": "signal.simulation",
     "SlotFlow": "network.model",
     "Stream": "data.channel",
+    "catalogue": "many.catalogue",
     "simulate": "signal.simulation",
     "simulate_like": "signal.simulation_like",
 }
@@ -61,7 +69,11 @@ answer_with(
     {
         "read_observation": "slotflow.data.read.files:read_observation",
         "load_posterior": "slotflow.posterior.loaded:load",
+        "dataset_of_many": "slotflow.posterior.many_file:dataset_of_many",
+        "write_many": "slotflow.posterior.many_file:write_many",
+        "load_many": "slotflow.posterior.many_file:load_many",
         "infer": "slotflow.infer.run:posteriors",
+        "infer_many": "slotflow.infer.together:posteriors_together",
         "network_class": "slotflow.network.build:network_class",
         "load_pretrained": "slotflow.network.build:load_pretrained",
         "infer_band": "slotflow.bands.windows:infer_band",

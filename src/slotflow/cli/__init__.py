@@ -1,4 +1,6 @@
-"""The command line: ``slotflow demo | simulate | train | infer | evaluate | reproduce | info | doctor``, and baselines.
+"""The command line: ``slotflow demo | simulate | train | infer | merge | evaluate | reproduce | info | doctor``.
+
+The methods of the baselines are commands too.
 
 Results go to standard output (as one JSON document with ``--json``), progress and errors to standard
 error. Exit codes: 0 done, 1 failed, 2 bad input, 130 stopped by Ctrl-C. A ValueError or an OSError
@@ -52,6 +54,7 @@ COMMANDS = {
     "simulate": "Draws signals from a prior, and writes them with their truth to an NPZ file.",
     "train": "Trains a model on signals that are simulated on the fly.",
     "infer": "Infers the components of the signals in files.",
+    "merge": "Joins the results of shards into one catalogue.",
     "classical": "Infers the components of one signal by matching pursuit and Laplace's approximation.",
     "rjmcmc": "Infers the components of one signal by parallel-tempered reversible-jump MCMC (Eryn).",
     "smc": "Infers the components of one signal by tempered sequential Monte Carlo.",

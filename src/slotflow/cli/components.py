@@ -7,14 +7,15 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from rich.box import SIMPLE_HEAD
-from rich.markup import escape
 from rich.table import Table
 
+from slotflow.cli.fitted import Column, fitted
 from slotflow.core.store import Record
 from slotflow.core.units import HERTZ, FrequencyUnit, frequency_unit
+from slotflow.show.prefixes import readable
 from slotflow.show.wording import chance, measured, number
 from slotflow.signal.waveforms import Parameter, Waveform, waveform_named
+from slotflow.signal.waveforms.base import DATA_UNIT
 
 __all__ = ["ShownComponents"]
 
@@ -95,47 +96,48 @@ class ShownComponents:
             lines.append(f"{others} more may be at several places (--verbose lists them)")
         return lines
 
-    def table(self, most: int | None = None) -> Table:
-        """One row per component, with its true values beside it where they are known.
+    def tables(self, width: int, most: int | None = None) -> list[Table]:
+        """One row per component, with its true values beside it where they are known; several tables if need be.
 
         Args:
+            width: Characters of a line.
             most: Rows at most, those of the strongest components; all of them if None.
         """
-        table = Table(box=SIMPLE_HEAD, header_style="bold", padding=(0, 1, 0, 0), show_edge=False)
-        table.add_column("#", justify="right", no_wrap=True, min_width=1)
-        rows = self.record["components"]
-        several = any("class" in row for row in rows)
-        if several:
-            longest = max(len(self._class_of(row)) for row in rows)
-            table.add_column("class", no_wrap=True, min_width=longest)
-        units = dict(
-            zip(self.waveform.names, self.waveform.units(self.record["unit"]), strict=True)
-        )
-        for parameter in self.waveform.measured:
-            unit = units[parameter.name]
-            unit = self.unit.name if parameter.unit == HERTZ.name else unit
-            heading = f"{parameter.name} [{unit}]" if unit else parameter.name
-            table.add_column(escape(heading), justify="right", no_wrap=True)
-            if self.truth:
-                table.add_column("truth", justify="right", style="cyan")
-        doubtful = any(row["existence"] < SURE_EXISTENCE for row in rows)
-        if doubtful:
-            table.add_column("exists", justify="right")
-        related = any(row.get("combination") for row in rows)
-        if related:
-            table.add_column("is")
-        for row, exact in self._strongest(self._pairs(), most):
-            cells = [str(row["component"]) if row else "–"]
-            if several:
-                cells.append(self._class_of(row) if row else "")
-            for parameter in self.waveform.measured:
-                cells += self._cells(row, exact, parameter)
-            if doubtful:
-                cells.append(chance(row["existence"], 2) if row else "")
-            if related:
-                cells.append((row.get("combination") or "") if row else "")
-            table.add_row(*cells)
-        return table
+        pairs = self._strongest(self._pairs(), most)
+        rows, every = [row for row, _ in pairs], self.record["components"]
+        lead = [Column("#", [str(row["component"]) if row else "–" for row in rows])]
+        if any("class" in row for row in every):
+            lead.append(
+                Column("class", [self._class_of(row) if row else "" for row in rows], "left")
+            )
+        groups = [self._parameter(parameter, pairs) for parameter in self.waveform.measured]
+        if any(row["existence"] < SURE_EXISTENCE for row in every):
+            found = [chance(row["existence"], 2) if row else "" for row in rows]
+            groups.append([Column("exists", found)])
+        if any(row.get("combination") for row in every):
+            named = [(row.get("combination") or "") if row else "" for row in rows]
+            groups.append([Column("is", named, "left")])
+        return fitted(lead, groups, width)
+
+    def _parameter(self, parameter: Parameter, pairs: list[Pair]) -> list[Column]:
+        """The column of a parameter, and that of its true values where they are known."""
+        factor, unit = self._unit(parameter, pairs)
+        cells = [self._cells(row, exact, parameter.name, factor) for row, exact in pairs]
+        heading = f"{parameter.name} [{unit}]" if unit else parameter.name
+        found = [Column(heading, [cell for cell, _ in cells])]
+        if self.truth:
+            found.append(Column("truth", [true for _, true in cells], style="cyan"))
+        return found
+
+    def _unit(self, parameter: Parameter, pairs: list[Pair]) -> tuple[float, str]:
+        """What values of a parameter are multiplied by to be shown, and their unit then."""
+        if parameter.unit == HERTZ.name:
+            return self.unit.factor, self.unit.name
+        unit = parameter.unit if parameter.unit != DATA_UNIT else self.record["unit"]
+        if parameter.name not in self.waveform.shape:
+            return 1.0, unit
+        values = [abs(self._measured(row, parameter.name)[0]) for row, _ in pairs if row]
+        return readable(max(filter(math.isfinite, values), default=0.0), unit)
 
     @staticmethod
     def _class_of(row: Record) -> str:
@@ -152,18 +154,17 @@ class ShownComponents:
         kept = np.sort(np.argsort(-np.array(size), kind="stable")[:most])
         return [pairs[int(i)] for i in kept]
 
-    def _cells(self, row: Record | None, exact: Record | None, parameter: Parameter) -> list[str]:
+    def _cells(
+        self, row: Record | None, exact: Record | None, name: str, factor: float
+    ) -> tuple[str, str]:
         """A parameter with its uncertainty, and its true value where the truth is known."""
-        factor, name = self.factor(parameter), parameter.name
         if row is None:
-            sd, cells = math.nan, ["missed"]
+            sd, cell = math.nan, "missed"
         else:
             value, sd = self._measured(row, name)
             sd *= factor * self._inflation(row)
-            cells = [measured(factor * value, sd)]
-        if self.truth:
-            cells.append(number(factor * exact[name], sd) if exact else "none")
-        return cells
+            cell = measured(factor * value, sd)
+        return cell, number(factor * exact[name], sd) if exact else "none"
 
     def _measured(self, row: Record, name: str) -> tuple[float, float]:
         """Median and sd of a parameter; of a place with several modes, those of the most probable one."""

@@ -9,12 +9,10 @@ from typing import Annotated, Any
 import typer
 
 from slotflow.cli.options import FILE
-from slotflow.data.channel import Channel
 from slotflow.data.gaps import LONGEST_GAP
 from slotflow.data.read.formats import file_name as shown_name
 from slotflow.data.read.options import ReadOptions, option_help
 from slotflow.data.trend import HIGHEST_ORDER
-from slotflow.show.sampling import sampling_words
 
 __all__ = [
     "Column",
@@ -37,7 +35,6 @@ __all__ = [
     "TimeUnit",
     "Trend",
     "shown_name",
-    "stream_record",
 ]
 
 
@@ -123,24 +120,3 @@ class DataFlags:
             trend=self.trend,
             varying=True,
         )
-
-
-def stream_record(stream: Channel) -> dict[str, Any]:
-    """Sampling, unit and known noise level of a series as plain values, and its sampling in words."""
-    return {
-        "n": stream.n,
-        "dt": stream.dt if stream.is_even else None,
-        "step": stream.step,
-        "rate": 1 / stream.step,
-        "duration": stream.duration,
-        "t0": stream.t0,
-        "t_ref": stream.t_ref,
-        "time_unit": stream.time_unit,
-        "unit": stream.unit,
-        "sigma": stream.sigma,
-        "complex": stream.is_complex,
-        "errors": stream.errors is not None,
-        "missing": stream.missing,
-        "trend": stream.trend,
-        "words": sampling_words(stream),
-    }

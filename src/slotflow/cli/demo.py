@@ -14,7 +14,7 @@ from rich.markup import escape
 from slotflow.cli import output
 from slotflow.cli.options import Device, Json, ModelName, Quiet, Seed, help_text
 from slotflow.cli.printing import print_assumed, print_posterior
-from slotflow.cli.records import assumed_record, posterior_record
+from slotflow.many.records import assumed_record, posterior_record
 from slotflow.network.model import SlotFlow
 from slotflow.show.plots import plot_posterior, save_figure
 from slotflow.signal.simulation import simulate

@@ -17,12 +17,11 @@ from slotflow.cli.output import finite
 from slotflow.cli.printing import print_assumed, print_posterior
 from slotflow.cli.request import Results
 from slotflow.core.units import frequency_unit
+from slotflow.many.work import FEW_SIGNALS
 from slotflow.show.wording import chance
 
-__all__ = ["FEW_SIGNALS", "Display"]
+__all__ = ["Display"]
 
-FEW_SIGNALS = 20
-"""Signals whose tables are shown; more get a line each."""
 NAMED_FAILURES = 10
 """Failures that are named on the terminal."""
 EXPLAINED_FILES = 3
@@ -101,7 +100,8 @@ class Display:
             rate = f", {fresh / seconds:.3g} per second" if fresh > 1 else ""
             earlier = f" and {self.done - fresh} of an earlier run" if self.done > fresh else ""
             took = f"{1e3 * seconds:.0f} ms" if seconds < 1 else f"{seconds:,.1f} s"
-            output.console.print(f"{fresh} signal(s) in {took} on {place}{rate}{earlier}")
+            signals = "1 signal" if fresh == 1 else f"{fresh} signals"
+            output.console.print(f"{signals} in {took} on {place}{rate}{earlier}")
         for entry in failed[:NAMED_FAILURES]:
             output.complain("failed", entry["error"])
         if len(failed) > NAMED_FAILURES:

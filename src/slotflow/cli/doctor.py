@@ -29,6 +29,7 @@ USUAL = ("pandas", "xarray", "h5netcdf", "h5py", "matplotlib", "corner", "typer"
 """Installed with the package: tables, files, pictures, the command line."""
 EXTRAS = {
     "arviz": "Posterior.to_arviz",
+    "distributed": "slotflow infer --dask",
     "astropy": "reading FITS light curves",
     "eryn": "slotflow rjmcmc",
     "nmrglue": "reading decays of Bruker spectrometers",

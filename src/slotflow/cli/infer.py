@@ -15,6 +15,7 @@ import typer
 from slotflow.cli.data import DataFlags
 from slotflow.cli.expand import expanded
 from slotflow.cli.folders import check_folders
+from slotflow.cli.machines import Machines
 from slotflow.cli.options import FILE, help_text
 from slotflow.cli.request import MOST_SAVED, Computation, Request, Results, Sampler
 from slotflow.cli.stated import PriorFlags
@@ -25,7 +26,8 @@ __all__ = ["ALIASES", "HELP", "alias", "run"]
 
 HELP = help_text(
     "Infers the components of the signals in files.\n\n"
-    "Reads text tables, NPY, NPZ, HDF5, NetCDF, WAV, MATLAB and FITS light curves: files, folders, patterns in "
+    "Reads text tables, NPY, NPZ, HDF5, NetCDF, WAV, MATLAB, FITS light curves and the folders of Bruker experiments: "
+    "files, folders, patterns in "
     "quotes, and - for a text table on standard input. With --out, writes summary.csv (one row per component) and "
     "posterior.nc (draws over K and all parameters).\n\n"
     "Several signals give catalogue.csv (one row per component), signals.csv (one row per signal) and a folder of "
@@ -42,6 +44,8 @@ HELP = help_text(
     "--min-separation, --k-min, --k-max, --sigma, or a file: --prior). What is not said is assumed and shown: bounds "
     "of amplitude and noise that contain what the data show, no minimum separation, any number of tones from 0 on. "
     "Offsets, and trends on request (--trend), are integrated out.\n\n"
+    "Components are tones unless you say otherwise: chirps, decays, harmonic series (--waveform), or a mixture of "
+    "kinds, of which the answer says how many there are of each (--classes).\n\n"
     "The noise (--noise) is white, local (a level of its own in and around the band, whatever the rest of the spectrum "
     "does), coloured or given by a file; auto tests the data and says what it chose. A level that is known (--sigma "
     "0.7; --sigma-short 0.2 where the short stream has another) is held fixed in the exact step, and tested: the "
@@ -56,9 +60,13 @@ HELP = help_text(
     "slotflow infer long.csv --method smc --particles 4000 --islands 16",
     "slotflow infer long.csv --method rjmcmc --effective 5000 --chain chain.h5",
     "slotflow infer many.npz --out results --quiet",
+    "slotflow infer many.npz --out results --shard 3/200 --timeout 120",
+    "slotflow infer many.npz --out results --dask local:4 --parquet",
     "slotflow infer 'runs/*.csv' more/ --detrend 1 --out results --save none",
     "slotflow infer gaps.csv --fill linear --max-gap 5 --time-unit ms",
     "slotflow infer log.csv --time none --dt 0.01 --column voltage",
+    "slotflow infer spectrum/1 --waveform damped --band 580:640 --report lines.html",
+    "slotflow infer mixed.csv --classes 'tone,chirp(drift=-1e-4:1e-4),damped' --band 2.5:3",
     "slotflow infer chord.wav --column 2 --band 435:445 --amplitude 0.01:0.5",
     "slotflow infer star.nc --dataset flux --t-ref 2024-03-01T12:00:00 --detrend 0",
     "slotflow infer lightcurve.fits --frequency-unit uHz --max-seconds 60 --out star --plot",
@@ -82,6 +90,7 @@ def _infer(
     prior: PriorFlags,
     computation: Computation,
     sampler: Sampler,
+    machines: Machines,
     results: Results,
     signal: Annotated[
         int | None,
@@ -101,7 +110,7 @@ def _infer(
             check_readable(found[0], data.options((None, None)))
         from slotflow.cli.session import Session
 
-        request = Request(files, signal, data, prior, computation, sampler, results)
+        request = Request(files, signal, data, prior, computation, sampler, machines, results)
         Session(request, watch, started).run()
 
 

@@ -12,6 +12,7 @@ from slotflow.core.presets import preset_names
 __all__ = [
     "COMPUTATION",
     "FILE",
+    "MANY",
     "OUTPUT",
     "PRIOR",
     "SAMPLER",
@@ -72,6 +73,7 @@ def _check_report(path: Path | None) -> Path | None:
 
 FILE, PRIOR, COMPUTATION, OUTPUT = "File", "Prior", "Computation", "Output"
 SAMPLER = "Sampler (--method rjmcmc or smc)"
+MANY = "Many signals"
 """Groups of options in a command's help."""
 MOST_DRAWS = 1_000_000
 """Draws to write at most: they are held in memory at once."""
@@ -146,10 +148,10 @@ WaveformText = Annotated[
     str | None,
     typer.Option(
         "--waveform",
-        metavar="tone|chirp|damped|harmonic",
-        help="What a component is, with bounds of its own in brackets or as the record suggests: "
-        "chirp(drift=-1e-4:1e-4) in Hz/s, damped(rate=0.01:0.2) in 1/s, damped(time=5:100) in s, "
-        "harmonic(harmonics=4).",
+        metavar="NAME[(BOUNDS)]",
+        help="What a component is: tone, chirp, damped, harmonic or another waveform of the package, with bounds of "
+        "its own in brackets or as the record suggests: chirp(drift=-1e-4:1e-4) in Hz/s, damped(rate=0.01:0.2) in "
+        "1/s, damped(time=5:100) in s, harmonic(harmonics=4).",
         rich_help_panel=PRIOR,
     ),
 ]

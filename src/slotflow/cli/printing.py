@@ -21,6 +21,7 @@ from slotflow.show.sampling import empty_words
 from slotflow.show.wording import (
     chance,
     evidence_words,
+    kind_words,
     limit_words,
     measured,
     number,
@@ -39,8 +40,6 @@ MOST_COUNTS, CLEAR_PROBABILITY = 16, 0.02
 """Numbers of components from which on only those are printed that have some probability, and how much."""
 VISIBLE_PROBABILITY = 5e-4
 """p(K | x) that is not printed as zero."""
-FEW_KINDS = 3
-"""Numbers of components of each class that are told."""
 
 
 def print_assumed(record: Record, unit: FrequencyUnit = HERTZ) -> None:
@@ -77,7 +76,11 @@ def print_posterior(record: Record, truth: Record | None = None, verbose: bool =
         console.print(f"\nComponents, given K = {record['k_map']} ({escape(about)})")
         count = len(record["components"])
         many = not verbose and not truth and count > MOST_ROWS
-        console.print(shown.table(MOST_ROWS if many else None), soft_wrap=False)
+        tables = shown.tables(console.width, MOST_ROWS if many else None)
+        for i, table in enumerate(tables):
+            if i:
+                console.print()
+            console.print(table, soft_wrap=False)
         if many:
             console.print(f"and {count - MOST_ROWS} weaker ones (--verbose lists them)")
         for line in shown.other_modes(verbose):
@@ -152,8 +155,8 @@ def _print_counts(record: Record, truth: Record | None, verbose: bool) -> None:
         proposed = f", proposed by {record['proposed_by']}" if record["proposed_by"] else ""
         console.print(f"Evidence of K = {record['k_map']}: ln Z = {words}{ess}{proposed}")
     if kinds := record.get("kinds"):
-        texts = [f"{one['kinds']} ({chance(one['probability'])})" for one in kinds[:FEW_KINDS]]
-        console.print(f"Kinds: {'; '.join(texts)}")
+        words = kind_words([(one["kinds"], one["probability"]) for one in kinds])
+        console.print(f"Kinds: {words}")
 
 
 def _noise_words(record: Record, truth: Record | None, unit: FrequencyUnit) -> str:

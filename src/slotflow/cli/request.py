@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from slotflow.cli.data import DataFlags
+from slotflow.cli.machines import Machines
 from slotflow.cli.options import (
     COMPUTATION,
     OUTPUT,
@@ -26,6 +27,9 @@ from slotflow.cli.options import (
 from slotflow.cli.stated import PriorFlags
 from slotflow.core.methods import METHODS
 from slotflow.core.units import frequency_unit
+
+if TYPE_CHECKING:
+    from slotflow.many.results import Wanted
 
 __all__ = ["MOST_SAVED", "Computation", "Request", "Results", "Sampler"]
 
@@ -198,6 +202,14 @@ class Results:
         bool, typer.Option("--plot", help="Write posterior.png too.", rich_help_panel=OUTPUT)
     ] = False
     report: Report = None
+    parquet: Annotated[
+        bool,
+        typer.Option(
+            "--parquet",
+            help="Write the catalogue of many signals as a Parquet file too (needs the extra 'parquet').",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = False
     frequency_unit: Annotated[
         str | None,
         typer.Option(
@@ -229,6 +241,13 @@ class Results:
     ] = False
     quiet: Quiet = False
 
+    @property
+    def wanted(self) -> Wanted:
+        """What is written of each signal."""
+        from slotflow.many.results import Wanted
+
+        return Wanted(self.out, self.plot, self.report, self.frequency_unit, self.phase_at)
+
 
 @dataclass(frozen=True)
 class Request:
@@ -240,4 +259,5 @@ class Request:
     prior: PriorFlags
     computation: Computation
     sampler: Sampler
+    machines: Machines
     results: Results

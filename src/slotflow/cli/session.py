@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import threading
 import time
-from contextlib import nullcontext
+from contextlib import ExitStack, closing, nullcontext
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -13,27 +13,27 @@ from typing import Any
 import typer
 
 from slotflow.cli import output
-from slotflow.cli.budget import Budget
-from slotflow.cli.data import shown_name
-from slotflow.cli.display import FEW_SIGNALS, Display
-from slotflow.cli.many import FAILURES, Answer, Job, Sources, answers, debug
-from slotflow.cli.request import MOST_SAVED, Computation, Request, Results, Sampler
-from slotflow.cli.results import Writer, result_record, stems
-from slotflow.cli.tables import write_table, write_tables
+from slotflow.cli.display import Display
+from slotflow.cli.machines import Machines
+from slotflow.cli.request import MOST_SAVED, Computation, Request, Sampler
 from slotflow.cli.watch import Watch
 from slotflow.core.methods import SAMPLERS
 from slotflow.core.progress import progress
-from slotflow.core.store import Record, Store, signal_name
 from slotflow.data.read.files import find_files
-from slotflow.network.cards import content_hash
+from slotflow.data.read.options import ReadOptions
+from slotflow.data.read.signals import count_signals
+from slotflow.many.budget import Budget
+from slotflow.many.cluster import DaskCluster, connected
+from slotflow.many.ledger import FILE, Ledger
+from slotflow.many.plan import Plan, Shard
+from slotflow.many.results import Writer, stems
+from slotflow.many.run import Run
+from slotflow.many.work import FEW_SIGNALS, Work, seconds_within
 from slotflow.network.model import SlotFlow
 from slotflow.signal.waveforms import TONE
 from slotflow.train.processes import stop_signals
 
 __all__ = ["Session"]
-
-STORE = "ledger.sqlite"
-"""File in the output folder from which a stopped run goes on."""
 
 
 class Session:
@@ -47,17 +47,12 @@ class Session:
 
     def __init__(self, request: Request, watch: Watch, started: float) -> None:
         computation, results = request.computation, request.results
-        _check(results, computation)
+        _check(request)
         self.watch = watch
+        self.open = ExitStack()
         stated, levels = request.prior.stated()
-        writer = Writer(results, computation.samples, computation.seed)
         self.network = SlotFlow.from_pretrained(computation.model, device=computation.device)
-        if self.network.config.prior.waveform != TONE:
-            raise ValueError(
-                f"the model {self.network.config.name!r} knows {self.network.config.prior.waveform.text} and "
-                "answers by SlotFlow.from_pretrained(model).infer(observation) in Python alone; on the command line "
-                "leave --model out and state --classes."
-            )
+        _check_network(self.network)
         files = find_files(request.files)
         if request.data.short is not None and len(files) > 1:
             raise ValueError(
@@ -68,120 +63,109 @@ class Session:
         options = request.data.options(levels)
         if request.data.join:
             files, options = files[:1], replace(options, further=tuple(files[1:]))
-        self.sources = Sources(files, options, request.signal)
-        counts = {file: self.sources.count(file) for file in files}
-        self.total = total = sum(counts.values())
+        plan = _plan(request, files, options)
+        total, self.total = plan.total, len(plan.places)
         if results.report is not None and total > 1:
             raise ValueError(
                 f"--report shows one signal, received {total}; analyse them without it, then write pages of those that "
                 "matter: Posterior.load(file).report(page)."
             )
-        kept = (
-            results.plot or results.save == "all" or (results.save is None and total <= MOST_SAVED)
-        )
-        self.writer = writer.of(stems(files), counts, kept or total == 1)
-        self.full = results.as_json or total <= FEW_SIGNALS
+        self.out = out = _folder(results.out, plan.shard)
         method = computation.method if computation.refine else "network"
-        self.job = Job(
-            self.network,
+        asked = _options(request, method, self.total)
+        each = asked.get("max_seconds") if computation.max_seconds is None else None
+        work = Work(
+            _writer(request, plan, out),
             stated,
             method,
-            _options(request, method, total),
-            weights=content_hash(self.network.state_dict(), {"name": self.network.config.name}),
+            asked,
+            options,
+            computation.model,
+            None if computation.device is None else str(computation.device),
+            full=results.as_json or total <= FEW_SIGNALS,
             facts={
-                "samples": computation.samples,
-                "full": self.full,
-                "sampler": asdict(request.sampler),
+                "sampler": {n: v for n, v in asdict(request.sampler).items() if v is not None},
                 "seconds": computation.max_seconds,
                 "shown": (results.frequency_unit, results.phase_at),
-            },
-            budget=_budget(computation, method, started, total),
+            }
+            | ({} if each is None else {"seconds_each": each}),
+            asked=_asked(computation, method, self.network.config.name),
         )
-        self.asked = _asked(computation, method, self.network.config.name)
-        many = results.out is not None and total > 1
-        self.store = Store(results.out / STORE, results.force) if many and results.out else None
+        self.method = method
+        many = out is not None and (total > 1 or plan.shard is not None)
+        self.ledger = Ledger(out / FILE, results.force) if many and out is not None else None
+        self.run_of = Run(
+            work,
+            plan,
+            work.desk(self.network, _budget(request, method, started, self.total)),
+            self.ledger,
+            out,
+            supervised=request.machines.supervised,
+            timeout=request.machines.timeout,
+            cluster=self._cluster(work, request.machines),
+            scatter=request.machines.scatter,
+            parquet=results.parquet,
+        )
         self.display = Display(total, results)
-        self.failed: list[Record] = []
-        self.computed = 0
+
+    def _cluster(self, work: Work, machines: Machines) -> DaskCluster | None:
+        """The cluster that does the work, if one is asked for; it is left when the session ends."""
+        if machines.dask is None:
+            return None
+        client = self.open.enter_context(connected(machines.dask))
+        if not self.results.quiet and not self.results.as_json:
+            output.console.print(f"Dask: {client.scheduler.address}, {client.dashboard_link}")
+        return DaskCluster(client, work.pickled(), machines.timeout)
 
     def run(self) -> None:
         """Answers all signals, and closes the run."""
         stopped: KeyboardInterrupt | None = None
         tables: dict[str, str] = {}
-        if self.total > 1 or self.job.method in SAMPLERS:  # they have bars of their own
+        if self.total > 1 or self.method in SAMPLERS:  # they have bars of their own
             self.watch.close()
         with (
+            self.open,
             # Of many signals the one under way is finished; a second Ctrl-C does not wait for it.
             stop_signals() if self.total > 1 else nullcontext(threading.Event()) as stop,
             progress(self.total, "infer", quiet=self.results.quiet or self.total == 1) as bar,
-            nullcontext() if self.store is None else self.store,
+            nullcontext() if self.ledger is None else self.ledger,
         ):
             seen = 0
             try:
-                for answer in answers(self.job, self.sources, self._finished):
-                    self._take(answer)
-                    seen += answer.count
-                    bar.update(seen)
-                    if stop.is_set():
-                        raise KeyboardInterrupt
+                with closing(self.run_of.answers()) as answers:
+                    for answer in answers:
+                        if answer.record is not None:
+                            self.display.add(answer.record)
+                        seen += answer.count
+                        bar.update(seen)
+                        if stop.is_set():
+                            raise KeyboardInterrupt
             except KeyboardInterrupt as error:
                 stopped = error
-            if self.store is not None and self.results.out is not None and self.display.done:
-                tables = write_tables(self.store, self.results.out)
+            if self.display.done or self.run_of.failed:
+                tables = self.run_of.tables()
         self._close(tables, stopped)
-
-    def _finished(self, file: Path, signal: int, key: str) -> Record | None:
-        """The result of an earlier run, if its files are there too."""
-        if self.store is None or not self.writer.written(file, signal):
-            return None
-        return self.store.get(signal_name(str(file), signal), key)
-
-    def _take(self, answer: Answer) -> None:
-        """Writes, keeps and shows one answer, or notes why there is none."""
-        record, error = answer.record, answer.error
-        if record is None and not error:
-            try:
-                record = result_record(answer, self.writer, self.full, self.asked)
-            except FAILURES as failure:  # as after any other step, the rest goes on
-                debug(failure)
-                error = f"{shown_name(answer.file)}: {failure}"
-            else:
-                if self.store is not None:
-                    name = signal_name(str(answer.file), answer.signal)
-                    self.store.put(name, answer.key, record)
-                self.computed += 1
-        if record is not None:
-            self.display.add(record)
-            return
-        number = answer.signal if answer.signal >= 0 else None
-        entry = {"file": str(answer.file), "signal": number, "signals": answer.count}
-        self.failed.append(entry | {"error": error})
 
     def _close(self, tables: dict[str, str], stopped: KeyboardInterrupt | None) -> None:
         """Lists what failed, shows what is left to show, and ends with the exit code."""
         self.watch.close()
-        bad, out = sum(entry["signals"] for entry in self.failed), self.results.out
-        if out is not None and self.total > 1:
-            if self.failed:
-                tables["failed"] = str(out / "failed.csv")
-                write_table(out / "failed.csv", self.failed)
-            else:
-                (out / "failed.csv").unlink(missing_ok=True)
+        failed, computed = self.run_of.failures(), self.run_of.computed
+        bad = sum(entry["signals"] for entry in failed)
         if bad and not self.display.done and stopped is None:
             more = "" if bad == 1 else f" (and so for all {bad} signals)"
-            raise ValueError(self.failed[0]["error"] + more)
+            raise ValueError(failed[0]["error"] + more)
         seconds = time.perf_counter() - self.start
         facts = {
             "model": self.network.config.name,
-            "method": self.job.method,
+            "method": self.method,
             "seconds": seconds,
-            "computed": self.computed,
-            "signals_per_second": self.computed / seconds,
+            "computed": computed,
+            "signals_per_second": computed / seconds,
             "files": tables,
         }
-        self.display.close(facts, self.failed, output.device_name(self.network.device))
+        self.display.close(facts, failed, output.device_name(self.network.device))
         if stopped is not None:
-            where = f" and kept in {out}" if out is not None and self.display.done else ""
+            where = f" and kept in {self.out}" if self.out is not None and self.display.done else ""
             raise KeyboardInterrupt(f"{self.display.done} of {self.total} signals were done{where}")
         if bad:
             listed = f"; {tables['failed']} lists them" if "failed" in tables else ""
@@ -189,8 +173,48 @@ class Session:
             raise typer.Exit(1)
 
 
-def _check(results: Results, computation: Computation) -> None:
+def _check_network(network: SlotFlow) -> None:
+    """Refuses a network that the command line cannot ask."""
+    if network.config.prior.waveform != TONE:
+        raise ValueError(
+            f"the model {network.config.name!r} knows {network.config.prior.waveform.text} and "
+            "answers by SlotFlow.from_pretrained(model).infer(observation) in Python alone; on the command line "
+            "leave --model out and state --classes."
+        )
+
+
+def _plan(request: Request, files: list[Path], options: ReadOptions) -> Plan:
+    """The signals of the files, and those of them that are analysed here."""
+    one = request.signal is not None
+    counts = [1 if one else count_signals(file, options) for file in files]
+    machines = request.machines
+    shard = None if machines.shard is None else Shard.parsed(machines.shard)
+    return Plan(files, counts, request.signal, machines.chunk, shard)
+
+
+def _folder(out: Path | None, shard: Shard | None) -> Path | None:
+    """The folder of the results; that of a shard lies in the one that is named."""
+    return out if out is None or shard is None else out / shard.folder
+
+
+def _writer(request: Request, plan: Plan, out: Path | None) -> Writer:
+    """Who writes the files of each signal."""
+    results, computation, total = request.results, request.computation, plan.total
+    kept = results.plot or results.save == "all" or (results.save is None and total <= MOST_SAVED)
+    return Writer(
+        replace(results.wanted, out=out),
+        computation.samples,
+        computation.seed,
+        stems(list(plan.files)),
+        dict(zip(plan.files, plan.counts, strict=True)),
+        kept or total == 1,
+    )
+
+
+def _check(request: Request) -> None:
     """Refuses options that contradict each other."""
+    results, computation, machines = request.results, request.computation, request.machines
+    machines.check(results.out, computation.max_seconds)
     if results.plot and results.out is None:
         raise ValueError("--plot needs a folder to write to; give --out.")
     if results.save not in (None, "all", "none"):
@@ -205,11 +229,12 @@ def _check(results: Results, computation: Computation) -> None:
         )
 
 
-def _budget(computation: Computation, method: str, started: float, signals: int) -> Budget | None:
-    """The stated time, where it is shared among the answers of the exact step or of the network."""
-    if computation.max_seconds is None or method in SAMPLERS:
+def _budget(request: Request, method: str, started: float, signals: int) -> Budget | None:
+    """The stated time, where it is shared among the answers of the exact step or of the network in this process."""
+    seconds = request.computation.max_seconds
+    if seconds is None or method in SAMPLERS or request.machines.supervised:
         return None
-    return Budget(computation.max_seconds, started, signals)
+    return Budget(seconds, started, signals)
 
 
 def _options(request: Request, method: str, signals: int) -> dict[str, Any]:
@@ -226,6 +251,10 @@ def _options(request: Request, method: str, signals: int) -> dict[str, Any]:
             seconds = computation.max_seconds / max(signals, 1)
         show = signals == 1 and not request.results.quiet
         options["sampler"] = _sampler(request.sampler, method, seconds, show)
+    elif request.machines.supervised and computation.max_seconds is not None:
+        options["max_seconds"] = computation.max_seconds / max(signals, 1)
+    elif method == "exact" and (within := seconds_within(request.machines.timeout)) is not None:
+        options["max_seconds"] = within
     return options
 
 

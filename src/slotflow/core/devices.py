@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
+
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
-__all__ = ["check_device", "upload"]
+__all__ = ["check_device", "download", "in_halves", "upload"]
+
+Found = TypeVar("Found")
 
 
 def check_device(device: str | torch.device | None) -> None:
@@ -30,3 +37,43 @@ def upload(tensor: Tensor, device: torch.device) -> Tensor:
     if device.type != "cuda":
         return tensor.to(device)
     return tensor.pin_memory().to(device, non_blocking=True)
+
+
+def download(tensor: Tensor, out: Tensor) -> None:
+    """Copies a tensor into one of the same shape on the CPU.
+
+    A GPU writes to page-locked memory many times quicker than to ordinary memory that was never touched; from there
+    all threads of the CPU copy.
+    """
+    if tensor.device.type != "cuda":
+        out.copy_(tensor)
+        return
+    locked = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True)
+    locked.copy_(tensor)
+    out.copy_(locked)
+
+
+def in_halves(
+    work: Callable[[NDArray[Any]], Found], items: NDArray[Any]
+) -> Iterator[tuple[NDArray[Any], Found]]:
+    """Works on all items at once, or on halves of them, and halves of these, where the device's memory is too small.
+
+    Args:
+        work: What to do with some items.
+        items: At least one item, (n,).
+
+    Yields:
+        Some of the items, in their order, and what came of the work on them.
+    """
+    try:
+        found = work(items)
+    except torch.OutOfMemoryError:
+        if len(items) == 1:
+            raise
+        found = None
+    if found is not None:
+        yield items, found
+        return
+    torch.cuda.empty_cache()
+    for half in np.array_split(items, 2):
+        yield from in_halves(work, half)

@@ -17,6 +17,7 @@ __all__ = [
     "TRAINING_SEED",
     "VALIDATION_SEED",
     "RandomStream",
+    "signed",
     "spread_seed",
     "stream_seed",
 ]
@@ -52,6 +53,11 @@ class RandomStream(IntEnum):
 def stream_seed(seed: int, stream: RandomStream) -> int:
     """The seed of one stream, 64 bits, from the user's seed."""
     return spread_seed(seed ^ stream)
+
+
+def signed(seed: int) -> int:
+    """A seed of any size as a signed number of 64 bits, which arrays can hold and `spread_seed` takes for the same."""
+    return (seed + 2**63) % 2**64 - 2**63
 
 
 def spread_seed(seed: int) -> int:

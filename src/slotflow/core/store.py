@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from functools import cache
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 __all__ = ["ANSWERING_ROOMS", "Record", "Store", "identity", "package_code", "signal_name"]
 
@@ -169,12 +169,13 @@ class Store:
                 "remove it or choose another folder."
             ) from error
 
-    def get(self, name: str, key: str) -> Record | None:
+    def get(self, name: str, key: str, place: int | None = None) -> Record | None:
         """The record of a name, if there is one of this identity; it then counts as a record of this run.
 
         Args:
             name: What the record is about.
             key: Its identity.
+            place: Its place among the records of this run; None: after those that came before.
         """
         with self._explained():
             found = self.database.execute(
@@ -182,29 +183,34 @@ class Store:
             ).fetchone()
             if found is None:
                 return None
-            self.place += 1
             self.database.execute(
-                "UPDATE records SET run = ?, place = ? WHERE name = ?", (self.run, self.place, name)
+                "UPDATE records SET run = ?, place = ? WHERE name = ?",
+                (self.run, self._place(place), name),
             )
         record: Record = json.loads(found[0])
         return record
 
-    def put(self, name: str, key: str, record: Record) -> None:
+    def put(self, name: str, key: str, record: Record, place: int | None = None) -> None:
         """Keeps a record, in place of an older one of the same name.
 
         Args:
             name: What the record is about.
             key: Its identity.
             record: Plain values.
+            place: As in `get`.
         """
-        self.place += 1
         with self._explained():
             self.database.execute(
                 "INSERT OR REPLACE INTO records VALUES (?, ?, ?, ?, ?)",
-                (name, key, json.dumps(record), self.run, self.place),
+                (name, key, json.dumps(record), self.run, self._place(place)),
             )
         if time.monotonic() - self.committed > COMMIT_SECONDS:
             self.commit()
+
+    def _place(self, stated: int | None) -> int:
+        """The place of the next record: the stated one, or one more than the last."""
+        self.place = self.place + 1 if stated is None else stated
+        return self.place
 
     def commit(self) -> None:
         """Makes sure that what was kept stays."""
@@ -213,12 +219,12 @@ class Store:
         self.committed = time.monotonic()
 
     def records(self) -> Iterator[Record]:
-        """The records of this run, in the order in which they came."""
+        """The records of this run, in the order of their places."""
         query = "SELECT record FROM records WHERE run = ? ORDER BY place"
         for (text,) in self.database.execute(query, (self.run,)):
             yield json.loads(text)
 
-    def __enter__(self) -> Store:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *reason: object) -> None:

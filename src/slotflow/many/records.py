@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from slotflow.cli.data import stream_record
 from slotflow.core.store import Record
 from slotflow.posterior.display import display_unit
 from slotflow.posterior.facts import WindowRow
@@ -16,14 +15,16 @@ from slotflow.posterior.sampled import SampledPosterior, SamplerRun
 from slotflow.posterior.summaries import components as components_of
 from slotflow.posterior.summaries import place_modes
 from slotflow.show.advice import remedies
+from slotflow.show.sampling import sampling_words
 from slotflow.show.wording import fill_warnings, headline
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from slotflow.data.channel import Channel
     from slotflow.posterior.posterior import Posterior
 
-__all__ = ["assumed_record", "method_record", "posterior_record"]
+__all__ = ["assumed_record", "method_record", "posterior_record", "stream_record"]
 
 MODE_DRAWS = 500
 """Draws in which several places of a component are looked for."""
@@ -159,3 +160,24 @@ def assumed_record(post: Posterior) -> Record:
     assert post.assumed is not None
     streams = [stream_record(channel) for channel in post.observation.channels]
     return {"streams": streams} | post.assumed.record()
+
+
+def stream_record(stream: Channel) -> dict[str, Any]:
+    """Sampling, unit and known noise level of a series as plain values, and its sampling in words."""
+    return {
+        "n": stream.n,
+        "dt": stream.dt if stream.is_even else None,
+        "step": stream.step,
+        "rate": 1 / stream.step,
+        "duration": stream.duration,
+        "t0": stream.t0,
+        "t_ref": stream.t_ref,
+        "time_unit": stream.time_unit,
+        "unit": stream.unit,
+        "sigma": stream.sigma,
+        "complex": stream.is_complex,
+        "errors": stream.errors is not None,
+        "missing": stream.missing,
+        "trend": stream.trend,
+        "words": sampling_words(stream),
+    }

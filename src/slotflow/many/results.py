@@ -1,4 +1,4 @@
-"""The results of one signal of `slotflow infer`: as plain values, and in its files."""
+"""The results of one signal: as plain values, and in its files."""
 
 from __future__ import annotations
 
@@ -6,15 +6,19 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from slotflow.cli.data import shown_name
-from slotflow.cli.many import Answer
-from slotflow.cli.records import assumed_record, method_record, posterior_record
-from slotflow.cli.request import Results
+import numpy as np
+from numpy.typing import NDArray
+
 from slotflow.core.files import atomic_path
 from slotflow.core.units import FrequencyUnit
 from slotflow.data.read.formats import STANDARD_INPUT
+from slotflow.data.read.formats import file_name as shown_name
+from slotflow.many.plan import Answer
+from slotflow.many.records import assumed_record, method_record, posterior_record
+from slotflow.posterior.batched import Batched
+from slotflow.posterior.batched_tables import summary_tables
 from slotflow.posterior.display import display_unit, epoch_of
-from slotflow.posterior.summaries import in_unit, with_combinations
+from slotflow.posterior.summaries import add_limit, in_unit, with_combinations
 from slotflow.posterior.summaries import summary as summarize
 from slotflow.posterior.verdict import unlikely_amplitude
 from slotflow.show.plots import plot_posterior, save_figure
@@ -24,14 +28,39 @@ from slotflow.show.wording import data_notes, data_warnings
 if TYPE_CHECKING:
     import pandas as pd
 
+    from slotflow.posterior.many import Posteriors
     from slotflow.posterior.posterior import Posterior
     from slotflow.signal.prior import Prior
 
-__all__ = ["Writer", "remove_leftovers", "result_record", "stems"]
+__all__ = [
+    "Wanted",
+    "Writer",
+    "remove_leftovers",
+    "result_record",
+    "stems",
+    "table_of",
+    "tables_of",
+]
 
 
 MOST_TABLED, FEWEST_TABLED = 50_000, 500
 """Draws of all components together that a table rests on at most, and draws of each at least."""
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What is written of each signal, and in which units."""
+
+    out: Path | None = None
+    """The folder of the results; None if nothing is written."""
+    plot: bool = False
+    """Whether each signal gets a picture."""
+    report: Path | None = None
+    """The page of a single signal."""
+    frequency_unit: str | None = None
+    """Unit of frequencies in tables and pictures; None for the one that goes with the data."""
+    phase_at: str = "auto"
+    """Instant that phases refer to."""
 
 
 def result_record(
@@ -49,10 +78,7 @@ def result_record(
     assert post is not None and post.assumed is not None
     observation, prior = post.observation, post.assumed.prior
     shown = writer.results
-    epoch = epoch_of(post, shown.phase_at)
-    draws = min(writer.samples, max(MOST_TABLED // max(post.k_map, 1), FEWEST_TABLED))
-    summary = summarize(post, post.k_map, draws, writer.seed, epoch)
-    summary = with_combinations(summary, post)
+    summary = table_of(post, writer) if answer.table is None else answer.table
     record: dict[str, Any] = {"file": str(answer.file), "signal": answer.signal}
     record["signals_in_file"] = answer.in_file
     record |= posterior_record(post, summary, full, shown.frequency_unit)
@@ -84,6 +110,30 @@ def result_record(
     return record
 
 
+def table_of(post: Posterior, writer: Writer) -> pd.DataFrame:
+    """The table of components of one signal, frequencies in Hz."""
+    epoch = epoch_of(post, writer.results.phase_at)
+    draws = int(writer.draws(np.array([post.k_map]))[0])
+    return with_combinations(summarize(post, post.k_map, draws, writer.seed, epoch), post)
+
+
+def tables_of(posts: Posteriors, writer: Writer) -> list[pd.DataFrame | None]:
+    """The same of the signals whose posteriors are arrays, made together; None for the others."""
+    found: dict[int, pd.DataFrame] = {}
+    for part, rows, places in posts.batches():
+        if not isinstance(part, Batched):
+            continue
+        epoch = epoch_of(part.one(int(rows[0])), writer.results.phase_at)
+        draws = writer.draws(part.k_probs[rows].argmax(1))
+        for n in np.unique(draws).tolist():
+            some = np.flatnonzero(draws == n)
+            tables = summary_tables(part, rows[some], n, writer.seed, epoch)
+            for place, table in zip(places[some].tolist(), tables, strict=True):
+                add_limit(table, posts[place])
+                found[place] = table
+    return [found.get(i) for i in range(len(posts))]
+
+
 def stems(files: list[Path]) -> dict[Path, str]:
     """A name for each file, unlike those of the others."""
     stems = ["stdin" if file == Path(STANDARD_INPUT) else file.stem for file in files]
@@ -105,12 +155,18 @@ class Writer:
         kept: Whether signals have files at all.
     """
 
-    results: Results
+    results: Wanted
     samples: int
     seed: int
     stems: dict[Path, str] = field(default_factory=dict)
     counts: dict[Path, int] = field(default_factory=dict)
     kept: bool = True
+
+    def draws(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
+        """How many draws the tables of signals with so many components rest on, same shape."""
+        room = np.maximum(MOST_TABLED // np.maximum(counts, 1), FEWEST_TABLED)
+        found: NDArray[np.int64] = np.minimum(self.samples, room)
+        return found
 
     def of(self, stems: dict[Path, str], counts: dict[Path, int], kept: bool) -> Writer:
         """The same for files whose names and numbers of signals are known."""

@@ -10,6 +10,7 @@ from scipy.optimize import linear_sum_assignment
 
 from slotflow import Observation, Prior
 from slotflow.bands.core_draws import CoreDraws, Window
+from slotflow.bands.fisher import held, joint_covariance
 from slotflow.bands.lines import as_lines
 from slotflow.bands.search import search_spectrum
 from slotflow.bands.unexamined import Unexamined, searched_posterior
@@ -88,7 +89,7 @@ def test_tones_of_the_search_belong_to_the_core_of_their_fit() -> None:
     assert places.std(0).max() < 0.0045
 
 
-def test_pairs_of_a_crowd_are_no_lines() -> None:
+def test_pairs_of_a_crowd_or_over_a_quiet_floor_are_no_lines() -> None:
     """Elsewhere two close tones become one line unless both amplitudes are known well."""
     rng = np.random.default_rng(4)
     f = np.array([5.0, 5.0 + 0.7 / DURATION])
@@ -98,6 +99,45 @@ def test_pairs_of_a_crowd_are_no_lines() -> None:
     likelihood = likelihood_of(observation, None, BAND)
     found = search_spectrum(likelihood, BAND)
     assert len(found.theta) == 2
-    assert len(as_lines(likelihood, found, BAND, np.inf).theta) == 1
-    crowded = replace(found, known_level=np.ones_like(found.frequencies))
+    assert len(as_lines(likelihood, found, BAND, np.inf).theta) == 2  # as quiet as everywhere
+    beside = np.abs(found.frequencies - 5.0) < 20 / DURATION
+    raised = replace(found, level=np.where(beside, found.level, found.level / 3))
+    assert len(as_lines(likelihood, raised, BAND, np.inf).theta) == 1
+    crowded = replace(raised, known_level=np.ones_like(found.frequencies))
     assert len(as_lines(likelihood, crowded, BAND, np.inf).theta) == 2
+
+
+def test_a_strong_line_over_a_quiet_floor_has_a_foot() -> None:
+    """A modulation by a few percent shows as a close pair, which is one line."""
+    rng = np.random.default_rng(6)
+    grows = 1 + 0.05 * (2 * TIMES / DURATION - 1)
+    series = 600 / np.sqrt(N / 2) * grows * np.cos(2 * np.pi * 5.0 * TIMES + 0.3)
+    observation = Observation.from_arrays(values=series + rng.standard_normal(N), times=TIMES)
+    likelihood = likelihood_of(observation, None, BAND)
+    found = search_spectrum(likelihood, BAND)
+    gaps = np.diff(likelihood.waveform.place_of(found.theta)) * DURATION
+    assert gaps.min() < 1.25  # the control: the search alone
+    lines = likelihood.waveform.place_of(as_lines(likelihood, found, BAND, np.inf).theta)
+    assert (np.diff(lines) * DURATION > 0.9).all()
+    assert np.abs(lines - 5.0).min() < 0.01 / DURATION
+
+
+def test_errors_of_unresolved_tones_are_held() -> None:
+    """Three tones in half a bin: JᵀJ alone allows any frequency; of a resolved tone nothing changes."""
+    rng = np.random.default_rng(5)
+    f = np.array([5.0, 5.0 + 0.25 / DURATION, 5.0 + 0.5 / DURATION, 9.0])
+    theta = np.stack([np.full(4, 20 / np.sqrt(N / 2)), [0.3, 1.9, 4.0, 1.0], f], 1)
+    series = (theta[:, 0] * np.cos(2 * np.pi * np.outer(TIMES, f) + theta[:, 1])).sum(1)
+    observation = Observation.from_arrays(values=series + rng.standard_normal(N), times=TIMES)
+    likelihood = likelihood_of(observation, None, BAND)
+    free = joint_covariance(likelihood, theta)
+    known = joint_covariance(likelihood, theta, held(likelihood, theta, 1.0))
+    places = 3 * np.arange(4)
+    free_bins, bins = (np.sqrt(np.diag(c)[places]) * DURATION for c in (free, known))
+    assert free_bins[:3].max() > 3 and bins[:3].max() < 1  # the control, and what is held
+    assert bins[3] == pytest.approx(free_bins[3], rel=0.01)
+    prior = Prior(k_min=0, frequency=BAND, amplitude=(0.1, 3), min_separation=0.0)
+    case = Unexamined(1.0, "", likelihood.reference)
+    draws = searched_posterior(observation, prior, theta, known, case).draws_of(BAND)
+    assert (draws[..., 0] > 0).all()
+    assert np.abs(np.median(draws[..., 2], axis=0) - f).max() < 0.3 / DURATION

@@ -32,7 +32,7 @@ import numpy as np
 
 from slotflow.bands.core_draws import MOST_COUPLED, Window, best_tones, inside, seen_in
 from slotflow.bands.coupling import joint_fit
-from slotflow.bands.fisher import joint_covariance
+from slotflow.bands.fisher import held, joint_covariance
 from slotflow.bands.found import FoundTones
 from slotflow.bands.layout import Layout
 from slotflow.bands.noise import WindowNoise
@@ -233,7 +233,9 @@ class Analysis:
     @cached_property
     def _covariance(self) -> Array:
         """Covariance of all tones that the search found, for σ = 1, (K·Z, K·Z)."""
-        return joint_covariance(self.likelihood, self.found.theta)
+        theta, found = self.found.theta, self.found
+        level = np.interp(TONE.place_of(theta), found.frequencies, found.level)
+        return joint_covariance(self.likelihood, theta, held(self.likelihood, theta, level))
 
     def _fit_together(self) -> None:
         """Carries the tones of all cores to their joint maximum, or leaves them where there is none nearby."""

@@ -8,8 +8,9 @@ not.
 **Joint fit.** Gauss–Newton on all streams carries the tones of all windows to their joint maximum z*, z = (f, Re c,
 Im c) of each tone (`signal/fit.py`). With the others held there, z* is each window's own maximum too.
 
-**Map.** Around z* the joint posterior has the covariance Σ = (JᵀJ)⁻¹ (times σ², which drops out), and window w alone
-that of its own tones, D_w, a block of the inverse of JᵀJ restricted to the tones that are free in w, its guard's
+**Map.** Around z* the joint posterior has the covariance Σ = (JᵀJ + σ²P)⁻¹ (times σ², which drops out), where P holds
+tones back that are not resolved (`fisher.py`), and window w alone that of its own tones, D_w, a block of the inverse of
+the same matrix restricted to the tones that are free in w, its guard's
 included; all tones are free in a window that the search alone has answered. With the Cholesky factor D = L Lᵀ of all
 blocks the map
 
@@ -29,6 +30,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from slotflow.bands.fisher import held
 from slotflow.core.arrays import Array
 from slotflow.signal.fit import fit as laplace_fit
 from slotflow.signal.likelihood import Likelihood
@@ -107,7 +109,10 @@ def couple(
         return None
     waveform, z = statistics.waveform, statistics.to_z(best)
     width, place = waveform.coordinates, waveform.place_of(best)
-    fisher = statistics.equations(*waveform.unpack(z[None])).matrix[0]  # JᵀJ
+    equations = statistics.equations(*waveform.unpack(z[None]))
+    left = float(np.ravel(statistics.energy)[0]) + float(np.ravel(equations.gain)[0])
+    level = math.sqrt(max(left, 0.0) / statistics.n)
+    fisher = equations.matrix[0] + np.diag(held(statistics, best, level))
     together = inverse(fisher)
     factor = np.zeros_like(fisher)  # L, block by block
     for w in np.unique(owner):

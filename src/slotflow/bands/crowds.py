@@ -2,38 +2,39 @@ r"""Crowds: stretches of a spectrum in which tones hide each other, so that what
 
 Where there is a tone in every few bins, the spectrum between the peaks is made of their main lobes, and no peak stands
 out of a floor that is local in frequency. Such a stretch stands high above the quietest parts of the spectrum, but so
-does red noise. Only a joint fit tells the two apart. In stretches whose level is more than `CROWDED` times that of the
-quiet parts, q (the median level of all that stands lower), the search therefore goes on as if the noise were q: peaks
-are taken, the strongest few at a time, and fitted until none exceeds the threshold over q. Then tones that are not
-needed are taken out (`pruning.py`). In pieces of m bins of 1/T, with S and S' the mean power of a piece before and
+does red noise. Only a joint fit tells the two apart. In stretches that stand high (`floor.stands_high`) above the quiet
+parts, whose level is q (the median of all that stands lower), the search therefore goes on as if the noise were q:
+peaks are taken, the strongest few at a time, and fitted until none exceeds the threshold over q. Then tones that are
+not needed are taken out (`pruning.py`). In pieces of m bins of 1/T, with S and S' the mean power of a piece before and
 after, the logarithm of the likelihood of noise with a level of its own in each piece has grown by
 
 .. math:: \sum m \ln (S / S') ,
 
 and K' more tones must have gained about z K', z being the power over a known noise that a single tone needs (`GAINS`).
 Tones that were fitted to noise gain less, half to two thirds of that at most densities, until they are so many that
-they fit anything (`MOST_IN_A_BIN`); both bounds were chosen on simulated noise with a level of up to 300 q between two
+they fit anything (`MOST_IN_A_BIN`). Both bounds were chosen on simulated noise with a level of up to 300 q between two
 frequencies, of which none passed, and on simulated crowds of up to 90 tones in 120 bins. Where this fails, the stretch
 is left as it was: its floor is noise.
+
+Peaks are taken in several ways (`WAYS`), some of which end in wrong places; the one with the smallest RSS/2q + zK is
+kept.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
 
+from slotflow.bands.floor import stands_high
 from slotflow.bands.pruning import prune
 from slotflow.bands.spectrum_fit import MOST_TONES, POINTS_PER_BIN, SpectrumFit
 from slotflow.core.arrays import Array
 
 __all__ = ["search_crowds"]
 
-QUIET = 0.2
-"""Share of the spectrum whose level is below that of the quiet parts."""
-CROWDED = 4.0
-"""Level over that of the quiet parts, in power, from which on a stretch may be a crowd."""
 NARROWEST = 10.0
 """Bins of a crowd at least."""
 PIECE = 10.0
@@ -44,7 +45,7 @@ MOST_IN_A_BIN = 0.5
 """Tones for each bin of a crowd at most."""
 MOST_ON_THE_WAY = 0.8
 """The same before those that are not needed are taken out."""
-APART, COMPARABLE = 3.0, 0.7
+WAYS = ((3.0, 0.7), (3.0, 0.5), (1.0, 0.0))
 """Distance in bins of peaks that are taken at once, and smallest amplitude of one over that of the strongest: what the
 strongest peaks of a crowd leave, once they are fitted, tells whether the others are tones or what these leaked."""
 MOST_ROUNDS = 80
@@ -62,16 +63,49 @@ def search_crowds(tones: SpectrumFit, report: Callable[[int], None] | None = Non
     """
     tones.spectra()
     level = tones.level**2
-    high = level > CROWDED * np.quantile(level, QUIET)
+    high = stands_high(level)
     stretches = [run for run in _runs(high) if run.stop - run.start >= NARROWEST * POINTS_PER_BIN]
     if not stretches or _exhausted(tones):
         return not stretches
-    before, power = tones.theta.copy(), tones.power()
-    for stretch in stretches:
-        tones.known_level[stretch] = np.median(level[~high])
+    before, power, quiet = tones.theta.copy(), tones.power(), float(np.median(level[~high]))
+    best: tuple[float, Array, Array, bool] | None = None
+    for apart, comparable in WAYS:
+        if best is not None and time.perf_counter() > 0.5 * (tones.began + tones.deadline):
+            break  # another way might not come to its end
+        tones.theta, tones.tried = before.copy(), np.zeros(0)
+        tones.known_level = np.full_like(power, np.nan)
+        for stretch in stretches:
+            tones.known_level[stretch] = quiet
+        ended = _one_way(tones, before, power, stretches, (apart, comparable), report)
+        score = 0.5 * tones.rss / quiet + tones.cost * len(tones.theta)
+        if best is None or score < best[0]:
+            best = score, tones.theta, tones.known_level, ended
+    assert best is not None
+    _, tones.theta, tones.known_level, ended = best
+    return ended
+
+
+def _one_way(
+    tones: SpectrumFit,
+    before: Array,
+    power: Array,
+    stretches: list[slice],
+    way: tuple[float, float],
+    report: Callable[[int], None] | None,
+) -> bool:
+    """Takes the peaks of crowds in one way (`WAYS`); says whether it came to its end.
+
+    Args:
+        tones: What was found before; it has the tones of the crowds afterwards.
+        before: The same, (K, P).
+        power: P(f) of what these leave, (F,).
+        stretches: Parts of the grid that may be crowds.
+        way: Distance in bins of peaks that are taken at once, and how weak the weakest may be.
+        report: Called with the number of tones after each round.
+    """
     ended = False
     for _ in range(MOST_ROUNDS):
-        candidates = tones.candidates(APART, COMPARABLE)
+        candidates = tones.candidates(*way)
         ended = not len(candidates)
         if ended or _exhausted(tones):
             break

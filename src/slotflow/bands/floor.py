@@ -28,11 +28,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.optimize import least_squares
 
 from slotflow.core.arrays import Array, Complex
 
-__all__ = ["HANN_GAIN", "Floor", "local_floor", "tapered"]
+__all__ = ["HANN_GAIN", "Floor", "local_floor", "stands_high", "tapered"]
 
 REACH = 0.25
 """Half width of a piece of the spectrum over its distance from zero frequency."""
@@ -53,6 +54,10 @@ HANN_POWER = 0.375
 """Mean square of a Hann window."""
 HANN_GAIN = 2 / 3
 """Power of a tone over the noise under a Hann window, over that without one."""
+QUIET = 0.2
+"""Share of the spectrum whose level is below that of the quiet parts."""
+HIGH = 4.0
+"""Level over that of the quiet parts, in power, from which on it stands high."""
 STEEPEST = 6.0
 """Largest exponent of the slope."""
 
@@ -81,6 +86,12 @@ class Floor:
     def visible(self) -> Array:
         """The smallest power P that counts, (F,)."""
         return self.level * self.threshold
+
+
+def stands_high(level: Array) -> NDArray[np.bool_]:
+    """Where a floor, (F,), in power, stands far above the quiet parts of its spectrum, (F,)."""
+    high: NDArray[np.bool_] = level > HIGH * np.quantile(level, QUIET)
+    return high
 
 
 def tapered(matched: Complex, energy: Array, points_per_bin: int) -> Array:

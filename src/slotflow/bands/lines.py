@@ -7,7 +7,10 @@ window, pairs of which one amplitude is not known to a tenth of itself therefore
 their places weighted with their amplitudes, and all tones are fitted again. Peaks that this leaves are taken as tones
 if they are far enough from all others to be resolved.
 
-Crowds (`crowds.py`) are left as they are: their noise is known, and tones that the data do not need were taken out.
+Two kinds of places are left as they are, since tones that the data do not need were taken out there as they are in
+white noise: crowds (`crowds.py`), whose noise is known, and tones of moderate strength where the floor is that of the
+quiet parts of the spectrum. A series may be red at its lowest frequencies only, and its close pairs far from there are
+as good as those of a white one. The foot of a line shows over a quiet floor only if the line is strong.
 """
 
 from __future__ import annotations
@@ -16,8 +19,10 @@ import dataclasses
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from slotflow.bands.fisher import joint_covariance
+from slotflow.bands.floor import stands_high
 from slotflow.bands.found import FoundTones
 from slotflow.bands.spectrum_fit import SpectrumFit
 from slotflow.core.arrays import Array
@@ -30,6 +35,9 @@ UNRESOLVED = 1.25
 """Distance in bins below which two tones are no lines of their own."""
 KNOWN = 10.0
 """Amplitude over its standard deviation from which on it is known."""
+STRONG = 5000.0
+"""Power of a tone over the noise, a hundred standard deviations of its amplitude, from which on a modulation by a few
+percent shows."""
 FAR = 5.0
 """Distance in bins from which on two pairs are merged at once: they hardly change each other."""
 ROUNDS = 4
@@ -89,6 +97,8 @@ def _doubtful_pairs(tones: SpectrumFit, found: FoundTones) -> list[int]:
     known = _known(tones.likelihood, found, tones.theta)
     level = np.interp(place, tones.frequencies, tones.known_level)  # NaN outside crowds
     close = (np.diff(place) < UNRESOLVED * width) & np.isnan(level[1:] + level[:-1])
+    foot = _may_have_a_foot(tones, found)
+    close &= foot[1:] | foot[:-1]
     doubtful = np.where(close, np.minimum(known[1:], known[:-1]), np.inf)
     pairs: list[int] = []
     for i in np.argsort(doubtful, kind="stable"):
@@ -97,6 +107,16 @@ def _doubtful_pairs(tones: SpectrumFit, found: FoundTones) -> list[int]:
         if all(abs(place[i] - place[other]) > FAR * width for other in pairs):
             pairs.append(int(i))
     return pairs
+
+
+def _may_have_a_foot(tones: SpectrumFit, found: FoundTones) -> NDArray[np.bool_]:
+    """Which tones, (K,), stand over a raised floor or are so strong that a slight modulation of them would show."""
+    place, level = tones.places, found.level**2
+    raised = np.interp(place, found.frequencies, stands_high(level)) > 0
+    energy = np.interp(place, tones.frequencies, tones.energy)
+    power = 0.25 * tones.waveform.of(tones.theta, "amplitude") ** 2 * energy
+    strong: NDArray[np.bool_] = power > STRONG * np.interp(place, found.frequencies, level)
+    return raised | strong
 
 
 def _known(likelihood: Likelihood, found: FoundTones, theta: Array) -> Array:

@@ -16,10 +16,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from slotflow.bands.cancelling import cancelling
 from slotflow.bands.core_draws import CoreDraws, Window, inside
 from slotflow.core.arrays import Array
 from slotflow.data.observation import Observation
 from slotflow.posterior.facts import EmptyRegion, WindowRow
+from slotflow.posterior.named import with_alternatives
 from slotflow.posterior.noise import Estimate, NoiseFacts
 from slotflow.posterior.posterior import Posterior
 from slotflow.posterior.standing import Standing, standing
@@ -105,6 +107,9 @@ class BandPosterior(Posterior):
         if not complete and self._verdict.status != "misfit":
             reason = f"{UNFINISHED}; {self._verdict.reason}"
             self._verdict = dataclasses.replace(self._verdict, status="approximate", reason=reason)
+        if not self._verdict.alternatives:
+            cancel = cancelling(observation, self.best_fit())
+            self._verdict = with_alternatives(self._verdict, cancel)
         if self._verdict.status == "misfit":
             stands = _standing(windows, self.window_verdicts)
             self._verdict = dataclasses.replace(self._verdict, standing=stands)

@@ -10,16 +10,13 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import torch
 
 from slotflow.core.arrays import Array
 from slotflow.data.observation import Observation
 from slotflow.posterior.draws import Draws
 from slotflow.posterior.posterior import Posterior
 from slotflow.posterior.verdict import Verdict
-from slotflow.signal.evidence import gaussian_draws
 from slotflow.signal.prior import Prior
-from slotflow.signal.systems import theta_covariance
 from slotflow.signal.waveforms import TONE
 
 __all__ = ["NO_TIME", "WORSE", "SearchedPosterior", "Unexamined", "searched_posterior"]
@@ -100,16 +97,16 @@ def searched_posterior(
         observation: The data.
         prior: That of the window.
         theta: Tones that the search found in the window, sorted by place, (k, P).
-        inverse: The block of (JᵀJ)⁻¹ of all tones that belongs to their coordinates, (k·Z, k·Z).
+        inverse: Covariance of their coordinates for σ = 1, with all other tones unknown, (k·Z, k·Z).
         case: Noise level at the window, and why it is not sampled.
     """
     if not len(theta):
         none = np.zeros((DRAWS, 0, TONE.size))
         return SearchedPosterior(observation, prior, theta, none, case)
-    z = TONE.to_z(theta, case.reference)[None]
-    levels = np.full(1, case.level)
-    covariance = theta_covariance(TONE, inverse[None], z, levels, case.reference)
-    generator = torch.Generator().manual_seed(0)
-    normal = torch.randn(DRAWS, len(inverse), generator=generator, dtype=torch.float64)
-    around = gaussian_draws(torch.from_numpy(theta[None]), torch.from_numpy(covariance), normal)
-    return SearchedPosterior(observation, prior, theta, around[0].numpy(), case)
+    z = TONE.to_z(theta, case.reference)
+    scale = np.sqrt(np.diag(inverse))
+    values, vectors = np.linalg.eigh(inverse / (scale * scale[:, None]))
+    factor = scale[:, None] * (vectors * np.sqrt(np.maximum(values, 0.0)))
+    normal = np.random.default_rng(0).standard_normal((DRAWS, len(inverse)))
+    around = z + case.level * (normal @ factor.T).reshape(DRAWS, *z.shape)
+    return SearchedPosterior(observation, prior, theta, TONE.to_theta(around, case.reference), case)

@@ -630,3 +630,11 @@ def test_bad_metrics(tmp_path: Path, text: str | None, message: str) -> None:
         path.write_text(text)
     with pytest.raises(ValueError, match=message):
         plot_training(path)
+
+
+def test_inverse_units_have_powers_instead_of_prefixes() -> None:
+    """Rates of a thousandth per second are no "m1/s"."""
+    assert scale(2e-3, "1/s") == (1e3, "10⁻³/s")
+    assert scale(2.0, "1/s") == (1.0, "1/s")
+    values, sds = np.array([3.58e-3, 7.75e-3]), np.array([5.9e-4, 7.9e-4])
+    assert texts(values, sds, "1/s")[0] == "(3.58 ± 0.59) × 10⁻³/s"

@@ -42,6 +42,8 @@ SIDEBAND_BINS = 8.0
 """Bins around a tone within which a peak that is left belongs to it."""
 SIDEBAND_SHARE = 0.3
 """Amplitude of such a peak, at most, in units of the tone's."""
+BESIDE = 20.0
+"""Bins beside what is named that a narrower band has."""
 
 
 class Kind(NamedTuple):
@@ -142,7 +144,7 @@ def _confirm(post: Posterior) -> str:
             "those of a Gaussian around each fit."
         )
     if post.verdict.alternatives:
-        return _ask_for(post.verdict)
+        return _ask_for(post)
     if TIME in post.verdict.reason:
         return "Give it more time (--max-seconds); what was not sampled has the widths of a fit."
     if COLOUR in post.verdict.reason or HANGS in post.verdict.reason:
@@ -156,18 +158,25 @@ def _confirm(post: Posterior) -> str:
     )
 
 
-def _ask_for(verdict: Verdict) -> str:
+def _ask_for(post: Posterior) -> str:
     """What to do where slowly changing components may stand in for tones."""
-    kinds = dict.fromkeys(one.kind for one in verdict.alternatives if one.kind in CLASSES)
-    if not kinds:
+    named = [one for one in post.verdict.alternatives if one.kind in CLASSES]
+    if not named:
         return (
             "Do not count the tones that are named: their amplitude or phase changes, so that errors of the frequency "
             "are too small. Cut the series to a stretch in which they are steady."
         )
-    classes = ", ".join(f"{kind!r}: {kind.capitalize()}(…)" for kind in kinds)
+    classes = ",".join(dict.fromkeys(["tone", *(one.kind for one in named)]))
+    flag, key = f"--classes {classes}", f'"classes": "{classes}"'
+    if len(post.window_rows) > 1 and post.has_data:  # several classes are looked for in one window
+        reach = BESIDE * post.resolution
+        low, high = (
+            f"{edge:.6g}" for edge in (min(named[0].places) - reach, max(named[0].places) + reach)
+        )
+        flag, key = f"{flag} --band={low}:{high}", f'"frequency": ({low}, {high}), {key}'
     return (
-        f"Ask for what is named (--classes tone,{','.join(kinds)}; in Python: Prior(classes={{'tone': Tone(), "
-        f"{classes}}})). Until then do not count the tones that are named, nor use their errors."
+        f"Ask for what is named ({flag}; in Python: prior={{{key}, …}}). Until then do not count the tones that are "
+        "named, nor use their errors."
     )
 
 
@@ -185,7 +194,7 @@ def _repair(post: Posterior) -> list[str]:
         ranked.insert(1, "trend")
     chosen = list(dict.fromkeys(ranked))[:MOST_REMEDIES]
     if verdict.alternatives:
-        first = f"{first} {_ask_for(verdict)}"
+        first = f"{first} {_ask_for(post)}"
     return [first, *(f"{REMEDIES[key][0].upper()}{REMEDIES[key][1:]}." for key in chosen)]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from slotflow.core.units import HERTZ, FrequencyUnit
@@ -21,6 +22,7 @@ __all__ = [
     "evidence_words",
     "fill_warnings",
     "headline",
+    "kind_words",
     "limit_words",
     "measured",
     "number",
@@ -36,6 +38,8 @@ MOST_DECIMALS = 9
 """Decimals of a number that is written without an exponent."""
 LARGEST_PLAIN = 1e6
 """Number from which on one whose last digits mean nothing has an exponent."""
+FEW_KINDS = 3
+"""Numbers of components of each class that are told."""
 NAMES = ("", "short stream: ")
 """What stands before words about the long and about the short stream."""
 
@@ -71,6 +75,11 @@ def chance(p: float, digits: int = 3) -> str:
         return f"{p:.{digits}f}"
     last /= 10
     return f"> {1 - last:.{digits + 1}f}" if p >= 1 - last / 2 else f"{p:.{digits + 1}f}"
+
+
+def kind_words(kinds: Sequence[tuple[str, float]]) -> str:
+    """The most probable numbers of components of each class: "2 chirp, 2 damped (0.992); 3 chirp (0.008)"."""
+    return "; ".join(f"{name} ({chance(p)})" for name, p in kinds[:FEW_KINDS])
 
 
 def order_chance(post: Posterior, k: int, digits: int = 3) -> str:

@@ -1,4 +1,4 @@
-"""Colours of pictures: a palette that colour-blind readers can tell apart, and text in colours that can be read.
+"""Colours and marks of pictures: a palette that colour-blind readers can tell apart, and text that can be read.
 
 Text needs more contrast than an area does. `text_colour` darkens a colour until its contrast with the ground of a panel
 is at least 4.5 to 1, by the relative luminance L of the Web Content Accessibility Guidelines: (L₁ + 0.05)/(L₂ + 0.05).
@@ -9,7 +9,7 @@ from __future__ import annotations
 import colorsys
 from functools import cache
 
-__all__ = ["COLOURS", "GREY", "INK", "colour_of", "contrast", "text_colour"]
+__all__ = ["COLOURS", "GREY", "INK", "colour_of", "contrast", "mark_of", "text_colour"]
 
 INK = "#222222"
 GREY = "#8c8c8c"
@@ -17,6 +17,8 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 """Okabe and Ito's colours, without black (data, truth) and yellow (too pale on white)."""
 FURTHER = ("#332288", "#882255", "#999933", "#661100", "#44AA99", "#AA4499")
 """Six more, darker or duller than those above."""
+MARKS = ("o", "D", "s", "^", "v", "P", "h", "X")
+"""Marks of the classes of components; their colours are the components' own."""
 GROUND = "#f7f7f7"
 """The darkest ground that text stands on: the shaded band of a spectrum."""
 SMALLEST_CONTRAST = 4.5
@@ -33,6 +35,11 @@ def colour_of(j: int) -> str:
         return listed[j]
     hue, lightness = (j * GOLDEN_ANGLE) % 1.0, LIGHTNESSES[j % len(LIGHTNESSES)]
     return _hex(colorsys.hls_to_rgb(hue, lightness, 0.6))
+
+
+def mark_of(kind: int) -> str:
+    """Mark of the components of a class, by its number, counted from 0; the first is that of all without classes."""
+    return MARKS[kind % len(MARKS)]
 
 
 @cache

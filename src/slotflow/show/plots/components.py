@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from slotflow.posterior.moments import class_shares, of_likeliest_class
+from slotflow.posterior.moments import of_likeliest_class
 from slotflow.show.plots.axes import draw_nothing
-from slotflow.show.plots.colours import INK, colour_of, text_colour
+from slotflow.show.plots.colours import INK, colour_of, mark_of, text_colour
 from slotflow.show.plots.units import (
     TURN,
     frequency_scale,
@@ -29,16 +29,24 @@ from slotflow.signal.waveforms import Classes, Parameter
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["draw_components"]
+__all__ = ["draw_components", "panels_per_row"]
 
 WIDEST = 6.0
 """A component that is wider than this many times the middle one is not shown whole."""
 DIFFERENT = 40.0
 """Ratio of the widest to the narrowest row beyond which each has a scale of its own."""
+MOST_PANELS = 5
+"""Parameters whose panels stand beside each other."""
 SURE = 0.995
 """Existence probability from which on it need not be mentioned."""
 LETTER_WIDTH, MOST_ROOM = 0.018, 0.6
 """Room of a letter beside a row, and of all letters at most, in shares of a panel's width."""
+
+
+def panels_per_row(count: int) -> int:
+    """How many of some panels stand beside each other."""
+    rows = max(-(-count // MOST_PANELS), 1)
+    return -(-count // rows)
 
 
 def draw_components(axes: list[Axes], view: View) -> None:
@@ -49,7 +57,7 @@ def draw_components(axes: list[Axes], view: View) -> None:
     standard deviation is 1.
 
     Args:
-        axes: A panel for each parameter of the waveform that is a quantity.
+        axes: A panel for each parameter of the waveform that is a quantity, `panels_per_row` of them in a row.
         view: What to show.
     """
     if view.count == 0:
@@ -57,7 +65,7 @@ def draw_components(axes: list[Axes], view: View) -> None:
             ax.set_axis_off()
         draw_nothing(axes[len(axes) // 2], "no component to show")
         return
-    shown, rows = view.shown, view.rows
+    shown, rows, per_row = view.shown, view.rows, panels_per_row(len(axes))
     truth = match_truth(view.waveform, shown, view.shown_truth)  # NaN where there is no partner
     own = [_of_own_class(view, j) for j in rows]  # columns of each row's parameters, and its draws
     for ax, parameter in zip(axes, view.waveform.measured, strict=True):
@@ -73,7 +81,8 @@ def draw_components(axes: list[Axes], view: View) -> None:
         ax.grid(axis="y", visible=False)
         ax.tick_params(axis="y", length=0)
         ax.spines["left"].set_visible(False)
-    _name_rows(axes[0], view)
+    for first in axes[::per_row]:
+        _name_rows(first, view)
     if len(rows) < view.count:
         missing = view.count - len(rows)
         words = f"the {len(rows)} strongest of {view.count} components; {missing} "
@@ -87,17 +96,9 @@ def _of_own_class(view: View, j: int) -> tuple[set[int], Float]:
     if not isinstance(waveform, Classes):
         return set(range(waveform.size)), draws.squeeze(1)
     chosen = of_likeliest_class(draws, waveform).squeeze(1)
-    member = waveform.members[_class_name(view, j)]
+    member = waveform.members[view.class_names[view.kinds[j]]]
     columns = {waveform.column(name) for name in member.names}
     return columns, chosen[np.arange(len(draws)) % len(chosen)]
-
-
-def _class_name(view: View, j: int) -> str:
-    """Name of the likeliest class of a component; empty where there are no classes."""
-    if not isinstance(view.waveform, Classes):
-        return ""
-    best = class_shares(view.shown[:, j : j + 1], view.waveform)[0].argmax()
-    return view.waveform.class_names[int(best)]
 
 
 def _draw_parameter(
@@ -125,8 +126,8 @@ def _draw_parameter(
     reach = _reach(offsets, true)
     factor, prefix = (1.0, "") if by_width else scale(reach / 3, si_unit)
     for n, i in enumerate(at):
-        colour, marks = colour_of(view.rows[i]), (factor * true[n], 1.5 * factor * reach)
-        _draw_row(ax, i, colour, factor * offsets[:, n], marks)
+        look = colour_of(view.rows[i]), mark_of(view.kinds[view.rows[i]])
+        _draw_row(ax, i, look, factor * offsets[:, n], (factor * true[n], 1.5 * factor * reach))
     shown = np.mod(median, TURN) if parameter.circular else median
     values = texts(shown, sd, si_unit or own_unit, prefixed=bool(si_unit))
     if parameter.name == view.waveform.place:
@@ -186,17 +187,19 @@ def _differ(sd: Float) -> bool:
     return len(positive) == len(sd) > 1 and bool(positive.max() > DIFFERENT * positive.min())
 
 
-def _draw_row(ax: Axes, j: int, colour: str, samples: Float, marks: tuple[float, float]) -> None:
+def _draw_row(
+    ax: Axes, j: int, look: tuple[str, str], samples: Float, marks: tuple[float, float]
+) -> None:
     """One marginal: a histogram on its own base line, median and interval below it.
 
     Args:
         ax: The panel.
         j: The row.
-        colour: Of the component.
+        look: Colour of the component and mark of its class.
         samples: (n,).
         marks: The truth, NaN where it is not known, and how far the histogram may reach.
     """
-    truth, reach = marks
+    (colour, mark), (truth, reach) = look, marks
     low, mid, high = np.quantile(samples, (0.05, 0.5, 0.95))
     first, last = np.clip(np.quantile(samples, (0.002, 0.998)), -reach, reach)
     if last > first:
@@ -205,7 +208,7 @@ def _draw_row(ax: Axes, j: int, colour: str, samples: Float, marks: tuple[float,
         ax.stairs(j - height, edges, baseline=j, fill=True, color=colour, alpha=0.35)
         ax.stairs(j - height, edges, baseline=None, color=colour, lw=0.9)
     ax.plot([low, high], [j, j], color=colour, lw=2.2, solid_capstyle="butt")
-    ax.plot(mid, j, "o", color=colour, ms=5)
+    ax.plot(mid, j, mark, color=colour, ms=5)
     if np.isfinite(truth):
         ax.plot(truth, j, "x", color=INK, ms=6, mew=1.3, zorder=4)
 
@@ -224,12 +227,10 @@ def _name_rows(ax: Axes, view: View) -> None:
         width = 0.5 * float(high[j] - low[j])
         if len(view.modes[j]) > 1:
             place, width = factor * view.modes[j][0].median, factor * view.modes[j][0].sd
-        text = f"{j + 1}   {place:.{_decimals(width)}f} {unit}".replace("-", "−")
-        facts = [name for name in [_class_name(view, j)] if name]
+        kind = f"{view.class_names[view.kinds[j]]}  " if view.class_names else ""
+        text = f"{j + 1}   {kind}{place:.{_decimals(width)}f} {unit}".replace("-", "−")
         if (p := view.existence[j]) < SURE:
-            facts.append(f"probability {chance(p, 2)}")
-        if facts:
-            text += "\n" + ", ".join(facts)
+            text += f"\nprobability {chance(p, 2)}"
         names.append(text)
     ax.set_yticklabels(names)
     for j, label in zip(view.rows, ax.get_yticklabels(), strict=True):

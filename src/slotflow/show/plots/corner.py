@@ -13,6 +13,7 @@ from slotflow.core.packages import needed
 from slotflow.core.units import FrequencyUnit
 from slotflow.posterior.alignment import relabel
 from slotflow.posterior.display import display_unit, epoch_of
+from slotflow.posterior.moments import own_names
 from slotflow.show.plots.axes import draw_nothing
 from slotflow.show.plots.colours import COLOURS, INK
 from slotflow.show.plots.style import style
@@ -101,6 +102,7 @@ def plot_corner(
     epoch, unit = epoch_of(post, phase_at), display_unit(post, frequency_unit)
     several = _aligned(waveform, [post] if other is None else [post, other], k)
     several = [epoch.shift(draws, waveform) for draws in several]
+    own = own_names(several[0], waveform)
     exact = match_truth(waveform, several[0], true_components(post, truth))
     exact = epoch.shift(exact, waveform)
     columns = [
@@ -109,6 +111,7 @@ def plot_corner(
         )
         for j in (range(k) if component is None else [component - 1])
         for name in names
+        if name in own[j]
     ]
     with style():
         return _draw(columns, [p.method for p in (post, other) if p is not None])

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from slotflow.posterior.moments import own_names
+from slotflow.posterior.summaries import components
 from slotflow.show.plots.axes import draw_nothing
 from slotflow.show.plots.colours import INK
 from slotflow.show.plots.style import style
 from slotflow.show.plots.units import symbol_of
-from slotflow.show.plots.view import Float
+from slotflow.show.plots.view import DRAWS, Float
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -33,8 +37,11 @@ def plot_correlation(post: Posterior, k: int | None = None) -> Figure:
     """
     from matplotlib.figure import Figure
 
-    matrix, waveform = post.correlation(k), post.waveform
-    size, count = len(matrix), len(matrix) // waveform.size
+    whole, waveform = post.correlation(k), post.waveform
+    count = len(whole) // waveform.size
+    own = own_names(components(post, count, DRAWS, 0)[0], waveform) if count else []
+    kept = [j * waveform.size + waveform.column(name) for j in range(count) for name in own[j]]
+    matrix, size = whole[np.ix_(kept, kept)], len(kept)
     small = size <= MOST_WITH_NUMBERS
     side = min(2.2 + 0.42 * size if small else 2.5 + 0.22 * size, 14.0)
     with style():
@@ -44,12 +51,14 @@ def plot_correlation(post: Posterior, k: int | None = None) -> Figure:
             draw_nothing(ax, "no component to show")
             return figure
         image = ax.imshow(matrix, cmap="RdBu_r", vmin=-1, vmax=1)
-        names = [symbol_of(p, j) for j in range(count) for p in waveform.parameters]
+        names = [
+            symbol_of(waveform.parameters[i % waveform.size], i // waveform.size) for i in kept
+        ]
         ax.set_xticks(range(size), names)
         ax.set_yticks(range(size), names)
         ax.tick_params(length=0, labelsize=9 if small else 7)
         ax.grid(False)
-        for edge in range(waveform.size, size, waveform.size):  # between components
+        for edge in np.cumsum([len(names) for names in own])[:-1]:  # between components
             ax.axhline(edge - 0.5, color="white", lw=1.5)
             ax.axvline(edge - 0.5, color="white", lw=1.5)
         if small:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from slotflow.show.plots.colours import INK
-from slotflow.show.plots.components import draw_components
+from slotflow.show.plots.components import draw_components, panels_per_row
 from slotflow.show.plots.counts import draw_k
 from slotflow.show.plots.data import draw_data
 from slotflow.show.plots.spectrum import draw_spectrum
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 __all__ = ["plot_components", "plot_data", "plot_k", "plot_posterior", "plot_spectrum"]
 
-WIDTH, WIDEST = 11.0, 22.0
-"""Of the overview with panels for three parameters of each component, and with panels for many, in inches."""
+WIDTH = 11.0
+"""Of the overview with panels for three parameters of each component, in inches."""
 HEAD = 0.5
 """Height of headline and verdict, in inches."""
 MOST_LETTERS = 150
@@ -59,7 +59,7 @@ def plot_posterior(
     from matplotlib.layout_engine import ConstrainedLayoutEngine
 
     view = View.of(post, truth, band, frequency_unit, phase_at)
-    heights = (2.5 if post.has_data else 0.4, 2.9, _height(len(view.rows)))  # inches
+    heights = (2.5 if post.has_data else 0.4, 2.9, _height(view))  # inches
     height = sum(heights) + HEAD + 0.5
     with style():
         below_head = ConstrainedLayoutEngine(rect=(0, 0, 1, 1 - HEAD / height))
@@ -70,7 +70,7 @@ def plot_posterior(
         draw_spectrum(figure.add_subplot(grid[1, :4]), view)
         draw_k(figure.add_subplot(grid[1, 4:]), post, view.truth)
         count = len(view.waveform.measured)
-        columns = grid[2, :].subgridspec(1, count, wspace=0.1)
+        columns = grid[2, :].subgridspec(*_layout(count), wspace=0.1)
         panels = [figure.add_subplot(columns[i]) for i in range(count)]
         draw_components(panels, view)
     return figure
@@ -130,19 +130,31 @@ def plot_components(
 
     view = View.of(post, truth, None, frequency_unit, phase_at)
     with style():
-        figure = Figure(figsize=(_width(view), _height(len(view.rows)) + 0.3), layout="constrained")
-        draw_components(list(figure.subplots(1, len(view.waveform.measured))), view)
+        figure = Figure(figsize=(_width(view), _height(view) + 0.3), layout="constrained")
+        count = len(view.waveform.measured)
+        grid = figure.add_gridspec(*_layout(count))
+        panels = [figure.add_subplot(grid[i]) for i in range(count)]
+        draw_components(panels, view)
     return figure
 
 
 def _width(view: View) -> float:
     """Inches that panels for all parameters of a component need."""
-    return float(np.clip(WIDTH * len(view.waveform.measured) / 3, WIDTH, WIDEST))
+    return max(WIDTH * panels_per_row(len(view.waveform.measured)) / 3, WIDTH)
 
 
-def _height(rows: int) -> float:
-    """Inches that the marginals of some components need."""
-    return max(2.0, 0.7 + 0.37 * rows) if rows else 0.5
+def _height(view: View) -> float:
+    """Inches that the marginals of all components need."""
+    if not len(view.rows):
+        return 0.5
+    rows, _ = _layout(len(view.waveform.measured))
+    return rows * max(2.0, 0.7 + 0.37 * len(view.rows))
+
+
+def _layout(count: int) -> tuple[int, int]:
+    """Rows and columns of some panels."""
+    columns = panels_per_row(count)
+    return -(-count // columns), columns
 
 
 def _write_head(figure: Figure, view: View) -> None:

@@ -15,7 +15,7 @@ from slotflow.show.plots.axes import (
     label_values,
     name_peaks,
 )
-from slotflow.show.plots.colours import COLOURS, GREY, INK, colour_of
+from slotflow.show.plots.colours import COLOURS, GREY, INK, colour_of, mark_of
 from slotflow.show.plots.series import amplitudes, cleaned, hann, in_band_only, window_amplitudes
 from slotflow.show.plots.style import LEGEND
 from slotflow.show.plots.units import quantity
@@ -225,11 +225,14 @@ def _draw_components(ax: Axes, view: View, f: Float, spectrum: Float) -> Float:
             first = view.modes[j][0]
             middle[0], below[0], above[0] = first.median, first.sd, first.sd
         ax.errorbar(
-            middle[0], middle[1], xerr=[[below[0]], [above[0]]], yerr=[[below[1]], [above[1]]], fmt="o",
-            color=colour_of(j), ms=6, lw=1.4, zorder=3, label=None if j else "median, 5–95 %",
+            middle[0], middle[1], xerr=[[below[0]], [above[0]]], yerr=[[below[1]], [above[1]]],
+            fmt=mark_of(view.kinds[j]), color=colour_of(j), ms=6, lw=1.4, zorder=3,
+            label=None if j or view.class_names else "median, 5–95 %",
         )  # fmt: skip
         near = np.abs(f - middle[0]) <= NEAR * (view.band[1] - view.band[0])
         peaks[j] = max(high[1], spectrum[near].max(initial=0))
+    for kind in sorted(set(view.kinds)) if view.class_names else []:
+        ax.plot([], [], mark_of(kind), color=INK, ms=6, label=view.class_names[kind])
     return peaks
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slotflow.core.units import HERTZ, FrequencyUnit
+from slotflow.show.prefixes import power_of_ten, readable, scale
 from slotflow.signal.waveforms.base import DATA_UNIT, Parameter
 
 if TYPE_CHECKING:
@@ -33,32 +34,13 @@ __all__ = [
 
 Float = NDArray[np.float64]
 
-PREFIXES = dict(zip(range(-8, 9), (*"yzafpnµm", "", *"kMGTPEZY"), strict=True))
-"""Names of the powers of 1,000."""
-PLAIN_RANGE = (0.01, 1e5)
-"""If the largest of several values lies in this range, they need no prefix."""
 MOST_DECIMALS = 6
 """With more decimals, a standard deviation stands in brackets, in units of the value's last digit."""
-SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 LONG_UNITS = ((86_400.0, "d"), (3600.0, "h"))
 """Units of time for stretches of at least three of them and of more than 10,000 s."""
 TURN = 2 * np.pi
-
-
-def scale(width: float, unit: str) -> tuple[float, str]:
-    """A factor of a power of 1,000 that makes a width readable, and the unit then: 3e-5 Hz to (1e6, "µHz")."""
-    if not width > 0:
-        return 1.0, unit
-    power = int(np.floor(np.log10(2 * width) / 3))
-    if not unit:
-        return 10.0 ** (-3 * power), "" if power == 0 else f"$10^{{{3 * power}}}$"
-    power = min(max(power, min(PREFIXES)), max(PREFIXES))
-    return 10.0 ** (-3 * power), PREFIXES[power] + unit
-
-
-def readable(largest: float, unit: str) -> tuple[float, str]:
-    """A factor and a unit for values up to a largest one: the unit itself if they can be read in it, or `scale`."""
-    return (1.0, unit) if PLAIN_RANGE[0] <= largest < PLAIN_RANGE[1] else scale(largest / 2, unit)
+MATHTEXT = {"φ": r"\phi", "ḟ": r"\dot{f}", "f̈": r"\ddot{f}"}
+"""Symbols that mathtext draws better by their commands."""
 
 
 def frequency_scale(largest: float, unit: FrequencyUnit) -> tuple[float, str]:
@@ -87,7 +69,7 @@ def quantity(value: float, unit: str) -> str:
 def figures(value: float) -> str:
     """A value with three significant figures, an exponent written as a power of ten."""
     text, _, power = f"{value:#.3g}".partition("e")
-    return f"{text} × 10{str(int(power)).translate(SUPERSCRIPTS)}" if power else text.rstrip(".")
+    return f"{text} × {power_of_ten(int(power))}" if power else text.rstrip(".")
 
 
 def clock(seconds: float) -> tuple[float, str]:
@@ -110,7 +92,9 @@ def symbol_of(parameter: Parameter, j: int) -> str:
     index = f"{j + 1}"
     if of:  # mathtext would read some letters of a channel's name as commands
         index = f"\\mathrm{{{re.sub(r'[^A-Za-z0-9,.+-]', ' ', of)}}}, {index}"
-    return f"${symbol}_{{{index}}}$".replace("φ", r"\phi")
+    for letter, command in MATHTEXT.items():
+        symbol = symbol.replace(letter, command)
+    return f"${symbol}_{{{index}}}$"
 
 
 def title_of(parameter: Parameter) -> str:
@@ -155,6 +139,8 @@ def texts(values: Float, sds: Float, unit: str, *, prefixed: bool = True) -> lis
     behind = f" {unit}" if unit else ""
     if prefix.startswith("$"):
         return [f"({text}) × {prefix}{behind}" for text in found]
+    if prefix.startswith("10"):  # of an inverse unit: 10⁻³/s
+        return [f"({text}) × {prefix}" for text in found]
     return [f"{text} {prefix}" if prefix else f"{text}{behind}" for text in found]
 
 

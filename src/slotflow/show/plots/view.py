@@ -11,8 +11,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from slotflow.core.units import HERTZ, FrequencyUnit
 from slotflow.posterior.display import ZERO, Epoch, display_unit, epoch_of
+from slotflow.posterior.moments import class_shares
 from slotflow.posterior.summaries import Mode, components, place_modes
-from slotflow.signal.waveforms import Waveform
+from slotflow.signal.waveforms import Classes, Waveform
 
 if TYPE_CHECKING:
     from slotflow.posterior.posterior import Posterior
@@ -91,6 +92,18 @@ class View:
     def waveform(self) -> Waveform:
         """What the components are."""
         return self.post.waveform
+
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        """Names of the classes that components may be of; empty where there are none."""
+        return self.waveform.class_names if isinstance(self.waveform, Classes) else ()
+
+    @cached_property
+    def kinds(self) -> list[int]:
+        """Number of the likeliest class of each component, (K,); 0 where there are no classes."""
+        if not isinstance(self.waveform, Classes):
+            return [0] * self.count
+        return [int(shares.argmax()) for shares in class_shares(self.draws, self.waveform)]
 
     @property
     def count(self) -> int:

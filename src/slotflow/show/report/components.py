@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from slotflow.core.units import HERTZ, FrequencyUnit
 from slotflow.posterior.summaries import components as components_of
 from slotflow.posterior.summaries import place_modes
+from slotflow.show.prefixes import readable
 from slotflow.show.report.page import Missing, Stacked, Table
 from slotflow.show.wording import chance, measured, number
 
@@ -33,6 +34,10 @@ def components(
     units = dict(zip(waveform.names, waveform.units(post.unit), strict=True))
     units |= {p.name: unit.name for p in waveform.parameters if p.unit == HERTZ.name}
     factors = {p.name: unit.factor if p.unit == HERTZ.name else 1.0 for p in waveform.parameters}
+    for parameter in waveform.measured:
+        if parameter.name in waveform.shape and parameter.unit != HERTZ.name:  # drifts, rates
+            largest = float(frame[f"{parameter.name}_median"].abs().max())
+            factors[parameter.name], units[parameter.name] = readable(largest, parameter.unit)
     names = [p.name for p in waveform.measured]
     order = sorted(names, key=lambda name: name != waveform.place)  # its place first
     columns = {"name": "", "existence": "exists"}

@@ -92,7 +92,7 @@ def _words(post: Posterior, name: str) -> tuple[str, str]:
     """Title and caption of a picture of this posterior."""
     title, caption = PICTURES[name]
     if name == "correlation":
-        *others, last = (f"{p.name} {p.symbol}" for p in post.waveform.parameters)
+        *others, last = (f"{p.name} {p.symbol}" for p in post.waveform.measured)
         caption = caption.format(parameters=f"{', '.join(others)} and {last}")
     if name != "spectrum":
         return title, caption

@@ -100,6 +100,7 @@ def render_report(
         k_picture=drawn(post, "k", "p(K | x)", "Probability of each number of components."),
         counts=sections.counts(post),
         evidence=sections.evidence(post),
+        kinds=sections.kinds(post),
         limit=sections.limit(post, unit),
         windows=sections.windows(post, unit),
         empty=empty_words(post.empty_regions, post.unit, unit) if post.empty_regions else "",

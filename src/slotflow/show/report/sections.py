@@ -20,9 +20,11 @@ from slotflow.show.wording import (
     chance,
     data_notes,
     evidence_words,
+    kind_words,
     limit_words,
     ratio_words,
 )
+from slotflow.signal.waveforms import TONE
 
 if TYPE_CHECKING:
     from slotflow.posterior.posterior import Posterior
@@ -35,6 +37,7 @@ __all__ = [
     "counts",
     "data",
     "evidence",
+    "kinds",
     "limit",
     "settings",
     "verdict_badge",
@@ -92,6 +95,11 @@ def evidence(post: Posterior) -> str:
         return ""
     value, error = (float(x) for x in known[post.k_map])
     return evidence_words(value, error) if math.isfinite(value) else ""
+
+
+def kinds(post: Posterior) -> str:
+    """How many components of each class, the most probable numbers first, in words; empty without classes."""
+    return kind_words(post.kinds())
 
 
 def limit(post: Posterior, unit: FrequencyUnit = HERTZ) -> Limit | None:
@@ -201,6 +209,7 @@ def _prior_facts(
         noise = f"{prior.known_sigma:.6g}{unit}, known"
     return {
         "number of components": f"K = {law_of_k.k_min} to {law_of_k.k_max}{where}, {share}",
+        **({} if prior.waveform == TONE else {"a component is": prior.waveform.text}),
         "frequencies": f"{low * frequency.factor:.9g} to {frequency.text(high, 9)}, uniform",
         "smallest separation": f"{frequency.text(separation)}{bins}",
         "amplitudes": f"{prior.amplitude[0]:g} to {prior.amplitude[1]:g}{unit}, {law}",

@@ -11,8 +11,10 @@ the frequency may fall instead. And of a light or a young binary one sees no dri
 
 The question is therefore how many binaries there are, which of them drift, and how fast. The prior has two classes:
 a tone, and a chirp with a drift between ±6e-15 Hz/s. The answer has the probability of each class for each binary, the
-drift with its error, and from both f and ḟ a chirp mass. An analysis for tones alone describes each drifting binary as
-several close tones: `--tones` shows it.
+drift with its error, and from both f and ḟ a chirp mass. Binaries are kept a bin apart: without that, 12 % of p(K | x)
+are a sixth one that nearly cancels against another, of which too few draws are effective, and the verdict is
+`approximate`. An analysis for tones alone describes each drifting binary as several close tones: `--tones` shows it,
+and asks for no distance.
 
 As in examples/lisa.py, the yearly motion of the detector, which modulates a real signal, is left out.
 
@@ -77,11 +79,11 @@ def analyse(data: np.ndarray, tones: bool = False, max_seconds: float = 120.0) -
         "k_max": 8,
         "frequency": (EDGE, EDGE + BINS * BIN),
         "amplitude": (1.2e-22, 8e-22),
-        "min_separation": 0.0,
+        "min_separation": BIN,
         "sigma": (0.0, 5e-20),
     }
     classes = {"tone": Tone(), "chirp": Chirp(drift=(-6e-15, 6e-15))}
-    prior = Prior(**known) if tones else Prior(classes=classes, **known)
+    prior = Prior(**known | {"min_separation": 0.0}) if tones else Prior(classes=classes, **known)
     observation = Observation.from_arrays(values=data, dt=STEP)
     return SlotFlow.from_pretrained().infer(observation, prior=prior, max_seconds=max_seconds)
 

@@ -35,6 +35,9 @@ PAGES = (
     "docs/reproduce.md",
     "docs/data-proof.md",
     "docs/family.md",
+    "docs/waveforms.md",
+    "docs/training.md",
+    "docs/many-signals.md",
 )
 RESULTS_PAGE = ROOT / "docs" / "results.md"
 MODEL = "zoom"

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from slotflow import Prior, SlotFlow
 from slotflow.data.noise_level import median_power
 from slotflow.data.observation import Observation
 from slotflow.infer.from_data import scales_of
+from slotflow.infer.look import look_at
 from slotflow.signal.likelihood.general import GeneralTones
 from slotflow.signal.likelihood.observed import likelihood_of
 
@@ -27,3 +29,26 @@ def test_side_lobes_of_a_strong_tone_are_no_noise(seed: int) -> None:
     assert np.sqrt(median_power(power)) > 3
     low, high = found.amplitude()
     assert low < 0.5 and high > 150
+
+
+def quiet(seed: int, line: float = 0.0) -> Observation:
+    """A tone by the lower edge of the band, a thousand times the noise of a sample; perhaps a line at 2.4 Hz."""
+    t = 0.1 * np.arange(3000)
+    x = 1.4 * np.cos(2 * np.pi * 2.50437 * t + 0.5) + np.cos(2 * np.pi * 2.8 * t)
+    x += 1e-3 * np.random.default_rng(seed).standard_normal(3000)
+    return Observation.from_arrays(x + line * np.cos(2 * np.pi * 2.4 * t), dt=0.1)
+
+
+def test_leakage_of_tones_in_the_band_is_no_line_outside(seed: int) -> None:
+    band = Prior().frequency
+    assert len(look_at(quiet(seed).long).peaks) > 0
+    assert len(look_at(quiet(seed).long).peaks_outside(band)) == 0
+    assert 720 in look_at(quiet(seed, line=0.01).long).peaks_outside(band)
+
+
+def test_tones_without_noise_under_local_noise(zoom: SlotFlow, seed: int) -> None:
+    """RSS is rounding there, of either sign: an answer all the same."""
+    post = zoom.infer(quiet(seed), prior=Prior(), noise="white", max_seconds=5)
+    assert post.k_map == 2 and post.verdict.status == "exact"
+    local = zoom.infer(quiet(seed), prior=Prior(), noise="local", max_seconds=1)
+    assert local.k_map == 2

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 from slotflow import Observation
+from slotflow.cli import app
 from slotflow.io import find_files
 
 WIDTH, DELAY = 5000.0, 67.984
@@ -51,6 +54,24 @@ def test_samples_and_times_begin_after_the_filter(tmp_path: Path) -> None:
         assert long.values == pytest.approx(expected, abs=2)  # rounded to integers
     assert any("136 samples" in note for note in long.notes)
     assert any("1H shift in ppm = (f + 2000.52 Hz) / 500.13 MHz" in note for note in long.notes)
+
+
+def test_command_line_from_folder_to_lines(tmp_path: Path) -> None:
+    """The folder in, the damped line out: frequency, rate and the phase at the pulse, with their errors."""
+    pytest.importorskip("nmrglue")
+    rng = np.random.default_rng(3)
+    noise = np.rint(2e4 * rng.standard_normal((2, 2048)))
+    folder = experiment(tmp_path / "1", decay() + noise[0] + 1j * noise[1])
+    said = ["--waveform", "damped", "--band", "580:640", "--k-max", "2", "--max-seconds", "60"]
+    out = ["--out", str(tmp_path / "result"), "--phase-at", "zero", "--json"]
+    result = CliRunner().invoke(app, ["infer", str(folder), *said, *out])
+    assert result.exit_code == 0, result.output
+    record = json.loads(result.output)["signals"][0]
+    (line,) = record["components"]
+    for name, true in {"frequency": 612.5, "rate": 7.0, "phase": 0.4}.items():
+        assert abs(line[f"{name}_median"] - true) < 4 * line[f"{name}_sd"], name
+    assert record["verdict"]["status"] == "exact"
+    assert (tmp_path / "result" / "summary.csv").read_text().count("\n") == 2
 
 
 def test_delay_of_older_filters_and_none(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from scipy import integrate, special
 from statistics_helpers import assert_within
 
 from slotflow import Observation, Posterior, Prior, Stream
-from slotflow.posterior.limits import LIKELY, amplitude_limit, matched_filter
+from slotflow.posterior.limits import LIKELY, amplitude_limit, matched_filter, upper_limit
 from slotflow.signal.likelihood.observed import likelihood_of
 
 Array = NDArray[np.float64]
@@ -131,7 +131,7 @@ def test_summary_has_the_limits() -> None:
 
 def test_commands_tell_the_limits(capsys: pytest.CaptureFixture[str]) -> None:
     from slotflow.cli.printing import print_posterior
-    from slotflow.cli.records import posterior_record
+    from slotflow.many.records import posterior_record
 
     quiet = noise_only(0.9, Prior(k_min=0, k_max=3))
     record = posterior_record(quiet, quiet.summary())
@@ -159,3 +159,20 @@ def test_an_offset_that_is_marginalized_leaves_limits_alone(seed: int) -> None:
     assert (
         raw.max() > 10 * filters[0][0].max()
     )  # the control: without the nuisance the offset leaks
+
+
+def test_limits_of_complex_samples_have_either_sign(seed: int) -> None:
+    """The limit at a frequency is that of its mirror image in the conjugate series."""
+    rng = np.random.default_rng(seed)
+    x = rng.standard_normal(300) + 1j * rng.standard_normal(300)
+    found = []
+    for values, band in ((x, (-3.0, -2.0)), (x.conj(), (2.0, 3.0))):
+        observation, prior = Observation.from_arrays(values=values, dt=0.1), Prior(frequency=band)
+        likelihood = likelihood_of(observation, None, band)
+        found.append(upper_limit(observation, prior, 1.0, 0.9, likelihood=likelihood))
+    below, above = found
+    assert below is not None and above is not None
+    np.testing.assert_allclose(below.frequency, -above.frequency[::-1])
+    np.testing.assert_allclose(below.amplitude, above.amplitude[::-1], rtol=1e-4)
+    with pytest.raises(ValueError, match="from -5 up to 5"):
+        upper_limit(observation, None, 1.0, 0.9, frequency=[-5.5])

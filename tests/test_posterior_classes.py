@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import io
 import math
 from pathlib import Path
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 from slotflow import Observation, Posterior, Prior
 from slotflow.cli.components import ShownComponents
-from slotflow.cli.records import posterior_record
 from slotflow.core.arrays import Array
+from slotflow.many.records import posterior_record
 from slotflow.posterior.moments import class_shares, moments, of_likeliest_class
+from slotflow.show.plots.colours import MARKS, mark_of
+from slotflow.show.plots.components import panels_per_row
 from slotflow.show.report.components import components as report_table
 from slotflow.waveforms import Chirp, Damped, Tone
 
@@ -112,8 +116,9 @@ def test_report_and_terminal_show_classes(post: Posterior) -> None:
     table = report_table(post, 0)
     text = str(table)
     assert "chirp (0." in text and "tone (" in text and "nan" not in text
+    assert any("drift [" in str(heading) for heading in table.columns.values())
     record = posterior_record(post, post.summary())
-    shown = ShownComponents(record, None).table()
+    (shown,) = ShownComponents(record, None).tables(200)
     headings = [str(column.header) for column in shown.columns]
     assert "class" in headings and any(heading.startswith("drift") for heading in headings)
     assert any("–" in str(cell) for column in shown.columns for cell in column.cells)
@@ -125,9 +130,43 @@ def test_picture_shows_each_component_in_the_parameters_of_its_class(post: Poste
     panels = {ax.get_title(loc="left").split(" ")[0]: ax for ax in figure.axes}
     assert set(panels) == {"Amplitude", "Phase", "Frequency", "Drift", ""}
     rows = {
-        name: len([line for line in ax.lines if line.get_marker() == "o"])
+        name: len([line for line in ax.lines if line.get_marker() in MARKS])
         for name, ax in panels.items()
     }
     assert rows == {"Amplitude": 2, "Phase": 2, "Frequency": 2, "Drift": 1, "": 0}
     labels = [text.get_text() for text in panels["Amplitude"].get_yticklabels()]
     assert any("chirp" in label for label in labels)
+    of_classes = [
+        line.get_marker() for line in panels["Frequency"].lines if line.get_marker() in MARKS
+    ]
+    assert of_classes == [mark_of(0), mark_of(1)]  # a tone and a chirp
+
+
+def test_no_picture_has_parameters_that_a_class_lacks(post: Posterior) -> None:
+    """A tone has three parameters and a chirp four, in the corner plot and among the correlations."""
+    assert len(post.plot("corner").axes) == 7 * 7
+    image = post.plot("correlation").axes[0].images[0].get_array()
+    assert image is not None and image.shape == (7, 7) and np.isfinite(image).all()
+    legend = post.plot("spectrum").axes[0].get_legend()
+    assert legend is not None
+    assert {"tone", "chirp"} <= {text.get_text() for text in legend.get_texts()}
+
+
+def test_many_parameters_stand_in_several_rows() -> None:
+    assert [panels_per_row(n) for n in (1, 3, 5, 6, 9, 11)] == [1, 3, 5, 3, 5, 4]
+
+
+@pytest.mark.parametrize("width", [60, 80, 200])
+def test_the_terminal_cuts_nothing_off(post: Posterior, width: int) -> None:
+    """Whatever the width, every column is shown whole, and every table begins with number and class."""
+    record = posterior_record(post, post.summary())
+    tables = ShownComponents(record, None).tables(width)
+    printed = Console(width=width, file=io.StringIO(), record=True)
+    for table in tables:
+        assert [str(column.header) for column in table.columns][:2] == ["#", "class"]
+        printed.print(table)
+    text = printed.export_text()
+    assert "…" not in text and max(map(len, text.splitlines())) <= width
+    for name in post.waveform.measured:
+        assert text.count(f"{name.name} ") >= 1
+    assert (len(tables) == 1) == (width == 200)

@@ -17,7 +17,7 @@ PACKAGE = "slotflow"
 SOURCE = Path(slotflow.__file__).parent
 
 ROOMS = (
-    "core", "data", "signal", "posterior", "network", "exact", "bands", "infer", "baselines", "train", "show",
+    "core", "data", "signal", "posterior", "network", "exact", "bands", "infer", "baselines", "train", "show", "many",
     "studies", "cli",
 )  # fmt: skip
 """In the order in which data walk through them."""

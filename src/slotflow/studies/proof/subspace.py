@@ -9,7 +9,7 @@ its columns,
 .. math:: \mathrm{MDL}(k) = -S (M - k) \ln \frac{(\prod_{i>k} l_i)^{1/(M-k)}}{\frac{1}{M-k} \sum_{i>k} l_i}
           + \tfrac12 k (2M - k) \ln S .
 
-**ESPRIT.** The signal subspace U obeys U[1:] = U[:−1] Ψ; the eigenvalues of Ψ are e^{2πi f}.
+**ESPRIT** is that of `exact/subspace.py`.
 
 **MUSIC.** Tones are where a steering vector's projection on the other singular vectors is least; the K deepest minima
 on a fine grid are taken.
@@ -23,6 +23,7 @@ import scipy.signal
 from numpy.typing import NDArray
 
 from slotflow.core.arrays import Array
+from slotflow.exact import subspace as exact_subspace
 
 __all__ = ["description_length_order", "esprit", "music"]
 
@@ -47,9 +48,7 @@ def description_length_order(x: NDArray[np.complex128], most: int, rows: int = R
 
 def esprit(x: NDArray[np.complex128], k: int, rows: int = ROWS) -> Array:
     """Frequencies of k tones in cycles per sample, (k,), sorted."""
-    signal = _subspaces(x, rows)[0][:, :k]
-    rotation = scipy.linalg.lstsq(signal[:-1], signal[1:])[0]
-    return np.sort(np.angle(scipy.linalg.eigvals(rotation)) / (2 * np.pi))
+    return exact_subspace.esprit(x, k, rows)
 
 
 def music(x: NDArray[np.complex128], k: int, rows: int = ROWS) -> Array:

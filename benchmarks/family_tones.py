@@ -4,9 +4,8 @@
 
 The nominal and the stress set of `slotflow evaluate` as far as the network `family` can read them: one stream of 3,000
 samples, a band of 120 bins instead of 150, and at most six tones. Amplitudes, distances and noise levels are those of
-the sets. `family` is told that components are tones, of a noise level that is not known, and neither its distance nor
-the law of its amplitudes; `zoom` is told the prior, and reads the same stream, and both streams. Both networks answer
-alone, without the exact step.
+the sets, and both networks are told them; `family` is told that components are tones too. `zoom` reads the same stream,
+and both streams. Both networks answer alone, without the exact step.
 """
 
 from __future__ import annotations
@@ -63,15 +62,15 @@ def answers(
         frequency=prior.frequency,
         k_min=prior.k_min,
         k_max=prior.k_max,
-        min_separation=0.0,
+        min_separation=prior.min_separation,
         sigma=prior.sigma,
         amplitude=prior.amplitude,
     )
     ours: list[Observation] = [one[i] for i in range(len(one))]
-    found = {"family": family.count(ours, [tones] * len(ours)).argmax(1)}
+    found = {"family": np.array([post.k_map for post in family.answers(ours, [tones] * len(ours))])}
     for label, data in {"zoom": one, "zoom, both streams": both}.items():
         posts = zoom.infer(data, prior=prior, method="network")
-        found[label] = np.array([post.k_map for post in posts])
+        found[label] = posts.k_probs.argmax(1)
     return found
 
 

@@ -88,7 +88,7 @@ class Prior:
             raise ValueError(
                 f"Prior expects a finite min_separation >= 0, received {self.min_separation}."
             )
-        if self._room(self.k_max) <= 0:
+        if self.room(self.k_max) <= 0:
             raise ValueError(
                 f"{self.k_max} components at a separation of {self.min_separation} Hz do not fit "
                 f"into the band {self.frequency} Hz; lower k_max or min_separation."
@@ -167,7 +167,7 @@ class Prior:
         amplitude = theta[..., list(waveform.amplitude_columns)]  # (..., K, M)
         present = waveform.present(theta)
         frequency = waveform.of(theta, "frequency").sort(dim=-1).values
-        if k > 0 and self._room(k) <= 0:
+        if k > 0 and self.room(k) <= 0:
             return theta.new_full(theta.shape[:-2], -math.inf)
         (a_lo, a_hi), (f_lo, f_hi) = self.amplitude, self.frequency
         good = (amplitude >= a_lo) & (amplitude <= a_hi)
@@ -183,7 +183,7 @@ class Prior:
 
         log_prob = theta.new_zeros(inside.shape) - phases * math.log(2 * math.pi)
         if k > 0:
-            log_prob -= k * math.log(self._room(k))
+            log_prob -= k * math.log(self.room(k))
         if self.amplitude_law == "loguniform":
             log_prob -= phases * math.log(math.log(a_hi / a_lo))
             logs = amplitude.clamp_min(a_lo).log()
@@ -243,7 +243,7 @@ class Prior:
             self.amplitude_law,
         )
 
-    def _room(self, k: int) -> float:
+    def room(self, k: int) -> float:
         """Length of the shortened band for k components, in Hz."""
         return self.frequency[1] - self.frequency[0] - (k - 1) * self.min_separation
 

@@ -6,8 +6,8 @@ Given K, every slot k has its class probabilities q(c_k | x), and under a choice
 
 From it follow the numbers of each class, q(n | K, x), and draws given them. The density of a labelled tuple is the sum
 over all choices and over all orders of the slots, divided by K!; a component and a slot of different classes exclude
-each other. Choices of a probability below `RARE` are left out. Draws outside the prior's shapes and band are drawn
-again.
+each other. Choices of a probability below `RARE` are left out. Draws outside the prior's amplitudes, shapes and band
+are drawn again.
 """
 
 from __future__ import annotations
@@ -203,11 +203,28 @@ class FamilySlots(MixedSlots):
         theta: Array = one.member.join(user, amplitude[:, None], self.signal.record.reference)
         return theta
 
+    def drawn_alone(self, k: int, n: int) -> list[tuple[Array, Array]]:
+        """Amplitudes and places, (n,) each, of draws of K slots under their most probable classes.
+
+        They are as the flows give them, within no bounds.
+        """
+        kinds = self.signal.choices(k).kinds[0]
+        slots, generator = self.signal.slots(kinds), torch.Generator(device=self._device)
+        generator.manual_seed(0)
+        found = []
+        for slot, kind in enumerate(kinds):
+            one = self._map(int(kind))
+            theta = self._theta(slots, slot, one, self._z(slots, slot, n, generator))
+            found.append((one.member.of(theta, "amplitude"), one.member.place_of(theta)))
+        return found
+
     def _inside(self, one: ClassMap, theta: Array) -> NDArray[np.bool_]:
-        """Whether place and shapes are in the prior's ranges, (n, P_c) to (n,)."""
-        low, high = self.signal.prior.frequency
-        place = one.member.place_of(theta)
-        inside: NDArray[np.bool_] = (place >= low) & (place <= high)
+        """Whether amplitude, place and shapes are in the prior's ranges, (n, P_c) to (n,)."""
+        prior = self.signal.prior
+        inside = np.ones(len(theta), dtype=np.bool_)
+        place, amplitude = one.member.place_of(theta), one.member.of(theta, "amplitude")
+        for value, (low, high) in ((place, prior.frequency), (amplitude, prior.amplitude)):
+            inside &= (value >= low) & (value <= high)
         for name, law in one.member.ranges.items():
             value = one.member.of(theta, name)
             inside = inside & (value >= law.low) & (value <= law.high)

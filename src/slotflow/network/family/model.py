@@ -4,7 +4,8 @@ r"""The network for several classes as its user sees it (preset `family`).
 can occupy tell it at first, and what the slots leave of the data tells it better; the network then looks again.
 
 **Loudness.** It is told that ρ is log-uniform from 5 to 40, or to 400 where the data are louder, whatever the prior
-says of amplitudes. The exact step, which follows unless the network is asked alone, answers under the prior.
+says of amplitudes. Its count is carried over to the prior (`carried.py`), and its draws are cut to the prior's bounds.
+The exact step, which follows unless the network is asked alone, answers under the prior.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from slotflow.network.cardinality import k_posterior, under_k_prior
 from slotflow.network.config import ModelConfig
 from slotflow.network.family.batches import taken
 from slotflow.network.family.bounds import Bounds
+from slotflow.network.family.carried import carried
 from slotflow.network.family.densities import NEGLIGIBLE, FamilySlots, Signal
 from slotflow.network.family.network import FamilyParts, Pass
 from slotflow.network.family.record import Record, bounds_of, record_of
@@ -122,7 +124,7 @@ class FamilySlotFlow(SlotFlow):
             signals = self._begun(found, records, priors, probs)
             return [
                 ClassPosterior(
-                    FamilySlots(signal, p),
+                    FamilySlots(signal, carried(FamilySlots(signal, p), p)),
                     observation,
                     signal.record.level,
                     f"slotflow:{self.config.name}",
@@ -130,12 +132,6 @@ class FamilySlotFlow(SlotFlow):
                 )
                 for signal, p, observation in zip(signals, probs, observations, strict=True)
             ]
-
-    def count(self, observations: Sequence[Observation], priors: Sequence[Prior]) -> Array:
-        """q(K | x) of several observations, each as `reads` asks for, (B, k_max + 1), and nothing of components."""
-        self._check_read(observations, priors)
-        with self._evaluating():
-            return self._k_probs(self._looked(observations, priors)[1], priors, None)
 
     def _check_read(self, observations: Sequence[Observation], priors: Sequence[Prior]) -> None:
         """Refuses observations that the network cannot read."""

@@ -16,8 +16,8 @@ from io_helpers import T, Write, X, read_stream, rows
 from scipy.io import wavfile
 
 from slotflow import Observation
+from slotflow.data.read.dates import print_date
 from slotflow.data.read.files import find_files, read_observations
-from slotflow.data.read.timestamps import print_date
 
 # --- Arrays ---------------------------------------------------------------------------------------
 

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 from io_helpers import T, Write, X, read_stream, rows
 
+from slotflow.data.read.dates import parse_date, print_date
 from slotflow.data.read.formats import large
-from slotflow.data.read.timestamps import parse_date, print_date, unit_seconds
+from slotflow.data.read.timestamps import unit_seconds
 
 TABLES = {
     "a comment that names the columns": "# time [ms], voltage [mV]\n" + rows(1e3 * T),

@@ -10,8 +10,9 @@ import pytest
 from io_helpers import T, Write, X, read_stream, rows
 
 from slotflow import Observation
+from slotflow.data.read.dates import compact_dates, parse_date, print_date
 from slotflow.data.read.files import read_observations
-from slotflow.data.read.timestamps import header_unit, parse_date, print_date, unit_seconds
+from slotflow.data.read.timestamps import header_unit, unit_seconds
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -44,6 +45,23 @@ def test_units_in_headers(header: str, unit: str | None) -> None:
 )
 def test_units_in_the_first_word(header: str, unit: str | None) -> None:
     assert header_unit(header, True) == unit
+
+
+def test_dates_without_strokes(write: Write) -> None:
+    """Whole numbers that are all dates are dates; a count of seconds runs through numbers that are none."""
+    days = np.arange(np.datetime64("1958-03-29"), np.datetime64("1960-03-29"), 7)
+    compact = [str(day).replace("-", "") for day in days]
+    assert (compact_dates(np.array(compact, dtype=float)) == days).all()
+    text = "date,x\n" + "".join(f"{day},{i % 5}\n" for i, day in enumerate(compact))
+    stream = read_stream(write("a.csv", text))
+    assert stream.dt == pytest.approx(7 * 86400.0) and stream.is_even
+    assert "time stamps 'date' taken as dates (time_unit says otherwise)" in stream.notes
+    seconds = np.arange(19580329, 19580429)
+    assert compact_dates(seconds) is None and compact_dates(seconds[:2]) is None
+    counted = "t,x\n" + "".join(f"{s},{i % 5}\n" for i, s in enumerate(seconds))
+    assert read_stream(write("b.csv", counted)).dt == 1.0
+    for none in (20240230, 20241301, 20240100, 15991231, 20240101.5):
+        assert compact_dates(np.array([20240101, 20240102, none])) is None
 
 
 def test_units_of_time() -> None:

@@ -20,7 +20,7 @@ from slotflow.core.units import (
     frequency_unit,
     natural_unit,
 )
-from slotflow.data.read.timestamps import parse_date, print_date
+from slotflow.data.read.dates import parse_date, print_date
 from slotflow.posterior.facts import Facts
 from slotflow.signal.waveforms import Waveform
 

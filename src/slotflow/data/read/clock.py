@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from slotflow.data.read.choice import Choice
+from slotflow.data.read.dates import compact_dates
 from slotflow.data.read.options import ReadOptions
 from slotflow.data.read.tables import Array, Table
 from slotflow.data.read.timeline import GRID_SLACK, Timeline, timeline_of
@@ -101,6 +102,9 @@ def _stamped(table: Table, choice: Choice, n: int, options: ReadOptions) -> Cloc
     time = str(choice.time)
     raw = table.get(time)
     unit = options.time_unit or table.units.get(time)
+    dates = compact_dates(raw) if unit is None else None
+    if dates is not None:
+        raw = dates
     likely = likely_unit(raw, choice.name) if unit is None else None
     stamps = to_seconds(raw, unit or likely, table.resolution)
     if stamps.seconds.size != n:
@@ -109,7 +113,9 @@ def _stamped(table: Table, choice: Choice, n: int, options: ReadOptions) -> Cloc
         )
     timeline = timeline_of(stamps)
     notes: tuple[str, ...] = ()
-    if raw.dtype.kind != "M":
+    if dates is not None:
+        notes = (f"time stamps {time!r} taken as dates (time_unit says otherwise)",)
+    elif raw.dtype.kind != "M":
         said = f"in {unit}" if unit else "without a unit, taken as seconds"
         if likely:
             said = f"without a unit, taken as {WORDS[likely]} by their numbers (time_unit says otherwise)"

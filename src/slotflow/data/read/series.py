@@ -19,10 +19,11 @@ from slotflow.data.gaps import fill_gaps
 from slotflow.data.read.array_tables import as_columns
 from slotflow.data.read.choice import Choice, choose
 from slotflow.data.read.clock import Clock, clock_of
+from slotflow.data.read.dates import parse_date, print_date
 from slotflow.data.read.marks import without_marks
 from slotflow.data.read.options import ReadOptions
 from slotflow.data.read.tables import Array, Rows, Table
-from slotflow.data.read.timestamps import parse_date, print_date, unit_seconds
+from slotflow.data.read.timestamps import unit_seconds
 from slotflow.data.trend import check_remainder, check_varying, detrend
 
 __all__ = ["Series", "read_series"]

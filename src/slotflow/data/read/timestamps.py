@@ -1,4 +1,4 @@
-"""Time stamps in files: units of time, headers that name them, dates, and stamps as seconds.
+"""Time stamps in files: units of time, headers that name them, times of day, and stamps as seconds.
 
 Stamps are kept as seconds after the first one, which stands beside them on the file's own clock: an epoch of 10⁹ s
 would otherwise cost the digits that the step is measured with.
@@ -6,13 +6,14 @@ would otherwise cost the digits that the step is measured with.
 
 from __future__ import annotations
 
-import datetime
 import math
 import re
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+
+from slotflow.data.read.dates import BILLION, parse_date
 
 __all__ = [
     "AUXILIARY",
@@ -24,10 +25,7 @@ __all__ = [
     "Stamps",
     "clock_seconds",
     "header_unit",
-    "join_dates",
     "parse_clock",
-    "parse_date",
-    "print_date",
     "to_seconds",
     "unit_seconds",
 ]
@@ -66,17 +64,8 @@ TIME_HEADER = re.compile(
     re.IGNORECASE,
 )
 """Headers of a column of time stamps, with or without a unit."""
-DATE = re.compile(
-    r"(\d{4})[-/](\d{1,2})[-/](\d{1,2})"
-    r"(?:[T ]+(\d{1,2}):(\d{1,2})(?::(\d{1,2})(?:[.,](\d{1,18}))?)?)?\s*(Z|UTC|[+-]\d{2}:?\d{2})?$",
-    re.ASCII,
-)
-SPLIT_DATE = re.compile(r"(\d{4}[-/]\d{1,2}[-/]\d{1,2})[ \t]+(?=\d{1,2}:\d{1,2})", re.ASCII)
-DOTTED = re.compile(r"^\s*(\d{1,2})\.(\d{1,2})\.(\d{4})", re.ASCII)
-"""Day, month and year with dots. That order is the only one in use with dots; with strokes there are two."""
 CLOCK = re.compile(r"(\d{1,3}):([0-5]?\d)(?::([0-5]?\d))?(?:[.,](\d{1,18}))?$", re.ASCII)
 HOUR, DAY = 3600.0, 86400.0
-BILLION = 10**9
 SMALLEST_COUNTS = {"ns": 1e18, "us": 1e15, "ms": 1e12}
 """Units, and the smallest number that is more likely a time since 1970 in this unit than one in seconds."""
 
@@ -130,11 +119,6 @@ def _in_brackets(header: str) -> str | None:
     if start < 0 or text[-1] not in "])" or "]" in inside or ")" in inside:
         return None
     return inside.strip()
-
-
-def join_dates(line: str) -> str:
-    """Writes a date and the time of day after it as one field, so that white space may separate columns."""
-    return SPLIT_DATE.sub(r"\1T", DOTTED.sub(r"\3-\2-\1", line))
 
 
 def parse_clock(text: str) -> tuple[int, int, float | None] | None:
@@ -208,34 +192,6 @@ def _seconds(part: tuple[int, int, float | None], minutes: bool) -> float:
 def unwrap_clock(seconds: NDArray[np.float64], period: float = DAY) -> NDArray[np.float64]:
     """Times of day (n,) counted on over midnight; with another period, over the end of each."""
     return seconds + period * np.concatenate([[0], np.cumsum(np.diff(seconds) < -period / 2)])
-
-
-def parse_date(text: str) -> int | None:
-    """Nanoseconds since 1970 began of a date such as ``2024-03-01T12:00:00.5Z``, or None if it is none.
-
-    Day, month and year may stand with dots, 01.03.2024. Dates without a time zone are taken as UTC.
-    """
-    found = DATE.match(DOTTED.sub(r"\3-\2-\1", text.strip()))
-    if found is None:
-        return None
-    year, month, day, hour, minute, second = (int(part or 0) for part in found.groups()[:6])
-    try:
-        days = datetime.date(year, month, day).toordinal() - datetime.date(1970, 1, 1).toordinal()
-    except ValueError:
-        return None
-    if not 1678 <= year <= 2261 or hour > 23 or minute > 59 or second > 60:
-        return None
-    seconds = ((days * 24 + hour) * 60 + minute) * 60 + second
-    zone = (found[8] or "Z").replace(":", "")
-    if zone[0] in "+-":
-        seconds -= int(f"{zone[0]}1") * (int(zone[1:3]) * 3600 + int(zone[3:]) * 60)
-    return seconds * BILLION + int((found[7] or "").ljust(9, "0")[:9])
-
-
-def print_date(seconds: float) -> str:
-    """Seconds since 1970 began as a date in UTC, to the microsecond."""
-    start = datetime.datetime(1970, 1, 1)
-    return (start + datetime.timedelta(seconds=seconds)).isoformat() + " UTC"
 
 
 def to_seconds(stamps: Array, unit: str | None = None, resolution: float = 0.0) -> Stamps:

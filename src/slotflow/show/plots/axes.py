@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from slotflow.core.units import HERTZ, TIME_UNITS, FrequencyUnit
-from slotflow.data.read.timestamps import print_date
+from slotflow.data.read.dates import print_date
 from slotflow.posterior.display import is_dated
 from slotflow.show.plots.colours import colour_of, text_colour
 from slotflow.show.plots.units import clock, frequency_scale, readable, tick_in, with_unit

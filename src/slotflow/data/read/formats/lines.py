@@ -8,12 +8,11 @@ from collections import Counter
 from itertools import chain
 from typing import NamedTuple
 
+from slotflow.data.read.dates import join_dates, parse_date
 from slotflow.data.read.timestamps import (
     TIME_HEADER,
     header_unit,
-    join_dates,
     parse_clock,
-    parse_date,
 )
 
 __all__ = ["MISSING", "Lines", "is_numeric", "split_lines", "to_complex"]

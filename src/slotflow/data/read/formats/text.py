@@ -9,6 +9,7 @@ from contextlib import suppress
 
 import numpy as np
 
+from slotflow.data.read.dates import parse_date
 from slotflow.data.read.formats.calendar import calendar_of
 from slotflow.data.read.formats.large import read_large
 from slotflow.data.read.formats.lines import MISSING, is_numeric, split_lines, to_complex
@@ -21,7 +22,6 @@ from slotflow.data.read.timestamps import (
     clock_seconds,
     header_unit,
     parse_clock,
-    parse_date,
     unit_seconds,
 )
 

@@ -13,6 +13,7 @@ from slotflow import Channel, Observation, Prior, SlotFlow
 from slotflow.core.arrays import Array
 from slotflow.network.family import carried as module
 from slotflow.network.family.carried import carried
+from slotflow.network.family.densities import Alone
 from slotflow.network.family.model import FamilySlotFlow
 from slotflow.waveforms import Tone
 
@@ -52,11 +53,15 @@ def family() -> FamilySlotFlow:
 
 
 def test_the_network_s_own_law_changes_nothing(family: FamilySlotFlow) -> None:
-    """Amplitudes log-uniform from 5 to 40 are what it was trained with, but for what is cut at the ends."""
+    """Amplitudes log-uniform from 5 to 40 are what it was trained with; weaker ones it does not see."""
     observation = tones((20.0, -20.3), (14.0, 10.6))
-    post = family.answer(observation, prior(5.0))
-    again: Any = post.slots
-    assert carried(again, post.k_probs) == pytest.approx(post.k_probs, abs=0.02)
+    for weakest in (5.0, 1.0):
+        slots: Any = family.answer(observation, prior(weakest)).slots
+        flat = np.full(7, 1 / 7)
+        flat[3:] = 0.0
+        assert carried(slots, flat)[:3] == pytest.approx(flat[:3] / flat.sum(), abs=0.02)
+    louder: Any = family.answer(observation, prior(5.0, 400.0)).slots  # the control
+    assert carried(louder, flat)[2] < 0.2
 
 
 def test_a_tone_that_the_prior_does_not_allow_is_not_counted(family: FamilySlotFlow) -> None:
@@ -82,7 +87,7 @@ def test_means_over_amplitudes(law: str, mean: float) -> None:
     density: Array = np.exp(-0.5 * ((a - m) / s) ** 2) / (math.sqrt(2 * math.pi) * s)
     weight = a if law == "uniform" else np.full_like(a, 1 / math.log(3))
     expected = math.log((density * weight).mean())
-    assert module._log_mean(amplitude, stated) == pytest.approx(expected, abs=2e-3)
+    assert module._log_mean(amplitude, 0.0, stated) == pytest.approx(expected, abs=2e-3)
 
 
 def test_distances_are_counted() -> None:
@@ -92,7 +97,7 @@ def test_distances_are_counted() -> None:
     there = np.zeros(module.DRAWS)
     beside = np.where(np.arange(module.DRAWS) % 2, 0.05, 0.5)
     slots: Any = SimpleNamespace(
-        drawn_alone=lambda k, n: [(amplitude, there), (amplitude, beside)][:k]
+        drawn_alone=lambda k, n: [Alone(amplitude, place, 0.0) for place in (there, beside)][:k]
     )
-    one, two = (module._log_ratio(slots, k, stated) for k in (1, 2))
+    one, two = (module._log_ratio(slots, k, stated, (5.0, 40.0)) for k in (1, 2))
     assert two - 2 * one == pytest.approx(math.log(0.5 / 0.9**2), abs=1e-9)

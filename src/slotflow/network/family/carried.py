@@ -11,7 +11,8 @@ since q(Θ | K, x) is a product over slots. A sixth tone that is a peak of the n
 prior allows none so weak. The expectations take A_k as Gaussian, with the moments of some draws: so they are not zero
 where the prior's bounds are far outside of these. Classes are the most probable ones.
 
-What the network was not trained to see, components of a ρ below its smallest, is not brought back by this.
+What the network was not trained to see, components of a ρ below its smallest, is not brought back by this: K counts
+those above it, and p(A) is the prior's law of these.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ from scipy.special import roots_legendre
 
 from slotflow.core.arrays import Array
 from slotflow.core.numeric import log_sum_exp
-from slotflow.network.family.densities import NEGLIGIBLE, FamilySlots
+from slotflow.network.family.densities import FamilySlots
+from slotflow.network.family.slot_choices import NEGLIGIBLE
 from slotflow.signal.prior import Prior
 
 __all__ = ["carried"]
@@ -42,29 +44,32 @@ def carried(slots: FamilySlots, k_probs: Array) -> Array:
     low, high = slots.signal.answer.seen.bounds.gain[0].tolist()
     log_p = np.full(len(k_probs), -np.inf)
     for k in np.flatnonzero(k_probs > NEGLIGIBLE):
-        log_p[k] = math.log(k_probs[k]) + k * math.log(math.log(high / low))
-        log_p[k] += _log_ratio(slots, int(k), prior) if k else 0.0
+        log_p[k] = math.log(k_probs[k]) + (
+            _log_ratio(slots, int(k), prior, (low, high)) if k else 0.0
+        )
     if not np.isfinite(log_p).any():
         return k_probs
     found: Array = np.exp(log_p - log_sum_exp(log_p, axis=0))
     return found
 
 
-def _log_ratio(slots: FamilySlots, k: int, prior: Prior) -> float:
-    """Logarithm of the ratio of evidences of K components, without the constants of the network's law."""
+def _log_ratio(slots: FamilySlots, k: int, prior: Prior, gain: tuple[float, float]) -> float:
+    """Logarithm of the ratio of evidences of K components, with the network's smallest and largest ρ."""
     draws = slots.drawn_alone(k, DRAWS)
-    total = sum(_log_mean(amplitude, prior) for amplitude, _ in draws)
+    total = k * math.log(math.log(gain[1] / gain[0]))
+    total += sum(_log_mean(one.amplitude, gain[0] * one.unit, prior) for one in draws)
     if prior.min_separation > 0:
-        places = np.sort(np.stack([place for _, place in draws], 1), axis=1)  # (n, K)
+        places = np.sort(np.stack([one.place for one in draws], 1), axis=1)  # (n, K)
         apart = (np.diff(places, axis=1) >= prior.min_separation).all(1).mean()
         width = prior.frequency[1] - prior.frequency[0]
         total += math.log(max(float(apart), 0.5 / DRAWS)) + k * math.log(width / prior.room(k))
     return total
 
 
-def _log_mean(amplitude: Array, prior: Prior) -> float:
-    """Logarithm of the mean of A p(A) over a slot's amplitudes, (n,)."""
+def _log_mean(amplitude: Array, weakest: float, prior: Prior) -> float:
+    """Logarithm of the mean of A p(A) over a slot's amplitudes, (n,), the weakest that the network sees being given."""
     low, high = prior.amplitude
+    low = max(low, min(weakest, 0.5 * (low + high)))
     mean, sd = float(amplitude.mean()), max(float(amplitude.std()), 1e-9 * high)
     left, right = np.clip((mean - REACH * sd, mean + REACH * sd), low, high)
     if right - left < sd:  # beyond the prior's bounds, of which the nearer one counts

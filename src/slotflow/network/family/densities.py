@@ -6,15 +6,13 @@ Given K, every slot k has its class probabilities q(c_k | x), and under a choice
 
 From it follow the numbers of each class, q(n | K, x), and draws given them. The density of a labelled tuple is the sum
 over all choices and over all orders of the slots, divided by K!; a component and a slot of different classes exclude
-each other. Choices of a probability below `RARE` are left out. Draws outside the prior's amplitudes, shapes and band
+each other. Draws outside the prior's amplitudes, shapes and band
 are drawn again.
 """
 
 from __future__ import annotations
 
-import itertools
 import math
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
@@ -25,83 +23,31 @@ from torch import Tensor
 from slotflow.core.arrays import Array
 from slotflow.core.numeric import log_sum_exp
 from slotflow.network.family.coordinates import from_coordinates, log_volume, to_coordinates
-from slotflow.network.family.network import FamilyParts, Pass
-from slotflow.network.family.record import ClassMap, Record
-from slotflow.network.family.slots import Begun, Finished
+from slotflow.network.family.record import ClassMap
+from slotflow.network.family.slot_choices import NEGLIGIBLE, Choices, Signal
+from slotflow.network.family.slots import Finished
 from slotflow.network.multiclass.counts import count_tables
 from slotflow.network.multiclass.mixed import MixedSlots
 from slotflow.posterior.tuples import log_permanent
-from slotflow.signal.prior import Prior
 from slotflow.signal.waveforms import Classes
 
-__all__ = ["NEGLIGIBLE", "FamilySlots", "Signal"]
+__all__ = ["Alone", "FamilySlots"]
 
-RARE = 1e-4
-"""Probability below which a choice of classes is left out."""
-NEGLIGIBLE = 1e-4
-"""Probability of K below which its slots are not looked at."""
-MOST_CHOICES = 24
-"""Choices of classes that are kept of each K."""
 REDRAWS = 50
 """Times that draws outside the prior are drawn again; what is outside then is kept as it is."""
 MASS_DRAWS = 1024
 """Draws from which the mass inside the prior is estimated."""
 
 
-class Choices(NamedTuple):
-    """Choices of the classes of K slots."""
+class Alone(NamedTuple):
+    """Draws of one slot."""
 
-    kinds: NDArray[np.int64]
-    """Classes of the network, (R, K)."""
-    probs: Array
-    """(R,), summing to 1."""
-
-
-@dataclass
-class Signal:
-    """A signal that has been through the network; slots for each K are made when they are asked for."""
-
-    parts: FamilyParts
-    answer: Pass
-    """Of this signal alone."""
-    record: Record
-    prior: Prior
-    begun: dict[int, tuple[Begun, Choices]] = field(default_factory=dict)
-    finished: dict[tuple[int, ...], Finished] = field(default_factory=dict)
-
-    @torch.inference_mode()
-    def choices(self, k: int) -> Choices:
-        """The likely choices of the classes of K slots."""
-        if k not in self.begun:
-            number = torch.tensor([k], device=self.answer.logits.device)
-            self.begin(k, self.parts.given(self.answer, number))
-        return self.begun[k][1]
-
-    def begin(self, k: int, begun: Begun) -> None:
-        """Keeps the K slots of this signal alone, before the decision on their classes."""
-        allowed = [one.kind for one in self.record.maps]
-        log_q = begun.logits[0, :k].log_softmax(-1).double().cpu().numpy()  # (K, C)
-        every = list(itertools.product(allowed, repeat=k))
-        kinds = np.array(every, dtype=np.int64).reshape(len(every), k)
-        log_p = log_q[np.arange(k), kinds].sum(1)
-        order = np.argsort(-log_p)[:MOST_CHOICES]
-        p = np.exp(log_p[order] - log_p[order[0]])
-        likely = p > RARE * p.sum()
-        self.begun[k] = begun, Choices(kinds[order][likely], p[likely] / p[likely].sum())
-
-    @torch.inference_mode()
-    def slots(self, kinds: NDArray[np.int64]) -> Finished:
-        """The slots under a choice of classes, (K,)."""
-        key = tuple(int(kind) for kind in kinds)
-        if key not in self.finished:
-            self.choices(len(key))
-            begun = self.begun[len(key)][0]
-            kind = torch.zeros_like(begun.fit.slots.kind)
-            kind[0, : len(key)] = torch.tensor(key)
-            self.finished[key] = self.parts.slots.finish(
-                self.parts.units, self.answer.seen, begun, kind
-            )
-        return self.finished[key]
+    amplitude: Array
+    """(n,)."""
+    place: Array
+    """(n,)."""
+    unit: float
+    """Amplitude at which ρ is 1."""
 
 
 class FamilySlots(MixedSlots):
@@ -203,19 +149,24 @@ class FamilySlots(MixedSlots):
         theta: Array = one.member.join(user, amplitude[:, None], self.signal.record.reference)
         return theta
 
-    def drawn_alone(self, k: int, n: int) -> list[tuple[Array, Array]]:
-        """Amplitudes and places, (n,) each, of draws of K slots under their most probable classes.
-
-        They are as the flows give them, within no bounds.
-        """
-        kinds = self.signal.choices(k).kinds[0]
+    def drawn_alone(self, k: int, n: int) -> list[Alone]:
+        """Draws of K slots under their most probable classes, as the flows give them, within no bounds."""
+        kinds, units = self.signal.choices(k).kinds[0], self.signal.parts.units
         slots, generator = self.signal.slots(kinds), torch.Generator(device=self._device)
         generator.manual_seed(0)
+        own = slots.fit.slots
+        energy = units.fine.basis(units.xi(own.raw, own.kind), own.kind).abs().square().sum(-1)
+        loud = (own.c.abs() * energy.sqrt())[0].cpu().numpy()  # ρ, (K,)
         found = []
         for slot, kind in enumerate(kinds):
             one = self._map(int(kind))
-            theta = self._theta(slots, slot, one, self._z(slots, slot, n, generator))
-            found.append((one.member.of(theta, "amplitude"), one.member.place_of(theta)))
+            z = self._z(slots, slot, n, generator)
+            fit, theta = (
+                self._theta(slots, slot, one, rows) for rows in (torch.zeros_like(z[:1]), z)
+            )
+            unit = float(one.member.of(fit, "amplitude")[0]) / max(float(loud[slot]), 1e-12)
+            amplitude = one.member.of(theta, "amplitude")
+            found.append(Alone(amplitude, one.member.place_of(theta), unit))
         return found
 
     def _inside(self, one: ClassMap, theta: Array) -> NDArray[np.bool_]:

@@ -24,9 +24,10 @@ from slotflow.network.config import ModelConfig
 from slotflow.network.family.batches import taken
 from slotflow.network.family.bounds import Bounds
 from slotflow.network.family.carried import carried
-from slotflow.network.family.densities import NEGLIGIBLE, FamilySlots, Signal
+from slotflow.network.family.densities import FamilySlots
 from slotflow.network.family.network import FamilyParts, Pass
 from slotflow.network.family.record import Record, bounds_of, record_of
+from slotflow.network.family.slot_choices import NEGLIGIBLE, Signal
 from slotflow.network.model import SlotFlow
 from slotflow.network.multiclass.posterior import ClassPosterior
 from slotflow.network.options import KPrior

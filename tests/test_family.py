@@ -149,7 +149,7 @@ def test_others_give_way_to_a_newcomer(seed: int) -> None:
     response = Response(mode, search.nodes[0], 1.0)
     law = Newcomer(search.banks[0], response, prior, mode.fit.left, rng)
     near = np.array([[0.421, 0.06, 1.5, 0.5]])
-    moved = law.moved(near)
+    _, moved = law.density(near)
     rows = [np.concatenate([mode.around.straight.back(mode.around.mean + d)[0], near[0]])
             for d in (moved, np.zeros_like(moved))]  # fmt: skip
     rss = search.target((2,)).rss(np.stack(rows))

@@ -63,10 +63,10 @@ class Births:
         new = {
             i: [law.sample(n, rng) for _ in range(self.numbers[i])] for i, law in self.laws.items()
         }
-        moved = sum(self.laws[i].moved(one) for i, every in new.items() for one in every)
+        moved = sum(given_way for every in new.values() for _, given_way in every)
         parts = self.layout.parts(self.others.sample(n, rng, moved))
         for i, every in new.items():
-            parts[i] = self._joined(i, parts[i], np.stack(every, 1))
+            parts[i] = self._joined(i, parts[i], np.stack([one for one, _ in every], 1))
         return _rows(parts)
 
     def _joined(self, i: int, old: Array, new: Array) -> Array:

@@ -86,6 +86,13 @@ def test_hidden_components_leave_the_prior_of_k(kind: str, k_max: int) -> None:
             assert probability == pytest.approx(every[counts], rel=0.15)
 
 
+def test_hidden_components_leave_any_prior_of_k() -> None:
+    prior = replace(_prior("mixed", 3, (0.01, 0.02)), k_probs=(0.6, 0.25, 0.1, 0.05))
+    _, sampled = _sampled(_noise(3), prior)
+    assert sampled.complete
+    assert np.all(np.abs(sampled.k_probs - prior.k_probs_full) < 4 * _errors(sampled) + 0.003)
+
+
 def test_an_answer_without_time_says_so() -> None:
     """One layout is drawn: what the others would have is an error, and none of them seems more probable than it is."""
     prior = _prior("mixed", 4, (0.01, 0.02))

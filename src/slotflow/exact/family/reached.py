@@ -17,14 +17,15 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
 from slotflow.core.numeric import log_sum_exp
 from slotflow.exact.family.mixture import Further, Prepared, prepared
 from slotflow.exact.family.proposals import Births
-from slotflow.exact.family.search import Search
+from slotflow.exact.family.search import Mode, Search
+from slotflow.exact.importance import Importance
 
 __all__ = ["NEGLIGIBLE", "Reached", "first_draws"]
 
@@ -55,7 +56,7 @@ class Reached:
     def __init__(self, search: Search, rng: np.random.Generator, draws: int) -> None:
         self.search, self.rng, self.draws = search, rng, draws
         self.promised = {
-            counts: float(log_sum_exp(np.array([mode.log_evidence for mode in modes])))
+            counts: self._by_laplace(modes)
             for counts, modes in search.found.items()
             if modes and search.prior.k_probs_full[sum(counts)] > 0
         }
@@ -81,6 +82,16 @@ class Reached:
                 return
             self._first_round(self._next(waiting), seconds)
 
+    def log_joint(self, counts: tuple[int, ...], result: Importance) -> float:
+        """Logarithm of p(K) Z by draws of a layout."""
+        return result.log_evidence + math.log(self.search.prior.k_probs_full[sum(counts)])
+
+    def _by_laplace(self, modes: Sequence[Mode]) -> float:
+        """Logarithm of p(K) Z by the maxima of a layout, with the prior's own p(K)."""
+        k = modes[0].target.k
+        total = float(log_sum_exp(np.array([mode.log_evidence for mode in modes])))
+        return total - self.search.log_p(k) + math.log(self.search.prior.k_probs_full[k])
+
     def expected(self, counts: tuple[int, ...]) -> float:
         """About ln p(K) Z of a layout without draws: its promise, less what others of as many components fell short.
 
@@ -99,14 +110,14 @@ class Reached:
         found = prepared(self.search, counts, self._births[counts], self.rng, draws, seconds)
         if math.isfinite(found.first.log_evidence):
             self.rounds[counts] = found
-            self.known[counts] = found.first.log_evidence + self.search.log_p(sum(counts))
+            self.known[counts] = self.log_joint(counts, found.first)
         else:
             self.complete &= self._unimportant(counts)
             self._failed.add(counts)
 
     def _waiting(self) -> set[tuple[int, ...]]:
         """Layouts that matter by what they promise and have no draws yet."""
-        for counts in set(self.known) | self._grown():
+        for counts in sorted(set(self.known) | self._grown()):
             if counts not in self._births:
                 self._births[counts] = self._further.to(counts)
                 worths = [worth for _, worth in self._births[counts]]

@@ -94,7 +94,7 @@ def sample_layouts(
             result = _sampled(search.target(counts), found.mixture, rng, size, seconds, rounds)
             if math.isfinite(result.log_evidence):
                 results[counts] = result
-                known[counts] = result.log_evidence + search.log_p(sum(counts))
+                known[counts] = reached.log_joint(counts, result)
             is_first = False
     best, complete = max(known.values()), reached.complete
     log_joint = {c: known[c] if c in results else reached.expected(c) for c in reached.promised}

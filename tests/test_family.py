@@ -16,7 +16,7 @@ from slotflow.exact.family.pencil import poles, series
 from slotflow.exact.family.posterior import family_posterior
 from slotflow.exact.family.proposals import Births
 from slotflow.exact.family.sample import sample_layouts
-from slotflow.exact.family.search import Search
+from slotflow.exact.family.search import Mode, Search
 from slotflow.exact.family.straight import Straight
 from slotflow.signal.likelihood import likelihood_of
 from slotflow.signal.likelihood.compressed import compressed
@@ -139,21 +139,40 @@ def test_births_are_normalized(new: int, seed: int) -> None:
     assert error < 0.1 and abs(float(ratio.mean()) - 1) < 5 * error
 
 
-def test_others_give_way_to_a_newcomer(seed: int) -> None:
-    """Beside a decaying line, a second one near it: draws that give way explain the data, others do not."""
-    prior = prior_of(DAMPED, amplitude=(0.2, 6.0))
-    t, rng = template().long.times, np.random.default_rng(seed)
+def beside_a_decay(rng: np.random.Generator) -> tuple[Search, Mode, Newcomer]:
+    """The maximum of a strong decaying line, and the law of a second one beside it."""
+    prior, t = prior_of(DAMPED, amplitude=(0.2, 6.0)), template().long.times
     x = 5.0 * np.exp(-0.05 * (t - 4.0)) * np.cos(2 * np.pi * 0.42 * t) + rng.standard_normal(N)
     search = searched(Observation([Channel(x, dt=DT, t0=4.0, trend=-1)]), prior)
     mode = search.found[(1,)][0]
     response = Response(mode, search.nodes[0], 1.0)
-    law = Newcomer(search.banks[0], response, prior, mode.fit.left, rng)
+    return search, mode, Newcomer(search.banks[0], response, prior, mode.fit.left, rng)
+
+
+def test_others_give_way_to_a_newcomer(seed: int) -> None:
+    """Beside a decaying line, a second one near it: draws that give way explain the data, others do not."""
+    search, mode, law = beside_a_decay(np.random.default_rng(seed))
     near = np.array([[0.421, 0.06, 1.5, 0.5]])
-    moved = law.moved(near)
+    _, moved = law.density(near)
     rows = [np.concatenate([mode.around.straight.back(mode.around.mean + d)[0], near[0]])
             for d in (moved, np.zeros_like(moved))]  # fmt: skip
     rss = search.target((2,)).rss(np.stack(rows))
     assert rss[0] - mode.fit.rss < 10 < 20 < rss[1] - mode.fit.rss
+
+
+def test_births_have_a_density_wherever_they_draw(seed: int) -> None:
+    """A newcomer takes nearly all that a line has: the line may then be hundreds of its errors away."""
+    _, mode, law = beside_a_decay(np.random.default_rng(seed))
+    births, error = Births(mode, [(0, law)]), math.sqrt(mode.around.covariance[0, 0])
+    u = mode.around.mean.copy()
+    u[0] += 2 * error
+    u[2:] *= 0.003
+    line, new = mode.around.straight.back(u[None]), mode.fit.z[None] * [1.0, 1.0, 0.99, 0.99]
+    assert line[0, 0] - mode.fit.z[0] > 300 * error
+    density, moved = law.density(new)
+    expected = density + births.others.log_prob(line, moved)
+    assert np.isfinite(expected).all()
+    np.testing.assert_allclose(births.log_prob(np.concatenate([new, line], 1)), expected)
 
 
 @pytest.mark.parametrize("kind", [np.float64, np.complex128])

@@ -48,6 +48,7 @@ __all__ = [
     "pareto_k",
     "resample",
     "share_of",
+    "summarised",
     "tail_shape",
     "tail_size",
 ]
@@ -138,13 +139,13 @@ def importance_sample(
         log_w = log_p - proposal.log_prob(z)
         parts.append((z, rss, np.where(np.isnan(log_w), -np.inf, log_w)))
         ess = min(effective_share(parts[-1][2]), effective_share(_stack(parts, 2)))
-        if effective is None or taken + size > max_draws:
+        if effective is None or taken + draws // 2 > max_draws:
             break
         if taken >= draws and ess * taken >= effective:
             break
         if time.perf_counter() - started > max_seconds:
             break
-    return _summary(target, parts, candidates, ess, time.perf_counter() - started, rng)
+    return summarised(target, parts, candidates, ess, time.perf_counter() - started, rng)
 
 
 def inside_support(
@@ -239,7 +240,7 @@ def resample(weights: Array, n: int, rng: np.random.Generator) -> NDArray[np.int
     return rng.permutation(np.minimum(index, len(weights) - 1))
 
 
-def _summary(
+def summarised(
     target: Target,
     parts: list[tuple[Array, Array, Array]],
     candidates: int,
@@ -247,7 +248,16 @@ def _summary(
     seconds: float,
     rng: np.random.Generator,
 ) -> Importance:
-    """Turns the rounds' z, RSS and log weights into a result."""
+    """What rounds of draws say.
+
+    Args:
+        target: What was drawn.
+        parts: Rows, (n, d), RSS, (n,), and log weights, (n,), of each round.
+        candidates: How many candidates the draws are of.
+        ess: Effective share of the draws.
+        seconds: Time spent.
+        rng: Source of randomness for σ.
+    """
     log_w = _stack(parts, 2)
     n = len(log_w)
     if n == 0 or not np.isfinite(log_w.max()):

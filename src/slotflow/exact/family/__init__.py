@@ -9,6 +9,6 @@
 - `pencil`: tones and decays all at once, from the singular vectors of the data.
 - `search`: maxima for all numbers of components of each class that matter.
 - `newcomers`, `proposals`: a further component beside others, and rows of components to draw.
-- `mixture`, `sample`: importance sampling of each, and the evidences.
+- `mixture`, `reached`, `sample`: importance sampling of each, which of them are drawn, and the evidences.
 - `analysed`, `judged`, `posterior`: the result with its verdict and what it says of the noise.
 """

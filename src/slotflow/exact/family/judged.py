@@ -14,7 +14,9 @@ No layout is left out of the errors of the probabilities: with the standard erro
 .. math:: \mathrm{var}\, p_n = \sum_m (p_m (δ_{nm} - p_n) s_m)^2 , \qquad
           \mathrm{var}\, p(K) = \sum_m (p_m (δ_{K, |m|} - p(K)) s_m)^2 ,
 
-and the largest of these errors must not exceed 0.05.
+and the largest of these errors must not exceed 0.05. What stands in for ln Z of layouts without draws errs in the same
+direction for all of them: their terms are added before the square is taken. A K without any draws gets p(K | x) = 0,
+and what it would have had is an error too.
 """
 
 from __future__ import annotations
@@ -191,8 +193,11 @@ def _largest_error(sampled: Sampled) -> float:
     errors = np.array([_error(sampled.results.get(counts)) for counts in probs])
     same_order = orders == np.arange(orders.max() + 1)[:, None]  # (K_max + 1, layouts)
     chosen = np.concatenate([np.eye(len(p)), same_order])
-    slopes = p * (chosen - (chosen @ p)[:, None])
-    return float(np.sqrt(((slopes * errors) ** 2).sum(-1)).max())
+    terms = p * (chosen - (chosen @ p)[:, None]) * errors
+    has_draws = np.array([counts in sampled.results for counts in probs])
+    together = terms[:, ~has_draws].sum(-1)
+    left_out = float(p[~np.isin(orders, orders[has_draws])].sum())
+    return max(left_out, float(np.sqrt((terms[:, has_draws] ** 2).sum(-1) + together**2).max()))
 
 
 def _poorest(analysed: Analysed, quality: DrawQuality) -> str:

@@ -66,12 +66,13 @@ class Response:
         self._moves = (around.covariance @ by_straight) @ data.image
         spanned = np.linalg.qr(slopes.T)[0]  # (r, d)
         left = mode.fit.left - spanned @ (spanned.T @ mode.fit.left)
-        self.back: Complex = left @ data.image.conj()
+        self._back: Complex = left @ data.image
         self._shares = spanned.T @ data.image
 
-    def moved(self, model: Complex) -> Array:
-        """δ, (n, d), of models of the further component at the instants, (n, M)."""
-        moved: Array = -(model @ self._moves.T).real
+    def moved(self, basis: Complex, c: Complex) -> Array:
+        """δ, (n, d), of further components of functions of time, (n, J, M), and amplitudes, (n, J)."""
+        by_amplitude = basis @ self._moves.T  # (n, J, d)
+        moved: Array = -(c[..., None] * by_amplitude).sum(1).real
         return moved
 
     def amplitudes(self, basis: Complex, energy: Array) -> tuple[Complex, Array]:
@@ -83,7 +84,7 @@ class Response:
         """
         shared = (np.abs(basis @ self._shares.T) ** 2).sum(-1)
         left = np.maximum(energy - shared, LEAST_ENERGY * energy)
-        return 2 * (basis.conj() @ self.back) / left, np.sqrt(2 * self.variance / left)
+        return 2 * (basis @ self._back).conj() / left, np.sqrt(2 * self.variance / left)
 
 
 class Newcomer:
@@ -116,7 +117,7 @@ class Newcomer:
 
     def _weighed(self, rng: np.random.Generator) -> float:
         """Settles the share of components that are seen; about ln of the factor by which one changes the evidence."""
-        new = self.sample(TRIALS, rng)
+        new, _ = self.sample(TRIALS, rng)
         xi, c = self.member.unpack(new)
         basis = self._basis(xi)
         centre, spread = self._seen(xi, basis)
@@ -129,75 +130,65 @@ class Newcomer:
         self.share = min(max(share, LEAST_SHARE), 1 - LEAST_SHARE)
         return float(log_w.max()) + math.log(float(weight.mean()))
 
-    def sample(self, n: int, rng: np.random.Generator) -> Array:
-        """Draws, (n, Z)."""
-        peaks = int(rng.binomial(n, self.share))
-        both = np.concatenate([self._at_peaks(peaks, rng), self._anywhere(n - peaks, rng)])
-        return both[rng.permutation(n)]
+    def sample(self, n: int, rng: np.random.Generator) -> tuple[Array, Array]:
+        """Draws, (n, Z), and by how much the others give way to them in straight coordinates, (n, d)."""
+        peaks, order = int(rng.binomial(n, self.share)), rng.permutation(n)
+        both = [self._at_peaks(peaks, rng), self._anywhere(n - peaks, rng)]
+        new, moved = (np.concatenate(parts)[order] for parts in zip(*both, strict=True))
+        return new, moved
 
     def density(self, new: Array) -> tuple[Array, Array]:
         """Log density, (n,), of components, (n, Z), and by how much the others give way, (n, d)."""
         basis = self._basis(new[:, : len(self.member.shape)])
         peak, hidden = self._log_laws(new, basis)
         mixed: Array = np.logaddexp(peak + math.log(self.share), hidden + math.log(1 - self.share))
-        return mixed, self._moved(new, basis)
-
-    def moved(self, new: Array) -> Array:
-        """By how much the others give way to components, (n, Z), in straight coordinates, (n, d)."""
-        return self._moved(new, self._basis(new[:, : len(self.member.shape)]))
-
-    def _moved(self, new: Array, basis: Complex) -> Array:
-        """The same, with the functions of time at hand, (n, J, M)."""
-        return self.response.moved(np.einsum("nj,njt->nt", self.member.unpack(new)[1], basis))
+        return mixed, self.response.moved(basis, self.member.unpack(new)[1])
 
     def _basis(self, xi: Array) -> Complex:
         """Functions of time of shapes, (n, D), at the instants, (n, J, M)."""
         return basis_evenly(self.member, self.bank.data.times, xi)
 
-    def _seen(self, xi: Array, basis: Complex | None = None) -> tuple[Complex, Array]:
-        """Mean and standard deviation of the amplitudes at shapes, (n, D) to (n, J)."""
-        basis = self._basis(xi) if basis is None else basis
+    def _seen(self, xi: Array, basis: Complex) -> tuple[Complex, Array]:
+        """Mean and standard deviation of the amplitudes at shapes, (n, D), of functions (n, J, M); (n, J) each."""
         return self.response.amplitudes(basis, self.bank.energy_at(xi))
 
     # ------------------------------------------------------------------ the two kinds
 
-    def _at_peaks(self, n: int, rng: np.random.Generator) -> Array:
-        """Draws of components that filters see, (n, Z)."""
+    def _at_peaks(self, n: int, rng: np.random.Generator) -> tuple[Array, Array]:
+        """Draws of components that filters see, (n, Z), and how others give way, (n, d)."""
         flat = rng.choice(self.cells.size, size=n, p=self.cells.ravel())
         *rows, column = np.unravel_index(flat, self.cells.shape)
         cells = zip(self.edges, [column, *rows], strict=True)
         xi = np.stack([_inside(edges, cell, rng) for edges, cell in cells], -1)
-        centre, spread = self._seen(xi)
+        basis = self._basis(xi)
+        centre, spread = self._seen(xi, basis)
         normal = rng.standard_normal((2, *centre.shape))
-        return self.member.pack(xi, centre + spread * (normal[0] + 1j * normal[1]))
+        c = centre + spread * (normal[0] + 1j * normal[1])
+        return self.member.pack(xi, c), self.response.moved(basis, c)
 
-    def _anywhere(self, n: int, rng: np.random.Generator) -> Array:
-        """Draws of components that hide, (n, Z)."""
+    def _anywhere(self, n: int, rng: np.random.Generator) -> tuple[Array, Array]:
+        """Draws of components that hide, (n, Z), and how others give way, (n, d)."""
         xi = np.stack([law.draw(rng.random(n)) for law in self.ranges], -1)
         u, angle = rng.random((2, n, self.member.amplitudes))
-        low, high = self.amplitude.low, self._highest(*self._seen(xi))
+        basis = self._basis(xi)
+        low, high = self.amplitude.low, self._highest(*self._seen(xi, basis))
         size = low * (high / low) ** u if self._is_log else low + u * (high - low)
-        return self.member.pack(xi, size * np.exp(2j * math.pi * angle))
+        c = size * np.exp(2j * math.pi * angle)
+        return self.member.pack(xi, c), self.response.moved(basis, c)
 
     def _log_laws(self, new: Array, basis: Complex) -> tuple[Array, Array]:
         """Log densities of the two kinds, (n,) each, of components, (n, Z), with their functions of time, (n, J, M)."""
         xi, c = self.member.unpack(new)
-        peak, hidden = np.full((2, len(new)), -np.inf)
         shape = self._log_shape(xi)
-        good = np.flatnonzero(np.isfinite(shape))
-        if not len(good):
-            return peak, hidden
-        xi, c = xi[good], c[good]
-        (centre, spread), size = self._seen(xi, basis[good]), np.maximum(np.abs(c), 1e-300)
+        (centre, spread), size = self._seen(xi, basis), np.maximum(np.abs(c), 1e-300)
         away = np.abs(c - centre) ** 2 / (2 * spread**2) + np.log(2 * math.pi * spread**2)
         column, *rows = (_cell(edges, x) for edges, x in zip(self.edges, xi.T, strict=True))
-        peak[good] = self.log_cells[(*rows, column)] - away.sum(-1)
+        peak = np.where(np.isfinite(shape), self.log_cells[(*rows, column)] - away.sum(-1), -np.inf)
         low, high = self.amplitude.low, self._highest(centre, spread)
         width = size * np.log(high / low) if self._is_log else high - low
         inside = (size >= low) & (size <= high)
         along = np.where(inside, -np.log(width * 2 * math.pi * size), -np.inf).sum(-1)
-        hidden[good] = shape[good] + along
-        return peak, hidden
+        return peak, shape + along
 
     def _log_shape(self, xi: Array) -> Array:
         """Log of the prior's density of shapes, (n, D) to (n,)."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 
 import numpy as np
@@ -57,9 +58,10 @@ def family_posterior(
         max_seconds: Time budget.
         starts: Sets of components that a network or a user proposes, beside what the search finds.
     """
+    began, rng = time.perf_counter(), np.random.default_rng(seed)
     search = searched(observation, prior, noise, SEARCH_SHARE * max_seconds, starts)
-    rng = np.random.default_rng(seed)
-    sampled = sample_layouts(search, rng, draws, (1 - SEARCH_SHARE) * max_seconds)
+    left = max_seconds - (time.perf_counter() - began)
+    sampled = sample_layouts(search, rng, draws, max(left, (1 - SEARCH_SHARE) * max_seconds))
     return FamilyPosterior(Analysed(observation, prior, noise, search, sampled), draws, rng)
 
 

@@ -50,8 +50,6 @@ class Births:
         self.others = gaussian_at(others)
         self.layout = others.target.layout
         self.laws = dict(new)
-        # A place is its own straight coordinate.
-        self._centre = others.fit.z
         columns = [
             c for c, member, d in self.layout.shape_columns() if member.shape[d] == member.place
         ]
@@ -63,10 +61,10 @@ class Births:
         new = {
             i: [law.sample(n, rng) for _ in range(self.numbers[i])] for i, law in self.laws.items()
         }
-        moved = sum(self.laws[i].moved(one) for i, every in new.items() for one in every)
+        moved = sum(given_way for every in new.values() for _, given_way in every)
         parts = self.layout.parts(self.others.sample(n, rng, moved))
         for i, every in new.items():
-            parts[i] = self._joined(i, parts[i], np.stack(every, 1))
+            parts[i] = self._joined(i, parts[i], np.stack([one for one, _ in every], 1))
         return _rows(parts)
 
     def _joined(self, i: int, old: Array, new: Array) -> Array:
@@ -93,20 +91,24 @@ class Births:
             rest = list(parts)
             for i, picked in zip(self.laws, chosen, strict=True):
                 rest[i] = np.delete(parts[i], picked, axis=1)
-            row = _rows(rest)
+            u, log_det = self.others.straight.to(_rows(rest))
             moved: Array = np.sum([one for _, one in new], axis=0)
+            near = np.flatnonzero(self._near(u - moved))
             term = np.full(len(z), -np.inf)
-            near = np.flatnonzero(self._near(row, moved))
-            term[near] = self.others.log_prob(row[near], moved[near]) + ways
+            term[near] = self.others.gaussian.log_prob_flat(u[near], moved[near])
+            term[near] += log_det[near] + ways
             terms.append(term + np.sum([one for one, _ in new], axis=0))
         total: Array = log_sum_exp(np.stack(terms), axis=0)
         return total
 
-    def _near(self, rows: Array, moved: Array) -> NDArray[np.bool_]:
-        """Whether all places of the others in rows, (n, d), are where their Gaussian has any density, (n,)."""
+    def _near(self, u: Array) -> NDArray[np.bool_]:
+        """Whether all places of the others, of u less what they give way, (n, d), are where there is any density, (n,).
+
+        The place itself does not tell: that of a component which gives way altogether is known as little as its
+        amplitude is small.
+        """
         places, sd = self._places
-        away = np.abs(rows[:, places] - self._centre[places] - moved[:, places])
-        return np.asarray((away < FAR * sd).all(-1))
+        return np.asarray((np.abs(u - self.others.gaussian.mean)[:, places] < FAR * sd).all(-1))
 
     def _parts(self, z: Array) -> list[Array]:
         """Coordinates of each class, (n, K_c, Z_c), of rows with the new ones."""

@@ -1,7 +1,7 @@
 r"""Importance sampling of every layout that matters, and p(K_1, …, K_C | x) from the evidences.
 
-Each layout is drawn from a mixture of its own (`mixture`), and weights and evidence are those of `exact/importance.py`.
-Then
+Each layout is drawn from a mixture of its own (`mixture`), and weights and evidence are those of `exact/importance.py`:
+first all that may matter, a little (`reached`), then those that turn out to, by their probabilities. Then
 
 .. math:: p(K_1, …, K_C \mid x) ∝ p(K)\, Z_{K_1 … K_C} , \qquad
           p(K \mid x) = \sum_{K_1 + … + K_C = K} p(K_1, …, K_C \mid x) ,
@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,23 +21,22 @@ import numpy as np
 from slotflow.core.arrays import Array
 from slotflow.core.numeric import log_sum_exp
 from slotflow.exact.family.mixture import Further, prepared
-from slotflow.exact.family.proposals import Births, gaussian_at
+from slotflow.exact.family.proposals import gaussian_at
+from slotflow.exact.family.reached import NEGLIGIBLE, ONE_ROUND, Reached, first_draws
 from slotflow.exact.family.search import Search
-from slotflow.exact.importance import Importance, importance_sample
-from slotflow.signal.prior import Prior
+from slotflow.exact.family.target import FamilyTarget
+from slotflow.exact.importance import Importance, Mixture, importance_sample
 
 __all__ = ["NothingFits", "Sampled", "sample_layout", "sample_layouts"]
 
-PILOT, LEAST_PILOT = 500, 200
-"""Draws from which the shares of a mixture's parts are learned, at most and at least."""
-NEGLIGIBLE = 5.0
-"""Difference of the estimated ln Z from the best at which a layout is not sampled."""
+FIRST_ROUNDS = 0.6
+"""Share of the time that first rounds may take."""
+ENOUGH = 4.5
+"""Difference of ln p(K) Z from the best from which on the first round is enough."""
 MINOR = 2.0
 """The same at which a layout gets no further draws where the first ones are poor."""
-UNIMPORTANT = 4.0
-"""The same at which a layout that there was no time for does not make the answer incomplete."""
 FEW = 300
-"""Draws of a layout that is a thousand times less probable than the best."""
+"""Draws of a layout at least."""
 
 
 class NothingFits(ValueError):
@@ -77,73 +76,33 @@ def sample_layouts(
         max_seconds: No further layout is begun after this time; one is always sampled.
     """
     deadline = time.perf_counter() + max_seconds
-    prior = search.prior
-    laplace = {
-        counts: float(log_sum_exp(np.array([mode.log_evidence for mode in modes])))
-        for counts, modes in search.found.items()
-        if modes and prior.k_probs_full[sum(counts)] > 0
-    }
-    known = dict(laplace)  # a worth is too rough an estimate of the best
-    best = float(max(known.values()))
-    further = Further(search, rng)
-    layouts = set(laplace) | _grown(laplace, best, prior)
-    births = {counts: further.to(counts) for counts in sorted(layouts) if any(counts)}
-    order = sorted(laplace | births, key=lambda c: (-laplace.get(c, -math.inf), sum(c)))
-    for counts, every in births.items():
-        laplace[counts] = max([laplace.get(counts, -math.inf), *(worth for _, worth in every)])
-    results: dict[tuple[int, ...], Importance] = {}
-    log_joint, complete = dict(laplace), True
-    while order:
-        skipped = []
-        for counts in order:
-            behind = best - laplace[counts]
-            if behind > NEGLIGIBLE:
-                skipped.append(counts)
-                continue
-            seconds = deadline - time.perf_counter()
-            if seconds < 0 and results:
-                complete &= behind > UNIMPORTANT
-                continue
+    reached = Reached(search, rng, draws)
+    reached.begin(FIRST_ROUNDS * max_seconds)
+    results = {counts: found.first for counts, found in reached.rounds.items()}
+    known, is_first = dict(reached.known), True
+    for counts in sorted(results, key=lambda counts: -known[counts]):
+        seconds = deadline - time.perf_counter()
+        if seconds < 0 and not is_first:
+            break
+        found, expected = reached.rounds[counts], known[counts]
+        if found.poor:
+            expected = max(expected, reached.promised[counts])
+        behind = reached.best - expected
+        if behind < ENOUGH:
             size = max(int(draws * math.exp(-0.5 * max(behind - 1, 0))), FEW)
             rounds = 3 if behind < MINOR else 1
-            found = _sampled(search, counts, births.get(counts, []), rng, size, seconds, rounds)
-            if math.isfinite(found.log_evidence):
-                results[counts] = found
-                log_joint[counts] = found.log_evidence + math.log(prior.k_probs_full[sum(counts)])
-                known[counts] = log_joint[counts]
-                best = max(best, log_joint[counts])
-            else:
-                complete &= behind > UNIMPORTANT
-        # Components that do not show may matter by their births alone, and so may one more of them.
-        drawn = {counts: log_joint[counts] for counts in results}
-        best = max(
-            known.values()
-        )  # draws may say less than Laplace did, and what was skipped may count
-        order = sorted(_grown(drawn, best, prior) - set(births))
-        for counts in order:
-            births[counts] = further.to(counts)
-            laplace[counts] = max([-math.inf, *(worth for _, worth in births[counts])])
-            log_joint[counts] = laplace[counts]
-        order += [counts for counts in skipped if best - laplace[counts] <= NEGLIGIBLE]
-    if not results or max(log_joint[counts] for counts in results) < best - NEGLIGIBLE:
+            result = _sampled(search.target(counts), found.mixture, rng, size, seconds, rounds)
+            if math.isfinite(result.log_evidence):
+                results[counts] = result
+                known[counts] = reached.log_joint(counts, result)
+            is_first = False
+    best, complete = max(known.values()), reached.complete
+    log_joint = {c: known[c] if c in results else reached.expected(c) for c in reached.promised}
+    if not results or max(known[counts] for counts in results) < best - NEGLIGIBLE:
         # What matters could not be drawn in time: its maximum stands in, and the verdict says so.
         counts = max(search.found, key=lambda c: log_joint.get(c, -math.inf))
         results[counts], complete = _by_maximum(search, counts, rng), False
-    return Sampled(results, log_joint, _k_probs(log_joint, results, prior.k_max), complete)
-
-
-def _grown(
-    laplace: Mapping[tuple[int, ...], float], best: float, prior: Prior
-) -> set[tuple[int, ...]]:
-    """Layouts of one more component than those that matter: it may be one that shows no maximum."""
-    found = set()
-    for counts, value in laplace.items():
-        if value > best - NEGLIGIBLE and sum(counts) < prior.k_max:
-            for i in range(len(counts)):
-                grown = tuple(k + (c == i) for c, k in enumerate(counts))
-                if prior.k_probs_full[sum(grown)] > 0:
-                    found.add(grown)
-    return found
+    return Sampled(results, log_joint, _k_probs(log_joint, results, search.prior.k_max), complete)
 
 
 def sample_layout(
@@ -162,33 +121,29 @@ def sample_layout(
         draws: Weighted draws.
         max_seconds: Time budget.
     """
-    births = Further(search, rng).to(counts) if sum(counts) else []
-    return _sampled(search, counts, births, rng, draws, max_seconds)
+    began, births = time.perf_counter(), Further(search, rng).to(counts)
+    found = prepared(search, counts, births, rng, first_draws(draws), ONE_ROUND * max_seconds)
+    left = max_seconds - (time.perf_counter() - began)
+    return _sampled(search.target(counts), found.mixture, rng, draws, left)
 
 
 def _sampled(
-    search: Search,
-    counts: tuple[int, ...],
-    births: Sequence[tuple[Births, float]],
+    target: FamilyTarget,
+    mixture: Mixture,
     rng: np.random.Generator,
     draws: int,
     max_seconds: float,
     rounds: int = 3,
 ) -> Importance:
     """Draws of one layout, up to as many rounds of them."""
-    target, began = search.target(counts), time.perf_counter()
-    max_seconds = max(max_seconds, 0.5)
-    first = min(max(draws // 4, LEAST_PILOT), PILOT)
-    proposal = prepared(search, counts, births, rng, first, 0.3 * max_seconds)
-    max_seconds -= time.perf_counter() - began
     return importance_sample(
         target,
-        proposal,
+        mixture,
         rng,
         draws=draws,
         effective=0.2 * draws if target.k else None,
         max_draws=rounds * draws,
-        max_seconds=max_seconds,
+        max_seconds=max(max_seconds, 0.5),
     )
 
 

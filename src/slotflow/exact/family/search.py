@@ -103,7 +103,7 @@ class Search:
         self.complete = True
         none = self.target((0,) * len(self.members))
         empty = Fit(np.zeros(0), nodes[0].energy, nodes[0].data)
-        log_z = float(none.log_prob(np.zeros((1, 0)))[0][0]) + self._log_p(0)
+        log_z = float(none.log_prob(np.zeros((1, 0)))[0][0]) + self.log_p(0)
         around = Around(Straight(none.layout, empty.z, duration), np.zeros(0), np.zeros((0, 0)))
         self.found[none.layout.counts] = [Mode(none, empty, around, log_z)]
 
@@ -112,7 +112,7 @@ class Search:
         layout = Layout(self.waveform, self.reference, counts)
         return FamilyTarget(self.nodes, self.prior, layout)
 
-    def _log_p(self, k: int) -> float:
+    def log_p(self, k: int) -> float:
         """Logarithm of p(K); numbers that the prior excludes get a little of it, since they lead to others."""
         p = self.prior.k_probs_full
         return math.log(max(p[k], 1e-3 * p.max()))
@@ -317,7 +317,7 @@ class Search:
         log_z = -math.inf if around is None else target.log_laplace(around)
         if around is None or not math.isfinite(log_z):
             return
-        mode = Mode(target, fit, around, log_z + self._log_p(target.k))
+        mode = Mode(target, fit, around, log_z + self.log_p(target.k))
         modes = self.found.setdefault(counts, [])
         if any(self._same(mode, other) for other in modes):
             return

@@ -15,6 +15,7 @@ import numpy as np
 import torch
 
 from slotflow.core.arrays import Array
+from slotflow.core.numeric import log_sum_exp
 from slotflow.exact.family.layout import Layout
 from slotflow.exact.family.straight import Straight
 from slotflow.exact.target import CHUNK, Level, Target
@@ -191,9 +192,13 @@ class FamilyTarget(Target):
             return log_prob
         log_det = float(np.linalg.slogdet(around.covariance)[1])
         laplace = log_prob + 0.5 * (self.layout.size * math.log(2 * math.pi) + log_det)
+        return min(laplace, self.log_largest(around) + self.layout.log_mass())
+
+    def log_largest(self, around: Around) -> float:
+        """The largest log-likelihood inside the prior beside a maximum, about: that of its mean, put inside."""
         inside = self.clipped(around.straight.back(around.mean[None])[0])[None]
-        likelihood = float((self.log_prob(inside)[0] - self.log_prior(inside))[0])  # with K!
-        return min(laplace, likelihood - math.lgamma(self.k + 1) + self.layout.log_mass())
+        likelihood = float(log_sum_exp(self.node_log_likelihoods(inside), axis=0)[0])  # with K!
+        return likelihood - math.lgamma(self.k + 1)
 
     def clipped(self, z: Array) -> Array:
         """A row, (d,), with every parameter inside the prior's bounds, a little from the edge."""

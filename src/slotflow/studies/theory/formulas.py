@@ -215,7 +215,7 @@ def _draw_depth(ax: Axes, depth: Data) -> None:
         ax.axvline(place, color=GREY, lw=0.9, ls=":")
         ax.text(place + 0.3, 118, words, rotation=90, va="top", fontsize=8, color=GREY)
     ax.set(xlabel="depth L", ylabel="E(L), dots: least", ylim=(0, 120), xlim=(0, 30))
-    ax.legend(loc="upper right")
+    ax.legend(loc="upper center")
     ax.set_title("Proposition 4.3, 10¹² operations")
 
 

@@ -6,7 +6,7 @@ Of a pair θ_1, θ_2 at the distance Δf, with a network's slots q_1, q_2 given 
   4.1 can mean.
 - **Counted**: whether K = 2 is most probable.
 - **Separated**: whether each slot has a component of its own, that is, whether the median frequencies of the slots,
-  matched to the components, lie within Δf/2 of them. Slots that collapse onto one component, or onto the middle of
+  matched to the components, lie within Δf/4 of them. Slots that collapse onto one component, or onto the middle of
   the two, do not.
 - **Slot distinguishability**: of a draw (θ_a, θ_b) from the two slots, the probability of the right labelling given the
   densities, q_1(θ_a) q_2(θ_b) / (q_1(θ_a) q_2(θ_b) + q_1(θ_b) q_2(θ_a)), on average. It is 1 for slots that do not
@@ -35,6 +35,9 @@ from slotflow.studies.suites.signals import in_fresh_noise
 from slotflow.studies.theory.distinguishability import distance
 
 __all__ = ["Told", "draw_pairs", "pair_distance", "told_apart"]
+
+NEAR = 0.25
+"""Largest distance of a slot from its component, in distances of the two components."""
 
 
 @dataclass(frozen=True)
@@ -96,7 +99,7 @@ def told_apart(post: Posterior, truth: Array, draws: int, seed: int) -> Told:
     theta = post.sample(draws, 2, seed)  # (n, 2, P)
     place, true = np.median(WAVEFORM.place_of(theta), 0), WAVEFORM.place_of(truth)
     own = true[assign(place[None], true[None])[0]]
-    apart = bool((np.abs(place - own) < abs(true[1] - true[0]) / 2).all())
+    apart = bool((np.abs(place - own) < NEAR * abs(true[1] - true[0])).all())
     log_q = post.slots.log_prob(theta)  # (n, slot, component)
     right = log_q[:, 0, 0] + log_q[:, 1, 1] - log_q[:, 0, 1] - log_q[:, 1, 0]
     return Told(post.k_map == 2, apart, float(expit(right).mean()))

@@ -44,6 +44,8 @@ DRAWS, QUICK_DRAWS = 500, 60
 """Draws of q for each K."""
 STRAY = 4.0
 """Standard errors by which a bound may exceed the evidence by chance, or two estimates of it may differ."""
+SMALLEST_DRAWN = 1e-4
+"""Where the picture shows a gap that is smaller, or negative by its Monte-Carlo error."""
 ENOUGH = 50.0
 """Effective draws from which an importance estimate has an error that can be believed."""
 
@@ -201,7 +203,7 @@ def _plot(data: Data) -> Figure:
 def _draw_gap(ax: Axes, name: str, signals: Sequence[Data]) -> None:
     """The gap of each signal, and the part that independent slots cannot avoid."""
     k = np.array([one["k"] for one in signals], dtype=float)
-    ax.semilogy(k - 0.12, [max(one["gap"], 1e-4) for one in signals], "o", ms=4, alpha=0.7,
+    ax.semilogy(k - 0.12, [max(one["gap"], SMALLEST_DRAWN) for one in signals], "o", ms=4, alpha=0.7,
                 color=COLOURS[0], label="gap ln p(x) − ELBO")  # fmt: skip
     lost = [one["independence"] for one in signals]
     if all(value is not None for value in lost):
@@ -210,7 +212,8 @@ def _draw_gap(ax: Axes, name: str, signals: Sequence[Data]) -> None:
         ax.semilogy([x + 0.12 for x, _ in shown], [v for _, v in shown], "x", ms=4,
                     color=COLOURS[1], label="cost of independent slots")  # fmt: skip
     ax.set(xlabel="K", ylabel="nat", xticks=sorted(set(k)))
-    ax.legend(loc="lower right")
+    ax.set_ylim(top=50 * max(one["gap"] for one in signals))  # room for the legend
+    ax.legend(loc="upper left")
     ax.set_title(f"Network {name}, {len(signals)} signals")
 
 
@@ -227,7 +230,8 @@ def _draw_importance(ax: Axes, data: Data) -> None:
         xscale="log", xlabel="effective draws of q", ylabel="ln Z_K from q's draws − exact [nat]"
     )
     ax.set_yscale("symlog", linthresh=0.1)
-    ax.legend(loc="lower right")
+    ax.set_ylim(top=100)
+    ax.legend(loc="upper left")
     ax.set_title("Evidence by importance sampling from q")
 
 

@@ -81,9 +81,10 @@ def _made_by(study: Study, setup: Setup) -> Data:
 def _measured(
     study: Study, setup: Setup, path: Path, key: str, progress: bool
 ) -> list[dict[str, Any]]:
-    """The rounds, from the store where it has them, in their order; the first is always among them."""
+    """The rounds in their order, from the store where it has them; at least one is measured, however short the time."""
     settings = setup.settings
     found: list[dict[str, Any]] = []
+    fresh = 0  # rounds of this run
     total, began = study.rounds(settings), time.monotonic()
     limit = float("inf") if settings.minutes is None else 60 * settings.minutes
     with (
@@ -99,9 +100,9 @@ def _measured(
                     raise KeyboardInterrupt(
                         f"{len(found)} of {total} rounds are kept; go on with --resume"
                     )
-                if found and time.monotonic() - began >= limit:
+                if fresh and time.monotonic() - began >= limit:
                     break
-                record = _timed(study, setup, number)
+                record, fresh = _timed(study, setup, number), fresh + 1
                 store.put(name, key, record)
             found.append(record)
             bar.update(number + 1, signals=(number + 1) * study.signals(settings))

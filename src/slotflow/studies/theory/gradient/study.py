@@ -39,7 +39,7 @@ WEIGHTS = (1.0, 2.0, 5.0, 10.0, 20.0)
 """Phase weights, those of the paper's ablation (5.3.2)."""
 LEARNT = (1.0, 2.0, 5.0)
 """Phase weights of the trainings."""
-CHECKPOINTS, QUICK_CHECKPOINTS = (0, 10, 30, 100, 300, 1000), (0, 10)
+CHECKPOINTS, QUICK_CHECKPOINTS = (0, 10, 30, 100, 300), (0, 5)
 """Steps after which the gradients are looked at."""
 SIGNALS, QUICK_SIGNALS = 256, 48
 """Signals of the gradients."""
@@ -201,7 +201,7 @@ def _draw_training(ax: Axes, norm: str, data: Data) -> None:
 
 
 def _rounds(settings: Settings) -> int:
-    return 1 if settings.quick else 4
+    return 1 if settings.quick else 3
 
 
 def _signals(settings: Settings) -> int:

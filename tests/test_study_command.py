@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,8 @@ from slotflow.studies.frame.runner import SHARED_CODE, run_study
 from slotflow.studies.frame.settings import NAMES, Settings
 from slotflow.studies.frame.study import Setup, Study
 from slotflow.studies.row import Row, Target
+
+ROOT = Path(__file__).resolve().parents[1]
 
 
 def picture(_: Any) -> Figure:
@@ -199,3 +202,44 @@ def test_a_quick_look_at_every_study(
     assert again.exit_code == 0, again.output
     assert STUDIES[name].title in again.output and f"{name}.png" in again.output.replace("\n", "")
     assert record == json.loads((tmp_path / f"{name}.json").read_text("utf-8"))
+
+
+# ---------------------------------------------------------------------- the page
+
+
+@pytest.fixture
+def render(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """docs/render.py as a module."""
+    monkeypatch.syspath_prepend(str(ROOT / "docs"))
+    return import_module("render")
+
+
+def test_the_documentation_takes_measurements_over_and_no_quick_looks(
+    render: Any, tmp_path: Path
+) -> None:
+    source, target = tmp_path / "studies", tmp_path / "data" / "studies"
+    one = STUDIES["formulas"]
+    run_study(one, setup(source))
+    render.take_over_studies(source, target)
+    record = json.loads((target / "formulas.json").read_text("utf-8"))
+    study_tables = import_module("study_tables").study_tables  # found where render was
+    blocks = dict(study_tables(tmp_path / "data", lambda header, rows: str(list(rows))))
+    assert list(blocks) == ["study_formulas"]
+    text = blocks["study_formulas"]
+    assert one.claim in text and "images/study-formulas.png" in text
+    assert "6 of 14 held." in text and "`slotflow study formulas`" in text
+    assert all(row["text"] in text for row in record["rows"])
+    run_study(one, setup(tmp_path / "quick", quick=True))
+    for wrong, message in ((tmp_path / "quick", "quick looks at formulas"), (tmp_path, "none")):
+        with pytest.raises(SystemExit, match=message):
+            render.take_over_studies(wrong, target)
+
+
+def test_every_study_has_a_record_a_picture_and_a_place_on_the_page() -> None:
+    page = (ROOT / "docs" / "studies.md").read_text("utf-8")
+    for name, one in STUDIES.items():
+        assert f"<!-- begin study_{name} -->" in page and one.claim in page, name
+        record = json.loads((ROOT / f"docs/data/studies/{name}.json").read_text("utf-8"))
+        assert not record["made"]["quick"]
+        assert record["rows"] == [row.to_dict() for row in one.compare(record["data"])], name
+        assert (ROOT / f"docs/images/study-{name}.png").is_file()

@@ -33,8 +33,9 @@ from slotflow.signal.simulation import Simulation
 
 __all__ = ["Gradients", "gradients", "matched_pairs"]
 
-FINITE_STEP = 1e-5
-"""Length of the steps of finite differences; float64 leaves them an error of some 10⁻⁸ of the slope."""
+FINITE_STEP = 1e-7
+"""Length of the steps of finite differences: float64 leaves them an error of some 10⁻⁸ of the slope, and a longer step
+often crosses a knot of a spline, where the slope jumps."""
 
 
 @dataclass(frozen=True)

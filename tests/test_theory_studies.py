@@ -112,6 +112,7 @@ def elbo_signal(**changes: float) -> dict[str, Any]:
     order |= {"log_evidence": 0.0, "log_evidence_error": 0.0}
     signal = {"k": 1, "gap": 0.5, "error": 0.1, "gap_over_k": 0.0, "outside": 0.0, "value": -1.0}
     signal |= {"independence": 0.1, "flow_loss": 1.0, "reconstruction": 1.0, "orders": [order]}
+    signal |= {"parameters": 1.0, "order": 1.0}
     return signal | changes
 
 

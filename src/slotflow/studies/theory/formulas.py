@@ -55,7 +55,7 @@ SNRS = (1.0, 10.0)
 
 
 def _measure(setup: Setup, number: int) -> Data:
-    """All numbers, and the curves of the picture."""
+    """All numbers; nothing depends on settings."""
     layers, width = NETWORK.layers, NETWORK.width
     needed = [samples_needed(EPSILON, k, NETWORK) for k in (1, K_MAX)]
     approximation, remark = depth_of_the_paper(BUDGET, ALPHA, C_LAYERS, COARSE, power=1 / 2)
@@ -63,7 +63,7 @@ def _measure(setup: Setup, number: int) -> Data:
     proposition = depth_of_the_paper(BUDGET, ALPHA, C_LAYERS, COARSE, in_proof=False)[1]
     amplitude, frequency = mean_square(*NOMINAL.amplitude), mean_square(*NOMINAL.frequency)
     squares = {"⟨A²f²⟩ of the data": amplitude * frequency, "unit scale": 1.0, "⟨A²⟩": amplitude}
-    samples = sum(grid.n for grid in GRIDS)
+    long, short = GRIDS
     return {
         "critical": critical(layers, width),
         "critical_base_two": critical(layers, width, 2),
@@ -82,18 +82,32 @@ def _measure(setup: Setup, number: int) -> Data:
         "cubic": power_curve(PAPER_COUNTS[-1], PAPER_COUNTS[1], PAPER_SAMPLES[1]),
         "weights": {n: [best_weight(s, snr) for snr in SNRS] for n, s in squares.items()},
         "squares": squares,
-        "same_signal": expected_square(0.0, samples),
-        "closest": closest(1.0, sum(NOMINAL.sigma) / 2, samples),
+        "same_signal": expected_square(0.0, long.n + short.n),
+        "closest": closest(1.0, sum(NOMINAL.sigma) / 2, long.n),
     }
 
 
-def _printed(measure: str, value: float, paper: float, half: float, where: str, **more: str) -> Row:
+def _printed(
+    measure: str,
+    value: float,
+    paper: float,
+    half: float,
+    where: str,
+    *,
+    form: str = ".3g",
+    note: str = "",
+) -> Row:
     """A row that asks whether a formula gives the printed number, which is known to ± half its last digit."""
     target = Target(low=paper - half, high=paper + half, words="as printed")
-    form, note = more.get("form", ".3g"), more.get("note", "")
-    words = f"{where}; {note}" if note else where
-    return Row(measure, value, f"{paper:{form}}", form=form, note=words, target=target,
-               met=target.met(value))  # fmt: skip
+    return Row(
+        measure,
+        value,
+        f"{paper:{form}}",
+        form=form,
+        note=f"{where}; {note}" if note else where,
+        target=target,
+        met=target.met(value),
+    )
 
 
 def _order(measure: str, value: float, paper: float, where: str, note: str) -> Row:
@@ -158,7 +172,7 @@ def _data_rows(data: Data) -> list[Row]:
             form=",.0f", note="the paper calls what exceeds γ = 2 distinguishable", target=same,
             met=same.met(data["same_signal"])),
         Row("Δf at which ‖μ − μ'‖² exceeds 2σ² [1/T]", data["closest"], "1", form=".3f",
-            note="A = 1, mean σ; the paper asks for Δf > C_f/T as well"),
+            note="A = 1, mean σ, long stream; the paper asks for Δf > C_f/T as well"),
     ]  # fmt: skip
 
 
@@ -251,7 +265,7 @@ FORMULAS = Study(
     caption="Left: the terms of theorem 4.2, and where they are equal, where the formula of K_crit has them equal, and "
     "where B.3 expects it. Middle: the error that A.6 minimizes, for three values of a constant that the paper leaves "
     "open. Right: the phase weight with all open constants 1.",
-    code=("studies/theory/formulas",),
+    code=("studies/theory",),
     rounds=lambda settings: 1,
     signals=lambda settings: 0,
     measure=_measure,

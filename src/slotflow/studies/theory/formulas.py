@@ -113,8 +113,14 @@ def _printed(
 def _order(measure: str, value: float, paper: float, where: str, note: str) -> Row:
     """The same for a printed order of magnitude, which holds to a factor of two."""
     target = Target(low=paper / 2, high=2 * paper, words="as printed")
-    return Row(measure, value, f"~ {paper:.0e}", form=".2e", note=f"{where}; {note}",
-               target=target, met=target.met(value))  # fmt: skip
+    return Row(
+        measure,
+        value,
+        f"~ {paper:.0e}",
+        note=f"{where}; {note}",
+        target=target,
+        met=target.met(value),
+    )
 
 
 def _compare(data: Data) -> list[Row]:
@@ -126,11 +132,11 @@ def _bound_rows(data: Data) -> list[Row]:
     """Theorem 4.2 and its regimes."""
     growth = data["needed_ten"] / data["needed_one"]
     return [
-        _printed("K_crit = L² d_h² ln d_h", data["critical"], 1.5e8, 0.05e8, "4.3, B.3", form=".2e",
+        _printed("K_crit = L² d_h² ln d_h", data["critical"], 1.5e8, 0.05e8, "4.3, B.3",
                  note=f"{data['critical_base_two']:.2e} with a logarithm to base 2"),
         _order("K_crit, as in A.7", data["critical"], 1e8, "A.7", "natural logarithm"),
         Row("K where the terms of theorem 4.2 are equal", data["crossover"], "100–500",
-            form=".2e", note="B.3; K_crit without the approximation ln K ≈ 1",
+            note="B.3; K_crit without the approximation ln K ≈ 1",
             target=Target(low=100, high=500, words="100–500"),
             met=100 <= data["crossover"] <= 500),
         _order(f"theorem 4.2: N for ε = {EPSILON:g}, K_max = {K_MAX}", data["needed_ten"], 1e10,

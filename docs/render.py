@@ -2,7 +2,8 @@
 
     python docs/render.py                       # tables, docs/results.md, and every picture from its numbers
     python docs/render.py --results results/    # the same after taking over what `slotflow reproduce` wrote
-    python docs/render.py --rows                # the same with new rows for the numbers of docs/results/
+    python docs/render.py --studies studies/    # the same after taking over what `slotflow study` wrote
+    python docs/render.py --rows                # the same with new rows for the numbers of docs/results/ and of studies
     python docs/render.py --tables              # the same without drawing pictures
     python docs/render.py --check               # exit code 1 if a page is not what its numbers say
 
@@ -20,10 +21,12 @@ from pathlib import Path
 
 from crowded import crowded
 from diagram import draw_exact, draw_zoom
-from tables import RESULTS_FOLDER, ROOT, render_tables
+from study_tables import STUDY_FOLDER, study_records
+from tables import DATA, RESULTS_FOLDER, ROOT, render_tables
 
 from slotflow.network.cards import embedded_card
-from slotflow.studies.paper.files import Record, collect, write_record
+from slotflow.studies.frame.registry import STUDIES
+from slotflow.studies.paper.files import Record, collect, read_record, write_record
 from slotflow.studies.paper.markdown import render_markdown
 from slotflow.studies.paper.registry import RESULTS
 
@@ -38,6 +41,7 @@ PAGES = (
     "docs/waveforms.md",
     "docs/training.md",
     "docs/many-signals.md",
+    "docs/studies.md",
 )
 RESULTS_PAGE = ROOT / "docs" / "results.md"
 MODEL = "zoom"
@@ -50,13 +54,16 @@ def main() -> None:
     parser.add_argument("--check", action="store_true", help="compare only; exit code 1 if stale")
     parser.add_argument("--tables", action="store_true", help="leave the pictures as they are")
     parser.add_argument(
-        "--rows", action="store_true", help="judge the numbers of docs/results/ again before"
+        "--rows", action="store_true", help="judge the numbers of results and studies again before"
     )
     parser.add_argument("--results", type=Path, help="folder that `slotflow reproduce` wrote")
+    parser.add_argument("--studies", type=Path, help="folder that `slotflow study` wrote")
     arguments = parser.parse_args()
     check = arguments.check
     if arguments.results is not None and not check:
         take_over(arguments.results, RESULTS_FOLDER)
+    if arguments.studies is not None and not check:
+        take_over_studies(arguments.studies, DATA / STUDY_FOLDER)
     if arguments.rows and not check:
         judge_again()
     tables = dict(render_tables(embedded_card(MODEL)))
@@ -88,6 +95,27 @@ def judge_again() -> None:
     for record in (record for group in collected() for record in group):
         rows = [row.to_dict() for row in record.result.compare(record.content["data"])]
         write_record(record.picture.with_suffix(".json"), record.content | {"rows": rows})
+    for name, content in study_records(DATA).items():
+        rows = [row.to_dict() for row in STUDIES[name].compare(content["data"])]
+        write_record(DATA / STUDY_FOLDER / f"{name}.json", {**content, "rows": rows})
+
+
+def take_over_studies(source: Path, folder: Path) -> None:
+    """Copies the records of studies; a quick look is no measurement and is refused.
+
+    Args:
+        source: Folder that `slotflow study` wrote.
+        folder: Where they go; those of other studies stay.
+    """
+    found = {name: read_record(source / f"{name}.json") for name in STUDIES}
+    records = {name: record for name, record in found.items() if record is not None}
+    quick = [name for name, record in records.items() if record["made"]["quick"]]
+    if quick or not records:
+        wrong = f"quick looks at {', '.join(quick)}" if quick else "none"
+        sys.exit(f"{source}: expected records of `slotflow study` in full size, found {wrong}.")
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, record in records.items():
+        write_record(folder / f"{name}.json", record)
 
 
 def take_over(source: Path, folder: Path) -> None:
@@ -122,7 +150,7 @@ def fill(text: str, tables: dict[str, str]) -> str:
 
 
 def draw_pictures() -> None:
-    """Diagram, training curves, demo, and the pictures of docs/results/ from the numbers beside them."""
+    """Diagram, training curves, demo, and the pictures of results and studies from their numbers."""
     from slotflow import SlotFlow, simulate
     from slotflow.cli.demo import SEED
     from slotflow.show.plots import plot_posterior, plot_training, save_figure
@@ -142,6 +170,8 @@ def draw_pictures() -> None:
     save_figure(crowded(), images / "crowded.png", dpi=110)
     for record in (record for group in collected() for record in group):
         save_figure(record.result.plot(record.content["data"]), record.picture, dpi=110)
+    for name, content in study_records(DATA).items():
+        save_figure(STUDIES[name].plot(content["data"]), images / f"study-{name}.png", dpi=110)
 
 
 if __name__ == "__main__":

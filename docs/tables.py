@@ -13,11 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from proof_tables import proof_tables
+from study_tables import study_tables
 
 from slotflow.network.cards import Card
 from slotflow.studies.row import met_of
 
-__all__ = ["RESULTS_FOLDER", "ROOT", "render_tables"]
+__all__ = ["DATA", "RESULTS_FOLDER", "ROOT", "render_tables"]
 
 ROOT = Path(__file__).resolve().parents[1]
 DATA = ROOT / "docs" / "data"
@@ -89,6 +90,7 @@ def render_tables(card: Card) -> Iterator[tuple[str, str]]:
     header = ("run", "signals", "killed (−9)", "missing", "twice", "tables", "memory of a process")
     yield "cluster", table(header, _cluster(_read("cluster")))
     yield from proof_tables(DATA, table)
+    yield from study_tables(DATA, table)
 
 
 def _read(name: str) -> Any:

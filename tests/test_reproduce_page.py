@@ -6,6 +6,7 @@ import importlib.util
 import json
 import re
 import sys
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -16,6 +17,7 @@ from matplotlib.text import Text
 
 from slotflow.show.plots.style import save_figure
 from slotflow.studies.paper.bench import Bench
+from slotflow.studies.paper.contents import CONTENTS, Claim, contents_table, item_verdict
 from slotflow.studies.paper.files import collect, read_record, write_record
 from slotflow.studies.paper.html import write_html
 from slotflow.studies.paper.markdown import render_markdown
@@ -236,3 +238,44 @@ def test_the_comparison_follows_its_records(
     after = dict(tables.render_tables(card))["comparison"]
     assert "3 of 77" in after and "1.5 and 2.5 mHz" in after
     assert not {"3 of 77", "1.5 and 2.5 mHz"} & set(before.split(" | "))
+
+
+# ---------------------------------------------------------------------- every table and figure of the paper
+
+
+def test_every_table_and_figure_is_listed_in_the_papers_order() -> None:
+    """Twenty figures and four tables; those without a result say what stands there instead, and why."""
+    names = [item.name for item in CONTENTS]
+    assert [name for name in names if name.startswith("F")] == [f"Figure {i}" for i in range(1, 21)]
+    assert [name for name in names if name.startswith("T")] == [f"Table {i}" for i in range(1, 5)]
+    for item in CONTENTS:
+        assert item.result in RESULTS if item.result else item.beside and item.words
+        assert bool(item.claims) == bool(item.result)
+
+
+def test_claims_are_about_rows_that_exist(render: ModuleType) -> None:
+    """Every claim finds its row in the records of the documentation, so that none is left out in silence."""
+    groups = {group[0].result.name: group for group in render.collected()}
+    for item in CONTENTS:
+        for claim in item.claims:
+            rows = {row["measure"] for row in groups[item.result][0].content["rows"]}
+            assert claim.measure in rows, (item.name, claim.measure)
+
+
+def test_a_claim_is_judged_by_its_rows(render: ModuleType) -> None:
+    """Held, in part, not held, and nothing to judge."""
+    (group,) = (group for group in render.collected() if group[0].result.name == "cardinality")
+    (item,) = (item for item in CONTENTS if item.name == "Figure 5")
+
+    def verdict_of(*accuracies: float) -> str:
+        rows = [Row(f"a{i}", value).to_dict() for i, value in enumerate(accuracies)]
+        claims = tuple(Claim(row["measure"], Target(low=0.9985)) for row in rows)
+        judged = replace(item, claims=claims)
+        record = replace(group[0], content=group[0].content | {"rows": rows})
+        return item_verdict(judged, record)
+
+    assert verdict_of(0.999) == verdict_of(0.999, 0.9985) == "held"
+    assert verdict_of(0.99) == "not held" and verdict_of(0.99, 1.0) == "in part"
+    assert verdict_of() == "–" and item_verdict(item, None) == "–"
+    line = next(line for line in contents_table([group]) if line[0] == "Figure 5")
+    assert line[3] == "`cardinality`" and line[4] in ("held", "not held")

@@ -1,4 +1,4 @@
-"""The command line: ``slotflow demo | simulate | train | infer | merge | evaluate | reproduce | info | doctor``.
+"""The command line: ``slotflow demo | simulate | train | infer | merge | evaluate | reproduce | study | info | …``.
 
 The methods of the baselines are commands too.
 
@@ -60,6 +60,7 @@ COMMANDS = {
     "smc": "Infers the components of one signal by tempered sequential Monte Carlo.",
     "evaluate": "Evaluates a model on fresh signals, each measure beside its target.",
     "reproduce": "Reproduces the paper's results: pictures, and tables of our values beside the paper's.",
+    "study": "Measures a claim of the paper's theory or ablations, our value beside the paper's.",
     "info": "Tells what is installed, or what a preset, a model file or a training folder holds.",
     "doctor": "Looks at the installation: versions, devices, weights and their hash, optional packages.",
 }

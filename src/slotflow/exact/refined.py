@@ -95,13 +95,18 @@ class JointDraws:
         log_z = self.orders.log_evidence[k]
         if not math.isfinite(log_z) or not math.isfinite(self.orders.log_evidence_error[k]):
             return np.full(len(theta), np.nan)
+        return self.log_joint(theta) - log_z
+
+    def log_joint(self, theta: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Ln p(Θ, x | K) of labelled tuples with the noise integrated out, (n, k, P) to (n,); any K."""
         if isinstance(self.statistics, FreeGains):
-            return log_density(self.statistics, self.prior, theta) - log_z
+            return log_density(self.statistics, self.prior, theta)
+        k = theta.shape[1]
         z = self.waveform.to_z(self.waveform.sorted(theta), self.statistics.reference)
         log_prob, _ = Target(self.statistics, self.prior, k).log_prob(z)
         amplitude = self.waveform.of(theta, "amplitude")  # |∂z/∂θ| of a component
         jacobian = np.log(np.maximum(amplitude, 1e-300)).sum(-1)
-        result: NDArray[np.float64] = log_prob - math.lgamma(k + 1) + jacobian - log_z
+        result: NDArray[np.float64] = log_prob - math.lgamma(k + 1) + jacobian
         return result
 
     def constrained_fraction(self, k: int) -> float:

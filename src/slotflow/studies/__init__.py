@@ -7,4 +7,5 @@
 - `measures/`: from draws and truths to numbers (coverage, exact counts, widths over the bound, distances, memory).
 - `suites/`: the sets of test signals, the suite of a model and, in `exact/`, the suite of the exact step.
 - `paper/`: the tables and figures of the paper, a module or a folder for each, and the page that shows them.
+- `frame/`: what a study of a claim consists of and how it is run; `theory/`: the paper's formulas, studies of them.
 """

@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from slotflow.show.report.page import render
+from slotflow.studies.paper.contents import contents_table
 from slotflow.studies.paper.files import Record
 from slotflow.studies.paper.words import (
+    CONTENTS_WORDS,
     TITLE,
     about,
     command,
@@ -42,6 +44,8 @@ def render_markdown(groups: Sequence[Sequence[Record]], page: Path) -> str:
         "slotflow.studies.paper",
         title=TITLE,
         introduction=introduction(groups),
+        contents_words=CONTENTS_WORDS,
+        contents=contents_table(groups),
         groups=outline,
     )
 

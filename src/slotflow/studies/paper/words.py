@@ -12,6 +12,7 @@ from slotflow.studies.paper.result import Data, Result
 from slotflow.studies.paper.settings import METHODS, NUMBERS, Settings
 
 __all__ = [
+    "CONTENTS_WORDS",
     "TITLE",
     "about",
     "command",
@@ -34,6 +35,13 @@ INTRODUCTION = (
     "paper's training runs (5.2.1 and the learning curves of B.4).",
 )
 """Paragraphs that stand above all results."""
+CONTENTS_WORDS = (
+    "In the order of the paper. The last columns say whether what the paper says of a table or figure held with the "
+    "network `zoom` alone, and with preset `paper` after its short training: a claim held where our value is as good "
+    "as the printed one or, for a property of the data or of the method, the same. A dash: nothing to judge, or not "
+    "measured. The [studies](studies.md) judge the paper's theory."
+)
+"""What stands above the list of all tables and figures."""
 TAKES_PART_UNTRAINED = ("cost", "properties")
 """Results in which the paper's network is measured with random weights, since nothing there depends on them."""
 ABOUT_OTHER_NETWORKS = (

@@ -1,0 +1,79 @@
+"""The blocks of docs/studies.md: of each study its claim, our value beside the paper's, what held, and what it cost."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from slotflow.studies.frame.registry import STUDIES
+from slotflow.studies.row import met_of
+
+__all__ = ["STUDY_FOLDER", "study_records", "study_tables"]
+
+STUDY_FOLDER = "studies"
+"""Folder of the studies' records in docs/data/."""
+HELD = {True: "held", False: "**not held**", None: "open"}
+
+Record = Mapping[str, Any]
+
+
+def study_records(data: Path) -> dict[str, Record]:
+    """Records of the studies that docs/data/ holds, by name, in the order of the page."""
+    paths = {name: data / STUDY_FOLDER / f"{name}.json" for name in STUDIES}
+    return {
+        name: json.loads(path.read_text(encoding="utf-8"))
+        for name, path in paths.items()
+        if path.exists()
+    }
+
+
+def study_tables(data: Path, table: Callable[..., str]) -> Iterator[tuple[str, str]]:
+    """Names of the blocks and their Markdown.
+
+    Args:
+        data: docs/data/.
+        table: Makes a Markdown table of a header and rows.
+    """
+    for name, record in study_records(data).items():
+        study = STUDIES[name]
+        rows = (
+            (row["measure"], row["text"], row["paper"], _held(row), row["note"])
+            for row in record["rows"]
+        )
+        yield (
+            f"study_{name}",
+            "\n\n".join(
+                (
+                    f"**Claim** (paper, {study.section}). {study.claim}",
+                    f"![{study.title}](images/study-{name}.png)",
+                    f"*{study.caption}*",
+                    table(("", "ours", "paper", "", ""), rows),
+                    f"**{_tally(record)}** {_budget(name, record)}",
+                )
+            ),
+        )
+
+
+def _held(row: Mapping[str, Any]) -> str:
+    """Whether a claim held; empty where the row asks nothing."""
+    return HELD[met_of(row)] if row["target"] else ""
+
+
+def _tally(record: Record) -> str:
+    """How many claims held."""
+    found = [met_of(row) for row in record["rows"] if row["target"]]
+    return f"{found.count(True)} of {len(found)} held."
+
+
+def _budget(name: str, record: Record) -> str:
+    """Time, signals and the command."""
+    facts, made = record["facts"], record["made"]
+    gpu = facts["seconds"] / 60 if made["device"] == "cuda" else 0
+    rounds = f"{facts['rounds']} of {facts['rounds_planned']} rounds"
+    seed = f" --seed {made['seed']}" if made["seed"] else ""
+    return (
+        f"Budget: {facts['signals']:,} signals in {rounds}, {facts['seconds'] / 60:.1f} minutes on {facts['device']}, "
+        f"{gpu:.0f} GPU minutes: `slotflow study {name}{seed}`."
+    )

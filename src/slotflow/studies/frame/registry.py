@@ -1,0 +1,24 @@
+"""The studies by name."""
+
+from __future__ import annotations
+
+from slotflow.studies.frame.settings import NAMES
+from slotflow.studies.frame.study import Study
+from slotflow.studies.theory.distinguishable.study import DISTINGUISHABLE
+from slotflow.studies.theory.elbo.study import ELBO
+from slotflow.studies.theory.formulas import FORMULAS
+from slotflow.studies.theory.gradient.study import GRADIENT
+
+__all__ = ["STUDIES", "find_study"]
+
+STUDIES: dict[str, Study] = {
+    study.name: study for study in (FORMULAS, ELBO, GRADIENT, DISTINGUISHABLE)
+}
+"""All studies by name, in the order of the page."""
+
+
+def find_study(name: str) -> Study:
+    """The study of a name."""
+    if name not in STUDIES:
+        raise ValueError(f"expected one of {', '.join(NAMES)}, received {name!r}.")
+    return STUDIES[name]

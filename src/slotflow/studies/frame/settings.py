@@ -1,0 +1,37 @@
+"""What a study can be asked for, and the names of all studies. Nothing waits for torch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from slotflow.studies.suites.sizes import SEED_LIMIT
+
+__all__ = ["NAMES", "Settings"]
+
+NAMES = {
+    "formulas": "closed formulas of the paper's theory with its own worked numbers",
+    "elbo": "the evidence lower bound of a network beside the exact evidence, and what the gap consists of",
+    "gradient": "what the phase weight does to gradients of trained weights",
+    "distinguishable": "how close two tones may be until slots, counts and likelihood cannot tell them apart",
+}
+"""What each study measures, by the name that the command line takes."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Size, seed and time."""
+
+    quick: bool = False
+    """Whether a look at the picture will do, instead of a measurement."""
+    seed: int = 0
+    """The same seed gives the same signals."""
+    minutes: float | None = None
+    """No round is begun after this time; None for all rounds."""
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.seed < SEED_LIMIT:
+            raise ValueError(f"expected a seed from 0 to {SEED_LIMIT - 1}, received {self.seed}.")
+        if self.minutes is not None and self.minutes <= 0:
+            raise ValueError(
+                f"expected minutes > 0, received {self.minutes:g}; give a longer time."
+            )

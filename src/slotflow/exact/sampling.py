@@ -7,7 +7,8 @@ draws are effective for what the order contributes, tempered sampling starts fro
 
 **Draws.** What an error of ln Z_K can do to p(K | x) goes with p(K | x) itself. So an order that a first look (a few
 draws, or the fall of the evidence from order to order) expects below `SMALL` begins with a quarter of the draws, and
-gets all of them only if these do not tell its share to 0.005, or find it larger.
+gets all of them if these do not tell its share to 0.005, find it larger, or have weights with a tail: few draws of a
+heavy tail miss it, and Z comes out too small.
 """
 
 from __future__ import annotations
@@ -43,10 +44,8 @@ FEW = 100.0
 """Effective draws of an order below which none grow from it."""
 FEWEST, FEW_DRAWS_MARGIN = 200, 4.0
 """Draws of a first look at an order, and by how much more they must leave it out of reach."""
-LESS = 4.0
-"""Logarithm of the odds against an order at which half the particles are enough."""
 SMALL = 0.05
-"""p(K | x) below which an order need not be known as well."""
+"""p(K | x) below which an order need not be known as well: half the particles of tempered sampling are enough."""
 UNLIKELY_DRAWS = 4
 """An order that is expected below `SMALL` begins with the draws over this number."""
 FAR_FROM_MATTERING = 0.1 * NEGLIGIBLE
@@ -103,7 +102,7 @@ class Sampler:
         enough = self._enough(result, best, grown)
         if above and not enough and out_of_reach(problem, k, result, best):
             return ledger.bound(k, result.log_evidence)
-        if unlikely and not (enough and result.effective >= FEW):
+        if unlikely and not (enough and result.sound and result.effective >= FEW):
             result = self._drawn(target, proposal, draws, origin, best)
             enough = self._enough(result, best, grown)
         if not enough and not any(isinstance(p, Ridge) for p in parts):
@@ -201,7 +200,7 @@ class Sampler:
         hurry = max(problem.left, SLICE * problem.max_seconds)
         seconds = min(problem.tempering.max_seconds, hurry)
         options = replace(problem.tempering, max_seconds=seconds)
-        if result.log_evidence < best - LESS:
+        if _share(result.log_evidence - best) < SMALL:
             options = replace(options, particles=options.particles // 2)
         slow = tempered(target, proposal, problem.rng, options, table)
         if isinstance(origin, Division):

@@ -2,8 +2,8 @@ r"""Chebyshev polynomials: smooth functions of one variable from few values.
 
 A function on [−1, 1] is Σ_p a_p T_p(x) to the accuracy of its first P coefficients, and these are a linear transform of
 its values at P nodes. A sum of phases e^{2πifu} with |u| ≤ s/2, on an interval of f of half the width h, turns by πhs
-from the middle to an end: its coefficients fall faster than any power beyond p = πhs, and `terms_of_phases` more than
-that leave nothing but rounding.
+from the middle to an end: its coefficients fall faster than any power beyond p = πhs, and `BEYOND` more than that leave
+10⁻¹⁰ of each phase.
 """
 
 from __future__ import annotations

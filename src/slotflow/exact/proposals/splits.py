@@ -142,8 +142,7 @@ class PairTable:
         second = total - first
         f_1 = middle - delta * (second / total).real
         f_2 = middle + delta * (first / total).real
-        # What each of the pair has in common with the residual, the tone and the tangents is a smooth function of its
-        # frequency, and enters as Re c̄h(f).
+        # What a tone at f has in common with residual, tone and tangents is smooth in f, and enters as Re c̄h(f).
         low, high = min(f_1.min(), f_2.min()), max(f_1.max(), f_2.max())
         terms = terms_of_phases(0.5 * (high - low), rest.span)
         points, transform = nodes_and_transform(terms)
@@ -151,10 +150,8 @@ class PairTable:
         filtered = rest.matched(f[None, :, None])[0, :, 0]
         alone = -total * rest.overlap(f[:, None], np.full((len(f), 1), middle))[:, 0, 0]
         products = rest.coupling(f[:, None], z)  # (P + 1, 2, 3D)
-        real, imag = (
-            np.column_stack([products[:, i], part(filtered), part(alone)])
-            for i, part in enumerate((np.real, np.imag))
-        )
+        real = np.column_stack([products[:, 0], filtered.real, alone.real])
+        imag = np.column_stack([products[:, 1], filtered.imag, alone.imag])
         x, y = np.zeros((terms, len(delta))), np.zeros((terms, len(delta)))
         for f_a, c_a in ((f_1, first), (f_2, second)):
             waves = polynomials((2 * f_a - low - high) / (high - low), terms)

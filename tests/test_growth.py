@@ -19,7 +19,7 @@ from slotflow.exact.importance import Importance, importance_sample
 from slotflow.exact.ledger import Ledger
 from slotflow.exact.problem import Problem
 from slotflow.exact.proposals.births import Births, BirthTable
-from slotflow.exact.proposals.growth import Growth
+from slotflow.exact.proposals.growth import FewerTones, Growth
 from slotflow.exact.proposals.surface import Surface, room_for_cells
 from slotflow.exact.sampling import Sampler
 from slotflow.exact.search import across_orders
@@ -104,6 +104,26 @@ def test_free_tones_know_of_each_other(seed: int) -> None:
     assert result.ess > 1.5 * independent.ess
 
 
+def test_the_density_with_one_tone_away(seed: int) -> None:
+    """One quadratic form of K tones has the RSS of all K sets without one of them, whatever the amplitudes."""
+    statistics, rng = observe(WEAK, 2.0, seed, GRIDS), np.random.default_rng(seed)
+    theta = np.stack(
+        [rng.uniform(0.05, 0.3, (50, 3)), rng.uniform(0, 6, (50, 3)), np.sort(rng.uniform(2.4, 2.6, (50, 3)))],
+        -1,
+    )  # fmt: skip
+    z, target = statistics.to_z(theta), Target(statistics, PRIOR, 2)
+    c = z[..., 1] + 1j * z[..., 2]
+    scaled = c[:, None] * rng.uniform(0.5, 1.0, (50, 3, 1)) * ~np.eye(3, dtype=bool)  # (n, K, K)
+    found = FewerTones(target, z[..., 0]).log_prob(scaled)
+    for j in range(3):
+        rest = np.delete(np.arange(3), j)
+        base = z[:, rest].copy()
+        base[..., 1], base[..., 2] = scaled[:, j, rest].real, scaled[:, j, rest].imag
+        expected = target.log_prob(base)[0]
+        assert np.isfinite(expected).any()
+        np.testing.assert_allclose(found[:, j], expected, atol=1e-8)
+
+
 @pytest.mark.parametrize(("amplitude", "sigma"), [((0.5, 1.5), 0.7), ((0.05, 1.5), 2.0)])
 def test_cells_that_are_left_out_add_nothing(
     amplitude: tuple[float, float], sigma: float, seed: int
@@ -148,6 +168,16 @@ def test_many_undetected_tones(seed: int) -> None:
         assert max(errors) < 0.15
         assert_within(runs[0].log_evidence[k], runs[1].log_evidence[k], math.hypot(*errors))
     assert all(r.k_error < 0.05 for r in runs)
+
+
+def test_an_unlikely_order_begins_with_fewer_draws(seed: int) -> None:
+    """Of noise alone the orders above are ever less probable; a share of 5 % or more has all draws."""
+    statistics = observe(np.zeros((0, 3)), 2.0, seed, GRIDS)
+    found = across_orders(statistics, PRIOR, draws=2000, rng=np.random.default_rng(seed))
+    drawn = {k: len(result.log_weights) for k, result in found.results.items()}
+    assert all(drawn[k] >= 2000 for k in drawn if found.k_probs[k] > 0.05)
+    assert min(drawn.values()) >= 500
+    assert found.k_error < 0.05
 
 
 def test_an_error_that_was_taken_over_may_be_larger() -> None:

@@ -322,6 +322,33 @@ def test_many_draws_of_one_signal(k: int, seed: int) -> None:
     assert np.abs(wrong - rss).max() > 1e-6 * scale
 
 
+def test_many_starts_of_one_signal(seed: int) -> None:
+    """The tables of one signal that serve all of its starts give the equations of as many copies of it."""
+    grids = [Grid(300, 0.1, 3.0), Grid(511, 1 / 512, 7.0)]
+    x = [torch.randn(1, grid.n, generator=generator(seed), dtype=torch.float64) for grid in grids]
+    one = Statistics.from_arrays(x, grids, (1.0, 1.6))
+    copies = Statistics.from_arrays([series.repeat(6, 1) for series in x], grids, (1.0, 1.6))
+    repeated = one.take(torch.zeros(6, dtype=torch.int64))
+    assert repeated.repeats and repeated.single is one and not copies.repeats
+    assert repeated.take(torch.tensor([3])) is one
+    assert repeated.take(torch.arange(6) < 4).repeats and not repeated.channel(0).repeats
+    f, c = (part[..., None] for part in to_complex(random_theta(seed, 6, 4), one.reference))
+    scale = copies.equations(f, c).matrix.diagonal(dim1=-2, dim2=-1).sqrt()
+    size = float(one.energy) + 16 * one.n
+    for found in (
+        repeated.equations(f, c),
+        repeated.in_numpy.equations(f.numpy(), c.numpy()),
+        repeated.products(f).equations(c),
+    ):
+        gain, slope, matrix = (torch.as_tensor(part) for part in found)
+        expected = copies.equations(f, c)
+        assert (gain - expected.gain).abs().max() < 1e-11 * size
+        assert ((slope - expected.slope) / scale).abs().max() < 1e-11 * math.sqrt(size)
+        assert torch.equal(matrix, expected.matrix) or torch.allclose(matrix, expected.matrix)
+    wrong = repeated.equations(f + 1e-7, c).gain
+    assert (wrong - copies.equations(f, c).gain).abs().max() > 1e-9 * size
+
+
 def test_one_signal_keeps_its_graph(seed: int) -> None:
     """Where a gradient is asked for, NumPy stands back."""
     statistics = Statistics.from_arrays(

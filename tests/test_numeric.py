@@ -6,6 +6,7 @@ import numpy as np
 from scipy.linalg import solve_triangular
 from scipy.special import logsumexp
 
+from slotflow.core.chebyshev import nodes_and_transform, polynomials, terms_of_phases
 from slotflow.core.numeric import log_sum_exp, phasor, sine, solve_lower
 
 
@@ -35,3 +36,18 @@ def test_solve_lower(seed: int) -> None:
         expected = solve_triangular(factor, right, lower=True, trans=int(transposed))
         np.testing.assert_allclose(solve_lower(factor, right, transposed), expected, rtol=1e-12)
     assert (right == kept).all()
+
+
+def test_phases_from_few_values(seed: int) -> None:
+    """A sum of phases over an interval is what its values at the nodes say; with a third of the terms it is not."""
+    rng = np.random.default_rng(seed)
+    span, half, times = 300.0, 0.02, 150 * rng.uniform(-1, 1, 50)
+    x = rng.uniform(-1, 1, 200)
+    enough = terms_of_phases(half, span)
+    for terms, right in ((enough, True), (enough // 3, False)):
+        points, transform = nodes_and_transform(terms)
+        values, expected = (
+            np.exp(2j * np.pi * half * y[:, None] * times).sum(-1) for y in (points, x)
+        )
+        found = polynomials(x, terms).T @ (transform @ values)
+        assert bool(np.abs(found - expected).max() < 1e-10 * len(times)) is right

@@ -75,7 +75,7 @@ def refine(
     Args:
         post: Where to start from.
         prior: The prior to answer under; None: the one that the posterior was found under.
-        draws: Weighted draws of each K.
+        draws: Weighted draws of each K; a K below 5 % may have a quarter.
         seed: Of everything random.
         max_seconds: No further K is begun after this time, and tempered sampling hurries. One K is always sampled.
         noise: White noise, with words that say why it was assumed.
@@ -102,7 +102,7 @@ class Effort:
     """How much work an exact answer may be."""
 
     draws: int = 2000
-    """Weighted draws of each K."""
+    """Weighted draws of each K; a K below 5 % may have a quarter."""
     seed: int = 0
     """Of everything random."""
     max_seconds: float = 10.0

@@ -4,6 +4,11 @@ The proposal is one that suits the signal (`proposals/assembly.py`). Where two o
 grows out of the draws of the one below (`growth.py`), whose errors it takes over. Where tones may be unresolved, one of
 the draws below is divided in two (`division.py`), with their errors too. If the weights cannot be trusted, or too few
 draws are effective for what the order contributes, tempered sampling starts from the same proposal.
+
+**Draws.** What an error of ln Z_K can do to p(K | x) goes with p(K | x) itself. So an order that a first look (a few
+draws, or the fall of the evidence from order to order) expects below `SMALL` begins with a quarter of the draws, and
+gets all of them if these do not tell its share to 0.005, find it larger, or have weights with a tail: few draws of a
+heavy tail miss it, and Z comes out too small.
 """
 
 from __future__ import annotations
@@ -39,10 +44,10 @@ FEW = 100.0
 """Effective draws of an order below which none grow from it."""
 FEWEST, FEW_DRAWS_MARGIN = 200, 4.0
 """Draws of a first look at an order, and by how much more they must leave it out of reach."""
-LITTLE, LESS = 3.0, 4.0
-"""Logarithms of the odds against an order at which half the draws, and half the particles, are enough."""
 SMALL = 0.05
-"""p(K | x) below which an order need not be known as well."""
+"""p(K | x) below which an order need not be known as well: half the particles of tempered sampling are enough."""
+UNLIKELY_DRAWS = 4
+"""An order that is expected below `SMALL` begins with the draws over this number."""
 FAR_FROM_MATTERING = 0.1 * NEGLIGIBLE
 """p(K | x) below which weights with a heavy tail are enough."""
 SURE, INHERITED = 0.1, 0.15
@@ -85,16 +90,21 @@ class Sampler:
             return
         proposal: Proposal = problem.proposer.weigh(target, parts)
         grown = isinstance(origin, Growth)
-        little = grown and ledger.log_z[k - 1] < best - LITTLE
-        draws = problem.draws // 2 if little else problem.draws
+        draws, expected = problem.draws, self._expected(k) if grown else math.inf
         if above and problem.close:  # mostly an order that cannot matter, as a few draws show
             few = importance_sample(target, proposal, problem.rng, draws=max(draws // 8, FEWEST))
             if out_of_reach(problem, k, few, best - FEW_DRAWS_MARGIN):
                 return ledger.bound(k, few.log_evidence)
-        result = self._drawn(target, proposal, draws, origin, best)
+            expected = few.log_evidence
+        unlikely = above and _share(expected - best) < SMALL
+        first = max(draws // UNLIKELY_DRAWS, FEWEST) if unlikely else draws
+        result = self._drawn(target, proposal, first, origin, best)
         enough = self._enough(result, best, grown)
         if above and not enough and out_of_reach(problem, k, result, best):
             return ledger.bound(k, result.log_evidence)
+        if unlikely and not (enough and result.sound and result.effective >= FEW):
+            result = self._drawn(target, proposal, draws, origin, best)
+            enough = self._enough(result, best, grown)
         if not enough and not any(isinstance(p, Ridge) for p in parts):
             more = problem.proposer.ridges(target)
             if more:
@@ -104,6 +114,11 @@ class Sampler:
         if not self._enough(result, best, grown):
             result = self._more_slowly(target, parts, proposal, origin, result)
         ledger.keep(k, result)
+
+    def _expected(self, k: int) -> float:
+        """Ln Z_K if order k loses as much as the one below it did, or nothing if that gained."""
+        below, before = (float(x) for x in self.ledger.log_z[[k - 1, k - 2]])
+        return below + min(below - before, 0.0) if k > 1 and math.isfinite(before) else below
 
     def _origin(self, k: int) -> Growth | Division | None:
         """What makes draws of order k out of those of k − 1, if anything does."""
@@ -185,7 +200,7 @@ class Sampler:
         hurry = max(problem.left, SLICE * problem.max_seconds)
         seconds = min(problem.tempering.max_seconds, hurry)
         options = replace(problem.tempering, max_seconds=seconds)
-        if result.log_evidence < best - LESS:
+        if _share(result.log_evidence - best) < SMALL:
             options = replace(options, particles=options.particles // 2)
         slow = tempered(target, proposal, problem.rng, options, table)
         if isinstance(origin, Division):
@@ -196,8 +211,7 @@ class Sampler:
         """Whether importance sampling was good enough for what the order contributes."""
         if not math.isfinite(result.log_evidence):
             return False
-        odds = result.log_evidence - best
-        share = 1 / (1 + math.exp(-min(max(odds, -50.0), 50.0)))  # p(K | x) so far
+        share = _share(result.log_evidence - best)
         if share < SMALL:  # its error is what it can do to p(K | x)
             error = share * result.log_evidence_error
             settled = result.pareto_k < 1 or share < FAR_FROM_MATTERING
@@ -207,6 +221,11 @@ class Sampler:
             and result.effective >= 0.1 * self.problem.draws
             and result.log_evidence_error < (INHERITED if grown else SURE)
         )
+
+
+def _share(odds: float) -> float:
+    """p(K | x) of an order, as far as the best one is known, by the logarithm of its odds."""
+    return 1 / (1 + math.exp(-min(max(odds, -50.0), 50.0)))
 
 
 def _carried(origin: Growth | Division | None, result: Importance) -> Importance:

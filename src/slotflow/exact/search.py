@@ -55,7 +55,7 @@ def across_orders(
             residual's spectrum is followed.
         extra: Gives frequencies in Hz where more tones may be; asked only if more are looked for.
         pursue: Whether to follow the residual's spectrum even where there are starts.
-        draws: Draws of each order.
+        draws: Draws of each order; an unlikely one may have a quarter (`sampling.py`).
         rng: Source of randomness; seeded with 0 if None.
         tempering: Sizes and budget of tempered sampling.
         max_seconds: No order is begun after this time, and the sampling of the last one hurries.

@@ -191,14 +191,15 @@ class Target:
                 sigma[rows] = level.noise.sample(self.rss(z[rows], i), rng)
         return chosen, sigma
 
-    def log_prob(self, z: Array) -> tuple[Array, Array]:
+    def log_prob(self, z: Array, known_rss: Array | None = None) -> tuple[Array, Array]:
         """Log density and RSS of z, (n, K, Z), shape (n,) each; the likelihood is computed inside the support only.
 
-        The density is that of all nodes of the noise together, RSS that of the first one.
+        The density is that of all nodes of the noise together, RSS that of the first one, (n,), which the caller may
+        know already.
         """
         log_prob, rss = self.log_prior(z), np.full(len(z), np.nan)
         inside = np.flatnonzero(log_prob > -np.inf)
-        rss[inside] = self.rss(z[inside])
+        rss[inside] = self.rss(z[inside]) if known_rss is None else known_rss[inside]
         if len(self.levels) == 1:
             log_prob[inside] += self.log_likelihood(rss[inside]) + self.log_volume(z[inside])
         else:

@@ -165,7 +165,7 @@ class SlotFlow(nn.Module):
                   alone assume that one where nothing is stated.
                 - k_prior: Prior over K to use instead of the prior's: k_max + 1 numbers, index = K, or a mapping from
                   K to a number.
-                - draws: Weighted draws of each K, at least 100; 2000 by default.
+                - draws: Weighted draws of each K, at least 100; 2000 by default. A K below 5 % may have a quarter.
                 - noise: "auto" (default), "white", "local" (the band alone counts, with a level of its own), or what
                   `slotflow.noise` builds, such as ar(2), power_law() or psd(...).
                 - outliers: None, or "clip": samples far outside of what the tones leave are dropped and counted.

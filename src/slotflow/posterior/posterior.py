@@ -92,7 +92,7 @@ class Posterior(Result):
 
         Args:
             prior: The prior to answer under; None: the one that this posterior was found under.
-            draws: Weighted draws of each K, at least 100.
+            draws: Weighted draws of each K, at least 100; a K below 5 % may have a quarter.
             seed: Of everything random.
             max_seconds: Time budget; no further K is begun after it, and the verdict says so.
             noise: White noise, with words that say why it was assumed; `model.infer` knows other noise.

@@ -112,11 +112,10 @@ def fit(
     if not _in_numpy(statistics, theta, mask):
         return _fitted(statistics, theta, mask, sigma, rules)
     parts = []
-    for i in range(len(theta)):
-        row = slice(i, i + 1)
-        one = statistics.take(torch.tensor([i])).in_numpy
-        level = None if sigma is None else sigma[row].numpy()
-        found = _fitted(one, theta[row].numpy(), mask[row].numpy(), level, rules)
+    for rows in _portions(statistics, len(theta)):
+        some = statistics.take(rows).in_numpy
+        level = None if sigma is None else sigma[rows].numpy()
+        found = _fitted(some, theta[rows].numpy(), mask[rows].numpy(), level, rules)
         parts.append({name: torch.as_tensor(value) for name, value in vars(found).items()})
     names = [field.name for field in fields(Laplace)]
     return Laplace(**{name: _together([part[name] for part in parts]) for name in names})
@@ -215,11 +214,11 @@ def linear_amplitudes(statistics: Likelihood, places: Tensor, mask: Tensor | Non
     if not _in_numpy(statistics, xi, mask):
         found: Tensor = _amplitudes(statistics, xi, mask)
         return found
-    rows = []
-    for i in range(len(xi)):
-        one = statistics.take(torch.tensor([i])).in_numpy
-        rows.append(_amplitudes(one, xi[i : i + 1].numpy(), mask[i : i + 1].numpy()))
-    return _together([torch.from_numpy(row) for row in rows])
+    parts = []
+    for rows in _portions(statistics, len(xi)):
+        some = statistics.take(rows).in_numpy
+        parts.append(torch.from_numpy(_amplitudes(some, xi[rows].numpy(), mask[rows].numpy())))
+    return _together(parts)
 
 
 def _amplitudes(statistics: Likelihood, xi: Any, mask: Any) -> Any:
@@ -237,14 +236,20 @@ def _amplitudes(statistics: Likelihood, xi: Any, mask: Any) -> Any:
 
 
 def _in_numpy(statistics: Likelihood, values: Tensor, mask: Tensor) -> bool:
-    """Whether NumPy fits the signals one after the other: there are few, on the CPU, with all components present."""
+    """Whether NumPy fits the signals: few of them or one with many starts, on the CPU, with all components present."""
     return (
-        len(values) <= FEW_SIGNALS
+        (len(values) <= FEW_SIGNALS or statistics.repeats)
         and values.shape[1] > 0
         and values.device.type == statistics.energy.device.type == "cpu"
         and not torch.compiler.is_compiling()
         and bool(mask.all())
     )
+
+
+def _portions(statistics: Likelihood, count: int) -> list[Tensor]:
+    """Which of some signals NumPy takes together: all starts of one signal, and each signal by itself."""
+    every = torch.arange(count)
+    return [every] if statistics.repeats else list(every[:, None])
 
 
 def _together(parts: list[Tensor]) -> Tensor:

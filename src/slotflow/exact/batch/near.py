@@ -21,11 +21,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from slotflow.core.arrays import Array
+from slotflow.core.chebyshev import nodes_and_transform
 from slotflow.signal.likelihood import Statistics
 
 __all__ = ["REACH", "Near", "error", "near"]
@@ -81,7 +80,9 @@ def near(statistics: Statistics, places: Tensor, spread: Tensor) -> Near:
         spread: Standard deviations of the frequencies in Hz, (B, K).
     """
     (batch, k), reach = places.shape, REACH * spread
-    points, transform = (torch.as_tensor(x, device=places.device) for x in _nodes())
+    points, transform = (
+        torch.as_tensor(x, device=places.device) for x in nodes_and_transform(TERMS)
+    )
     f = places[..., None] + reach[..., None] * points  # (B, K, P)
     gram, data = statistics.amplitude_systems(f.reshape(batch, k * TERMS, 1))
     data = data.reshape(batch, 2 * k, TERMS) @ transform.T
@@ -95,11 +96,3 @@ def error(statistics: Statistics, spread: Tensor, strength: Tensor) -> Tensor:
     """By how much ln L of a draw may be off, (B,), for standard deviations in Hz and squared SNRs of tones, (B, K)."""
     half_turn = 0.5 * math.pi * REACH * spread * statistics.span
     return (strength * 2 * half_turn**TERMS / math.factorial(TERMS)).amax(-1)
-
-
-def _nodes() -> tuple[Array, Array]:
-    """Chebyshev's nodes, (P,), and the transform from values there to coefficients of the polynomials, (P, P)."""
-    angle = math.pi * (np.arange(TERMS) + 0.5) / TERMS
-    transform = 2 / TERMS * np.cos(np.outer(np.arange(TERMS), angle))
-    transform[0] *= 0.5
-    return np.cos(angle), transform

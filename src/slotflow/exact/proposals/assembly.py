@@ -90,7 +90,8 @@ class Proposer:
             gaussian = target.gaussian(mode.z)
             if gaussian is None:
                 return None
-            tables = [PairTable(target, gaussian, j) for j in range(len(mode.z))]
+            rest = self.statistics.less(gaussian[0].reshape(mode.z.shape))
+            tables = [PairTable(target, gaussian, j, rest) for j in range(len(mode.z))]
             self.pair_tables[mode] = gaussian, tables
         return self.pair_tables[mode]
 

@@ -82,12 +82,19 @@ class Amplitudes:
         return log_prob
 
     def _cells(self, slope: Array, left: Array) -> Array:
-        """Probabilities of the amplitude's cells, (n, amplitudes), for |slope| and ν, (n,) each."""
-        x = self.precision * slope[:, None] * self.middle
-        bent = x - 0.5 * self.precision * left[:, None] * self.middle**2
-        mass: Array = i0e(x)
-        mass *= np.exp(bent - bent.max(-1, keepdims=True))
-        mass = (1 - PRIOR_SHARE) * mass / mass.sum(-1, keepdims=True) + PRIOR_SHARE / AMPLITUDES
+        """Probabilities of the amplitude's cells, (n, amplitudes), for |slope| and ν, (n,) each.
+
+        Here e^{−x} I_0(x) is 1/√(2πx − π/2 + (1 + π/2)/(1 + 3x)), right at both ends and within 9 % between: what
+        is wrong of a density that draws and weights share costs no exactness.
+        """
+        x = (self.precision * slope)[:, None] * self.middle
+        bent = (-0.5 * self.precision * left)[:, None] * self.middle**2
+        bent += x
+        bent -= bent.max(-1, keepdims=True)
+        mass: Array = np.exp(bent, out=bent)
+        mass /= np.sqrt(2 * math.pi * x + (1 + 0.5 * math.pi) / (1 + 3 * x) - 0.5 * math.pi)
+        mass *= (1 - PRIOR_SHARE) / mass.sum(-1, keepdims=True)
+        mass += PRIOR_SHARE / AMPLITUDES
         return mass
 
 

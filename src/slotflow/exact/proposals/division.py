@@ -74,21 +74,25 @@ class Division:
 
     def log_prob(self, z: Array) -> Array:
         """Log density, (n,)."""
-        terms = [np.full(len(z), -np.inf)]
+        rows, logs = [np.zeros(0, dtype=np.int64)], [np.zeros(0)]
+        before = [np.zeros((0, self.target.k, z.shape[2]))]
         for j, table in enumerate(self.tables):
             tone, *inner = merged(z[:, j : j + 2])
             cell, log_density = table.locate(*inner)
             near = np.flatnonzero(log_density > -np.inf)
-            if near.size == 0:
-                continue
             base = np.concatenate([z[near, :j], tone[near, None], z[near, j + 2 :]], 1)
-            before = np.full(near.size, -np.inf)
+            log_density = log_density[near] - np.log(inner[1][near]) + math.log(self.chosen[j])
             for share, moved in zip(SHARES, (table.moved(cell[near]), 0.0), strict=True):
-                before = np.logaddexp(
-                    before, math.log(share) + self.target.log_prob(base - moved)[0]
-                )
-            term = np.full(len(z), -np.inf)
-            term[near] = before + log_density[near] - np.log(inner[1][near])
-            terms.append(term + math.log(self.chosen[j]))
-        total: Array = log_sum_exp(np.stack(terms), axis=0)
-        return total - self.lower.log_evidence
+                rows.append(near)
+                before.append(base - moved)
+                logs.append(log_density + math.log(share))
+        # All that the draws may have been before, in one call: most pairs of neighbours are too far apart to count.
+        row = np.concatenate(rows)
+        term = np.concatenate(logs) + self.target.log_prob(np.concatenate(before))[0]
+        top = np.full(len(z), -np.inf)
+        np.maximum.at(top, row, term)
+        top = np.where(np.isfinite(top), top, 0.0)
+        with np.errstate(divide="ignore"):
+            total = np.log(np.bincount(row, np.exp(term - top[row]), len(z))) + top
+        log_prob: Array = total - self.lower.log_evidence
+        return log_prob

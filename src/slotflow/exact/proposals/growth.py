@@ -18,6 +18,7 @@ import math
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from slotflow.core.arrays import Array, Complex
 from slotflow.core.numeric import log_sum_exp
@@ -30,8 +31,8 @@ __all__ = ["Growth", "carried"]
 
 SHARES = (0.75, 0.25)
 """Draws to which the others adapt if they are far from the prior's bounds, and not at all."""
-CHUNK = 32
-"""Draws whose densities over the band are computed at a time."""
+CHUNK = 64
+"""Densities over the band that are computed at a time."""
 HOPELESS = 40.0
 """A tone is not the new one if the density without that of f is smaller than for another by this many nats."""
 
@@ -59,78 +60,109 @@ class Growth:
         surface = self.surface
         base = self.z[rng.choice(len(self.z), n, p=np.exp(self.lower.log_weights))]
         places, c_base = TONE.simple(base)
-        f = surface.rounded(places)
-        fits = surface.fits(surface.gram(f, f), surface.matched(f), c_base)
+        f, everyone = surface.rounded(places), np.ones((1, self.target.k), dtype=np.bool_)
+        fits = surface.fits(surface.gram(f, f), surface.matched(f), c_base, everyone)
         cell = np.zeros(n, dtype=np.int64)
         for i in range(0, n, CHUNK):
             part = slice(i, i + CHUNK)
-            mass = surface.mass(surface.others(f[part]), fits[0].take(part))
-            mass = mass.cumsum(-1)
+            mass = surface.shares(surface.mass(f[part], fits[0].take(part), everyone)[:, 0])
+            mass = mass.cumsum(-1, out=mass)
             cell[part] = (mass < rng.random(len(mass))[:, None] * mass[:, -1:]).sum(-1)
         cell = np.minimum(cell, surface.cells - 1)
         new: Array = surface.low + surface.width * (cell + rng.random(n))
-        filtered = surface.matched(new[:, None])[:, 0]
-        kappa = surface.gram(new[:, None], f)[:, 0]
+        filtered, kappa = surface.matched(new[:, None]), surface.gram(new[:, None], f)
         kind = rng.choice(len(SHARES), n, p=SHARES)
         c = np.zeros(n, dtype=np.complex128)
         for which, fit in enumerate(fits):
             at = np.flatnonzero(kind == which)
             slope, left, moved = surface.slope(kappa[at], filtered[at], fit.take(at))
-            c[at] = surface.amplitudes.sample(slope, left, rng)
-            c_base[at] += moved * c[at, None]
+            c[at] = surface.amplitudes.sample(slope[:, 0], left[:, 0], rng)
+            c_base[at] += moved[:, 0] * c[at, None]
         z = np.concatenate([TONE.from_simple(places, c_base), TONE.from_simple(new, c)[:, None]], 1)
         order = np.argsort(TONE.place_in_z(z), -1)
         return np.take_along_axis(z, order[..., None], 1)
 
     def log_prob(self, z: Array) -> Array:
         """Log density, (n,)."""
-        surface, n = self.surface, len(z)
+        surface = self.surface
         places, c = TONE.simple(z)
-        f = surface.rounded(places)
-        before, fits = self._without_place(places, f, c)
+        f, there = surface.rounded(places), ~np.eye(self.k, dtype=np.bool_)
+        before, fit = self._without_place(places, f, c, there)
         with np.errstate(invalid="ignore"):
             wanted = before > before.max(-1, keepdims=True) - HOPELESS
-        cell = np.clip((places - surface.low) / surface.width, 0, surface.cells - 1).astype(
-            np.int64
-        )
-        for i in range(0, n, CHUNK):
-            others = surface.others(f[i : i + CHUNK])
-            for j, fit in enumerate(fits):
-                rows = np.flatnonzero(wanted[i : i + CHUNK, j])
-                if rows.size == 0:
-                    continue
-                at = i + rows
-                mass = surface.mass(others.take(rows), fit.take(at), but=j)
-                before[at, j] += np.log(mass[np.arange(len(at)), cell[at, j]] / surface.width)
+        new = np.flatnonzero(wanted.any(0))  # tones beyond doubt are never the new one
+        cell = surface.cell(places)[:, new]
+        size = max(CHUNK // max(len(new), 1), 1)
+        for i in range(0, len(z), size):
+            part = slice(i, i + size)
+            mass = surface.mass(f[part], fit.take((part, new)), there[new])
+            before[part, new] += surface.log_density(mass, cell[part])
         total: Array = log_sum_exp(np.where(wanted, before, -np.inf), axis=-1)
         return total - self.lower.log_evidence
 
-    def _without_place(self, places: Array, f: Array, c: Complex) -> tuple[Array, list[Fit]]:
+    def _without_place(
+        self, places: Array, f: Array, c: Complex, there: NDArray[np.bool_]
+    ) -> tuple[Array, Fit]:
         """The density with each of the tones as the new one, but for that of its frequency.
 
         Args:
             places: Frequencies, (n, K).
             f: The same, rounded.
             c: Amplitudes, (n, K).
+            there: Who is left with each tone taken away, (K, K).
 
         Returns:
             Its logarithm, (n, K), and the fit of the others by which each tone's frequency was drawn.
         """
-        surface, found = self.surface, []
-        filtered, exact = surface.matched(f), surface.matched(places)
-        grams, kappas = surface.gram(f, f), surface.gram(places, f)
+        surface, filtered = self.surface, self.surface.matched(places)
+        fits = surface.fits(surface.gram(f, f), surface.matched(f), c, there)
+        kappa = surface.gram(places, f)
+        fewer = FewerTones(self.target, places)
         before = np.full(places.shape, -np.inf)
-        for j in range(self.k):
-            rest = np.delete(np.arange(self.k), j)
-            fits = surface.fits(grams[:, rest[:, None], rest], filtered[:, rest], c[:, rest])
-            for share, fit in zip(SHARES, fits, strict=True):
-                slope, left, moved = surface.slope(kappas[:, j, rest], exact[:, j], fit)
-                base = TONE.from_simple(places[:, rest], c[:, rest] - moved * c[:, j, None])
-                term = self.target.log_prob(base)[0] + math.log(share)
-                term += surface.amplitudes.log_prob(c[:, j], slope, left)
-                before[:, j] = np.logaddexp(before[:, j], term)
-            found.append(fits[0])
-        return before, found
+        for share, fit in zip(SHARES, fits, strict=True):
+            slope, left, moved = surface.slope(kappa, filtered, fit)
+            term = fewer.log_prob(np.where(there, c[:, None] - moved * c[..., None], 0.0))
+            term += math.log(share)
+            drawn = surface.amplitudes.log_prob(c.ravel(), slope.ravel(), left.ravel())
+            before = np.logaddexp(before, term + drawn.reshape(places.shape))
+        return before, fits[0]
+
+
+class FewerTones:
+    """The density of n sets of K tones with each of them taken away in turn, for any amplitudes of the others.
+
+    RSS is a quadratic form of the amplitudes that the frequencies alone decide, so that it is built once for a set and
+    serves all K choices of who is away.
+
+    Args:
+        target: Of K − 1 tones.
+        places: Frequencies, (n, K).
+    """
+
+    def __init__(self, target: Target, places: Array) -> None:
+        self.target, self.places, k = target, places, places.shape[1]
+        self.rest = np.array([np.delete(np.arange(k), j) for j in range(k)])  # (K, K − 1)
+        statistics = target.statistics
+        self.gram, self.data = statistics.amplitude_systems(
+            places[..., None]
+        )  # (n, 2K, 2K), (n, 2K)
+        self.energy = float(statistics.energy)
+
+    def log_prob(self, c: Complex) -> Array:
+        """Log density, (n, K), at amplitudes (n, K, K): the set with the j-th tone away, whose amplitude is zero."""
+        (n, k), target = self.places.shape, self.target
+        amplitudes = np.concatenate([c.real, c.imag], -1)  # (n, K, 2K)
+        seen = amplitudes @ self.gram
+        seen -= 2 * self.data[:, None]
+        rss = self.energy + np.einsum("njd,njd->nj", seen, amplitudes)
+        others = np.take_along_axis(c, np.broadcast_to(self.rest, (n, k, k - 1)), -1)
+        z = TONE.from_simple(self.places[:, self.rest], others).reshape(
+            n * k, k - 1, TONE.coordinates
+        )
+        apart = target.statistics.apart(z[..., : len(TONE.shape)])
+        if apart is not None:
+            rss = rss - np.asarray(apart[0]).reshape(n, k)
+        return target.log_prob(z, rss.ravel())[0].reshape(n, k)
 
 
 def carried(result: Importance, lower: Importance) -> Importance:

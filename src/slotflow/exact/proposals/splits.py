@@ -26,6 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slotflow.core.arrays import Array
+from slotflow.core.chebyshev import nodes_and_transform, polynomials, terms_of_phases
 from slotflow.core.numeric import log_sum_exp
 from slotflow.exact.proposals.gaussian import Gaussian
 from slotflow.exact.target import Target
@@ -57,12 +58,19 @@ class PairTable:
         target: Of any K.
         gaussian: Mean and covariance of the D tones, (3D,) and (3D, 3D).
         j: Which tone is split.
+        rest: The data without the tones, where they are known already.
     """
 
-    def __init__(self, target: Target, gaussian: tuple[Array, Array], j: int) -> None:
+    def __init__(
+        self,
+        target: Target,
+        gaussian: tuple[Array, Array],
+        j: int,
+        rest: Likelihood | None = None,
+    ) -> None:
         prior, statistics = target.prior, target.statistics
         z = gaussian[0].reshape(-1, TONE.coordinates)
-        rest = statistics.less(z)
+        rest = statistics.less(z) if rest is None else rest
         rss = float(rest.energy)
         self.precision = target.noise.precision(rss)
         total = complex(TONE.simple(z)[1][j])
@@ -130,24 +138,33 @@ class PairTable:
             delta: δ, (n,).
             first: c_1, (n,).
         """
-        n = len(delta)
         middle, total = (part[j] for part in TONE.simple(z))
         second = total - first
         f_1 = middle - delta * (second / total).real
         f_2 = middle + delta * (first / total).real
-        f, c = np.concatenate([f_1, f_2, [middle]]), np.concatenate([first, second, [-total]])
-        parts = (f_1, first), (f_2, second), (np.full(n, middle), np.full(n, -total))
+        # What a tone at f has in common with residual, tone and tangents is smooth in f, and enters as Re c̄h(f).
+        low, high = min(f_1.min(), f_2.min()), max(f_1.max(), f_2.max())
+        terms = terms_of_phases(0.5 * (high - low), rest.span)
+        points, transform = nodes_and_transform(terms)
+        f = np.append(0.5 * (low + high) + 0.5 * (high - low) * points, middle)  # (P + 1,)
         filtered = rest.matched(f[None, :, None])[0, :, 0]
-        products = rest.coupling(f[:, None], z)
-        square = sum(0.5 * rest.weight_at(f_a) * np.abs(c_a) ** 2 for f_a, c_a in parts)
-        for (f_a, c_a), (f_b, c_b) in itertools.combinations(parts, 2):
-            seen = rest.overlap(f_a[:, None], f_b[:, None])[:, 0, 0]
-            square = square + (c_a.conj() * c_b * seen).real
-        each = (c.conj() * filtered).real
-        b = products[:, 0] * c.real[:, None] + products[:, 1] * c.imag[:, None]
-        b = b[:n] + b[n : 2 * n] + b[2 * n]
-        gain = each[:n] + each[n : 2 * n] + each[2 * n] - 0.5 * square
-        return self.precision * gain, self.precision * b
+        alone = -total * rest.overlap(f[:, None], np.full((len(f), 1), middle))[:, 0, 0]
+        products = rest.coupling(f[:, None], z)  # (P + 1, 2, 3D)
+        real = np.column_stack([products[:, 0], filtered.real, alone.real])
+        imag = np.column_stack([products[:, 1], filtered.imag, alone.imag])
+        x, y = np.zeros((terms, len(delta))), np.zeros((terms, len(delta)))
+        for f_a, c_a in ((f_1, first), (f_2, second)):
+            waves = polynomials((2 * f_a - low - high) / (high - low), terms)
+            x += waves * c_a.real
+            y += waves * c_a.imag
+        b = x.T @ (transform @ real[:-1]) + y.T @ (transform @ imag[:-1])  # (n, 3D + 2)
+        b[:, :-1] -= total.real * real[-1, :-1] + total.imag * imag[-1, :-1]
+        seen = rest.overlap(f_1[:, None], f_2[:, None])[:, 0, 0]
+        square = b[:, -1] + (first.conj() * second * seen).real
+        for f_a, c_a in ((f_1, first), (f_2, second), (middle, total)):
+            square += 0.5 * rest.weight_at(np.atleast_1d(f_a)) * np.abs(c_a) ** 2
+        gain = b[:, -2] - 0.5 * square
+        return self.precision * gain, self.precision * b[:, :-2]
 
     def sample(
         self, n: int, rng: np.random.Generator

@@ -89,6 +89,16 @@ class Likelihood(ABC):
         """The same in NumPy arrays."""
         raise NotImplementedError
 
+    @property
+    def span(self) -> float:
+        """Twice the time from the reference to the furthest sample, in seconds."""
+        raise NotImplementedError
+
+    @property
+    def repeats(self) -> bool:
+        """Whether all signals are one and the same, whose tables serve a batch of NumPy arrays."""
+        return False
+
     def take(self, index: Any) -> Any:
         """The signals of an index, shape (B',), int64, or of a mask, shape (B,), bool."""
         raise NotImplementedError

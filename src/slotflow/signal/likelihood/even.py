@@ -73,7 +73,7 @@ class EvenTones(EvenData):
         gram = xp.einsum("ijqbkl->qbikjl", gram.reshape(2, 2, *pairs.shape))
         data = turn.swapaxes(1, 2) * 0.0  # (S, B, 2, K)
         if self.folded:
-            data = moments(self._moment_data, f, self.placed) * turn[:, 0, :, None]
+            data = self._moments(f) * turn[:, 0, :, None]
         if len(self.grids) > 1:
             data[:, :, 0] += self.placed.constants(f).offset * data[:, :, 1]  # from u to w
         channel_gram = w[0].swapaxes(0, 1)[:, :, :, None, :, None]
@@ -90,6 +90,25 @@ class EvenTones(EvenData):
     @cached_property
     def _moment_data(self) -> list[Any]:
         return [moment_data(x, g, 2) for x, g in zip(self.folded, self.grids, strict=True)]
+
+    def _moments(self, f: Any) -> Any:
+        """Σ x u^p e^{−2πifu}/r_s of each channel for p = 1 and 0, (S, B, 2, K), at frequencies (B, K)."""
+        if self.single is None:
+            return moments(self._moment_data, f, self.placed)
+        one = self.single if isinstance(f, Tensor) else self.single.in_numpy
+        xp, flat = namespace(f), f.reshape(-1)
+        found = xp.stack([table.together(flat) for table in one.moment_interpolants])  # (S, 2, B·K)
+        return found.reshape(len(self.grids), 2, *f.shape).swapaxes(1, 2)
+
+    @cached_property
+    def moment_interpolants(self) -> list[Interpolant]:
+        """Σ x u e^{−2πifu}/r_s and Σ x e^{−2πifu}/r_s of each channel of one signal at many frequencies."""
+        tables = []
+        for s, grid in enumerate(self.grids):
+            xp, series = namespace(self.folded[s]), self.series(s)
+            times = xp.asarray(grid.times - grid.mid_time)
+            tables.append(Interpolant(xp.concat([series * times, series]), grid))
+        return tables
 
     def products_of(self, xi: Tensor, c: Tensor) -> Products:
         """`products` in torch, though NumPy computes them where it may."""
@@ -119,6 +138,9 @@ class EvenTones(EvenData):
 
     def _zeroth(self, s: int, f: Any) -> Any:
         """Σ x e^{−2πifu}/r_s of a channel, (B, M), at frequencies (B, M)."""
+        if self.single is not None:
+            one = self.single if isinstance(f, Tensor) else self.single.in_numpy
+            return one._zeroth(s, f.reshape(1, -1)).reshape(f.shape)
         if f.shape[1] >= MANY_FREQUENCIES or not isinstance(f, Tensor):
             return self.interpolants[s](f)
         data = moment_data(self.folded[s], self.grids[s], 1)

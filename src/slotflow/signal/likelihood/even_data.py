@@ -25,6 +25,8 @@ class EvenData(Likelihood):
     """r_s: each channel's noise level in units of σ."""
     folded: tuple[Any, ...]
     """Each channel's data over r_s, (B, I, J), float64; empty where there are none."""
+    single: Any
+    """The one signal that all B are, or None."""
 
     @property
     def n(self) -> int:
@@ -68,15 +70,21 @@ class EvenData(Likelihood):
         """Each channel about its own mid-time."""
         return [placed_channels((grid,), (0.0,), (1.0,)) for grid in self.grids]
 
+    @property
+    def repeats(self) -> bool:
+        """Whether all signals are one and the same."""
+        return self.single is not None
+
     def is_single(self, *arguments: Any) -> bool:
-        """Whether NumPy may answer: one signal with components on the CPU, no graph to build, no compiler at work.
+        """Whether NumPy may answer: one signal (or one many times) with components on the CPU, no graph, no compiler.
 
         Args:
             arguments: Shapes, complex amplitudes or theta, (B, K, …).
         """
         first, graph = arguments[0], torch.is_grad_enabled()
         return (
-            len(self.energy) == first.shape[0] == 1
+            (len(self.energy) == 1 or self.repeats)
+            and len(self.energy) == first.shape[0]
             and first.shape[1] > 0
             and not torch.compiler.is_compiling()
             and self.energy.device.type == "cpu"

@@ -184,6 +184,11 @@ class IntegratedGains(Likelihood):
         return self.known.amplitude_systems(xi)
 
     @property
+    def span(self) -> float:
+        """That of the known channels, in seconds."""
+        return self.known.span
+
+    @property
     def weight(self) -> float:
         """That of the known channels."""
         return self.known.weight

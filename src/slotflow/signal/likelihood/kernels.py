@@ -33,6 +33,7 @@ what they return.
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
@@ -144,7 +145,7 @@ def energy_of_tones(f: Any, c: Any, channel: Placed) -> Any:
     if isinstance(f, Tensor):  # indices that are on the device already
         a, b = torch.triu_indices(k, k, 1, device=f.device)
     else:
-        a, b = np.triu_indices(k, 1)
+        a, b = _pairs(k)
     f_a, f_b, c_a, c_b = f[a], f[b], c[a], c[b]
     same, cross = c_a.real * c_b.real, c_a.imag * c_b.imag
     real, imaginary = c.real**2, c.imag**2
@@ -153,6 +154,12 @@ def energy_of_tones(f: Any, c: Any, channel: Placed) -> Any:
     return xp.einsum("p...,p...->...", s_0, product) + 0.5 * channel.grids[0].n * (
         real + imaginary
     ).sum(0)
+
+
+@functools.cache
+def _pairs(k: int) -> tuple[Any, Any]:
+    """Both of each pair of k tones, (k (k − 1)/2,) each."""
+    return np.triu_indices(k, 1)
 
 
 def _replaced(values: Any, where: Any, by: Any) -> Any:

@@ -38,6 +38,8 @@ class Statistics(EvenTones):
     """Components that were fitted to the data and taken out of them before: each took its degrees of freedom."""
     waveform: Waveform = TONE
     """The form of each component."""
+    single: Statistics | None = None
+    """The one signal that all of these are, where many starts or draws of it are looked at together."""
 
     @classmethod
     def from_arrays(
@@ -115,14 +117,17 @@ class Statistics(EvenTones):
     def to(self, device: str | torch.device) -> Statistics:
         """The same on another device."""
         folded = tuple(x.to(device) for x in self.folded)
-        return replace(self, folded=folded, energy=self.energy.to(device))
+        return replace(self, folded=folded, energy=self.energy.to(device), single=None)
 
     def take(self, index: Tensor) -> Statistics:
         """The signals of an index, shape (B',), int64, or of a mask, shape (B,), bool."""
         if len(self.energy) == len(index) == 1 and (index.dtype != torch.bool or bool(index)):
             return self  # what is kept of a single signal stays
-        folded = tuple(x[index] for x in self.folded)
-        return replace(self, folded=folded, energy=self.energy[index])
+        folded, energy = tuple(x[index] for x in self.folded), self.energy[index]
+        single = self if len(self.energy) == 1 else self.single
+        if len(energy) == 1 and self.single is not None:
+            return self.single if isinstance(energy, Tensor) else self.single.in_numpy
+        return replace(self, folded=folded, energy=energy, single=single)
 
     def channel(self, s: int) -> Statistics:
         """One channel alone, with the reference time of all."""
@@ -134,6 +139,7 @@ class Statistics(EvenTones):
                 ratios=self.ratios[s : s + 1],
                 folded=self.folded[s : s + 1],
                 energy=energy,
+                single=None,
             )
         return self._channels[s]
 
@@ -156,7 +162,7 @@ class Statistics(EvenTones):
         """One signal with components z, (K, Z), taken out of its data."""
         folded = tuple(fold(torch.as_tensor(rest)[None]) for rest in self.residuals(z))
         energy = torch.stack([(x * x).sum((-2, -1)) for x in folded]).sum(0)
-        return replace(self, folded=folded, energy=energy)
+        return replace(self, folded=folded, energy=energy, single=None)
 
 
 def _layout(observation: Observation) -> tuple[tuple[Grid, ...], tuple[float, ...], int]:

@@ -69,22 +69,34 @@ class Interpolant:
 
     def __call__(self, frequency: Any) -> Any:
         """The sum at frequencies in Hz, (B, M), float64; same shape, complex."""
+        kernel, index = self._taps(frequency)  # (B, M, W), (B, M)
+        one = len(self.rows) == 1
+        values = self.windows[0][index[0]][None] if one else self.windows[self.rows, index]
+        return self._summed("bmw,bmw->bm", values, kernel, frequency)
+
+    def together(self, frequency: Any) -> Any:
+        """The sums of all B series at the same frequencies in Hz, (M,), float64; (B, M), complex."""
+        kernel, index = self._taps(frequency)  # (M, W), (M,)
+        return self._summed("bmw,mw->bm", self.windows[:, index], kernel, frequency)
+
+    def _taps(self, frequency: Any) -> tuple[Any, Any]:
+        """What the W points around each frequency count, (..., W), and where in `windows` they stand, (...)."""
         xp = namespace(frequency)
-        cycles = frequency * self.dt
-        position = xp.remainder(cycles, 1.0) * self.size
+        position = xp.remainder(frequency * self.dt, 1.0) * self.size
         first = xp.ceil(position - WIDTH / 2)
         if isinstance(first, Tensor):
             first = first.detach()
-        kernel = _kernel((position - first)[..., None] - self.taps)  # (B, M, W)
+        kernel = _kernel((position - first)[..., None] - self.taps)
         index = first.long() if isinstance(first, Tensor) else first.astype(np.int64)
-        if len(self.rows) == 1:
-            values = self.windows[0][index[0] + WIDTH][None]  # (B, M, W)
-        else:
-            values = self.windows[self.rows, index + WIDTH]
-        total = xp.einsum("bmw,bmw->bm", values.real, kernel)
-        total = total + 1j * xp.einsum("bmw,bmw->bm", values.imag, kernel)
+        return kernel, index + WIDTH
+
+    def _summed(self, indices: str, values: Any, kernel: Any, frequency: Any) -> Any:
+        """The points' values, (B, M, W), times what they count, (B, M)."""
+        xp = namespace(frequency)
+        total = xp.einsum(indices, values.real, kernel)
+        total = total + 1j * xp.einsum(indices, values.imag, kernel)
         if self.shift:  # from the whole index to mid-time
-            total = total * xp.exp(2j * math.pi * self.shift * cycles)
+            total = total * xp.exp(2j * math.pi * self.shift * self.dt * frequency)
         return total
 
 

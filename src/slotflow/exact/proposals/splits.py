@@ -73,7 +73,8 @@ class PairTable:
         rest = statistics.less(z) if rest is None else rest
         rss = float(rest.energy)
         self.precision = target.noise.precision(rss)
-        total = complex(TONE.simple(z)[1][j])
+        place, amplitude = (part[j] for part in TONE.simple(z))
+        total = complex(amplitude)
         snr = abs(total) * math.sqrt(self.precision * statistics.weight / 2)
         width = min(math.sqrt(0.37 * snr + 1) / (0.9 * snr), 1.0)
         half = width * np.sinh(np.linspace(-1, 1, ANGLES + 1) * math.asinh(0.5 * math.pi / width))
@@ -89,13 +90,16 @@ class PairTable:
         volume = np.einsum("i,j,k->ijk", *(np.diff(e) for e in edges)).ravel()
         delta, size, psi = (c.ravel() for c in centre)
         first = size * np.exp(1j * psi) * total / abs(total)
-        # Cells whose second amplitude the prior excludes, for all that C may be, are left out.
+        # Cells whose second amplitude or places the prior excludes, for all that C and F may be, are left out.
         own = gaussian[1].diagonal().reshape(z.shape)[j, len(TONE.shape) :]  # of Re c and Im c
         spread = 3 * math.sqrt(max(own))
         spread += 0.5 * float(np.diff(self.amplitude).max())
         other = np.abs(total - first)
         low, high = prior.amplitude
-        kept = np.flatnonzero((other > low - spread) & (other < high + spread))
+        kept = (other > low - spread) & (other < high + spread)
+        for f in _places(float(place), total, delta, first):
+            kept &= (f > prior.frequency[0] - target.bin) & (f < prior.frequency[1] + target.bin)
+        kept = np.flatnonzero(kept)
         self.shift: Array = np.zeros((len(volume), len(gaussian[0])))
         self.log_gain = -math.inf
         """Logarithm of the evidence's gain from a pair in place of this tone, but for the number of tones."""
@@ -140,8 +144,7 @@ class PairTable:
         """
         middle, total = (part[j] for part in TONE.simple(z))
         second = total - first
-        f_1 = middle - delta * (second / total).real
-        f_2 = middle + delta * (first / total).real
+        f_1, f_2 = _places(middle, total, delta, first)
         # What a tone at f has in common with residual, tone and tangents is smooth in f, and enters as Re c̄h(f).
         low, high = min(f_1.min(), f_2.min()), max(f_1.max(), f_2.max())
         terms = terms_of_phases(0.5 * (high - low), rest.span)
@@ -280,9 +283,16 @@ def divided(tone: Array, delta: Array, size: Array, psi: Array) -> Array:
     """The pair, (n, 2, 3), that a tone (n, 3) is split into, for δ, |c_1| and ψ, (n,) each."""
     f, total = TONE.simple(tone)
     first = size * np.exp(1j * psi) * total / np.abs(total)
-    second = total - first
-    f_1, f_2 = f - delta * (second / total).real, f + delta * (first / total).real
-    return TONE.from_simple(np.stack([f_1, f_2], 1), np.stack([first, second], 1))
+    pair = np.stack(_places(f, total, delta, first), 1)
+    return TONE.from_simple(pair, np.stack([first, total - first], 1))
+
+
+def _places(
+    f: float | Array, total: complex | Complex, delta: Array, first: Complex
+) -> tuple[Array, Array]:
+    """f_1 and f_2, (n,) each, of a tone of amplitude C at F, for δ and c_1, (n,) each."""
+    share: Array = (first / total).real
+    return f - delta * (1 - share), f + delta * share
 
 
 def merged(pair: Array) -> tuple[Array, Array, Array, Array]:

@@ -9,7 +9,6 @@ Two questions, on networks of the paper's parts in small (`debug`):
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import asdict
@@ -21,6 +20,7 @@ from slotflow.network.config import Config
 from slotflow.show.plots.style import COLOURS, GREY, style
 from slotflow.studies.frame.settings import Settings
 from slotflow.studies.frame.study import Data, Setup, Study
+from slotflow.studies.measures.means import mean_and_error
 from slotflow.studies.row import Row, Target
 from slotflow.studies.slots import matched_pairs, paper_network
 from slotflow.studies.suites.sets import suite_seed
@@ -112,9 +112,7 @@ def _gather(rounds: Sequence[Data]) -> Data:
 
 def _ratio(rounds: Sequence[Data], weight: str, norm: str) -> list[float | None]:
     """Ratio of a norm to that at weight 1, mean over rounds, and its standard error, None for one round."""
-    ratios = np.array([one[weight][norm] / one["1"][norm] for one in rounds])
-    error = float(ratios.std(ddof=1) / math.sqrt(len(ratios))) if len(ratios) > 1 else None
-    return [float(ratios.mean()), error]
+    return mean_and_error([one[weight][norm] / one["1"][norm] for one in rounds])
 
 
 # ---------------------------------------------------------------------- table

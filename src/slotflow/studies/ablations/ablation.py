@@ -60,9 +60,9 @@ QUICK = Size(steps=4, batch=16, rounds=1, signals=16, draws=16, checkpoints=2)
 def base_config(quick: bool, size: Size) -> Config:
     """What all variants of an ablation start from: the paper's network for up to five tones, or a tiny one.
 
-    The recipe is that of our trainings of preset `paper` (benchmarks/paper.yaml) with half its learning rate, which rises
-    over a fifth of the steps: with the whole of it after a tenth the losses of the first steps grow. The jitter of the
-    radius makes the target well posed.
+    The recipe is that of our trainings of preset `paper` (benchmarks/paper.yaml) with half its learning rate, which
+    rises over a fifth of the steps: with the whole of it after a tenth, and batches of 16 signals, the losses of the
+    first steps grew. The jitter of the radius makes the target well posed.
     """
     train = {
         "batch_size": size.batch,

@@ -1,4 +1,7 @@
-"""The blocks of docs/studies.md: of each study its claim, our value beside the paper's, what held, and what it cost."""
+"""The blocks of docs/studies.md: of each study its claim, our value beside the paper's, what held, and what it cost.
+
+A study without a record has its claim and the measurement that is still to be made.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from slotflow.studies.frame.registry import STUDIES
+from slotflow.studies.frame.settings import Settings
+from slotflow.studies.frame.study import Study
 from slotflow.studies.row import met_of
 
 __all__ = ["STUDY_FOLDER", "study_records", "study_tables"]
@@ -36,8 +41,13 @@ def study_tables(data: Path, table: Callable[..., str]) -> Iterator[tuple[str, s
         data: docs/data/.
         table: Makes a Markdown table of a header and rows.
     """
-    for name, record in study_records(data).items():
-        study = STUDIES[name]
+    records = study_records(data)
+    for name, study in STUDIES.items():
+        claim = f"**Claim** (paper, {study.section}). {study.claim}"
+        if name not in records:
+            yield f"study_{name}", f"{claim}\n\n{_planned(study)}"
+            continue
+        record = records[name]
         rows = (
             (row["measure"], row["text"], row["paper"], _held(row), row["note"])
             for row in record["rows"]
@@ -46,7 +56,7 @@ def study_tables(data: Path, table: Callable[..., str]) -> Iterator[tuple[str, s
             f"study_{name}",
             "\n\n".join(
                 (
-                    f"**Claim** (paper, {study.section}). {study.claim}",
+                    claim,
                     f"![{study.title}](images/study-{name}.png)",
                     f"*{study.caption}*",
                     table(("", "ours", "paper", "", ""), rows),
@@ -54,6 +64,15 @@ def study_tables(data: Path, table: Callable[..., str]) -> Iterator[tuple[str, s
                 )
             ),
         )
+
+
+def _planned(study: Study) -> str:
+    """What is still to be measured."""
+    settings = Settings()
+    return (
+        f"**Not yet measured.** In full size: {study.rounds(settings)} rounds of {study.signals(settings):,} signals, "
+        f"`slotflow study {study.name} --device cuda`."
+    )
 
 
 def _held(row: Mapping[str, Any]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from slotflow.network.paper.encoder import (
     Pathway,
     mlp,
     positional_encoding,
+    spectrum,
 )
 
 TINY = EncoderConfig(channels=(4, 6, 8), heads=2, context=10)
@@ -90,9 +92,46 @@ def test_frequency_pathway_sees_the_orthonormal_spectrum(n: int, seed: int) -> N
     long = np.random.default_rng(seed).normal(size=(2, n))
     encoder(torch.as_tensor(long), torch.zeros(2, 80, dtype=torch.float64))
     k, t = np.arange(n // 2 + 1), np.arange(n)
-    spectrum = long @ np.exp(-2j * np.pi * np.outer(t, k) / n) / math.sqrt(n)
-    expected = np.stack([spectrum.real, spectrum.imag], axis=1)
+    x = long @ np.exp(-2j * np.pi * np.outer(t, k) / n) / math.sqrt(n)
+    expected = np.stack([x.real, x.imag], axis=1)
     np.testing.assert_allclose(seen[0].numpy(), expected, atol=1e-12)
+
+
+# ---------------------------------------------------------------- domains
+
+
+@pytest.mark.parametrize(
+    ("domain", "of_long", "of_short"),
+    [
+        ("time-frequency", "spectrum", "samples"),
+        ("time", "samples", "samples"),
+        ("frequency", "spectrum", "spectrum"),
+    ],
+)
+def test_pathways_are_given_what_the_domain_says(
+    domain: str, of_long: str, of_short: str, seed: int
+) -> None:
+    torch.manual_seed(seed)
+    config = EncoderConfig(channels=(4, 6, 8), heads=2, context=10, noise=True, domain=domain)
+    encoder = DualStreamEncoder(config).double()
+    seen: dict[str, torch.Tensor] = {}
+    for name, pathway in (("long", encoder.frequency), ("short", encoder.time)):
+        pathway.register_forward_pre_hook(
+            lambda module, args, name=name: seen.update({name: args[0]})
+        )
+    long, short = small_streams(seed)
+    encoding = encoder(long, short)
+    for name, stream, kind in (("long", long, of_long), ("short", short, of_short)):
+        expected = spectrum(stream) if kind == "spectrum" else stream[:, None]
+        assert torch.equal(seen[name], expected), name
+    assert encoding.context.shape == (3, 10) and encoding.noise.shape == (3,)
+
+
+def test_the_default_domain_is_the_papers_and_its_weights_keep_their_names() -> None:
+    plain = DualStreamEncoder(TINY)
+    stated = DualStreamEncoder(replace(TINY, domain="time-frequency"))
+    stated.load_state_dict(plain.state_dict())
+    assert plain.frequency.conv[0].in_channels == 2 and plain.time.conv[0].in_channels == 1
 
 
 # ---------------------------------------------------------------- positional encoding

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from slotflow import Prior
 from slotflow.network.config import FlowConfig
+from slotflow.network.paper.plane import PlaneTarget, tone_target
 from slotflow.network.paper.target import CircleTarget
 
 PAPER = CircleTarget(phase_weight=2.0, frequency_weight=3.0, centre=2.75)
@@ -201,3 +202,40 @@ def test_radial_rule_survives_draws_of_one_radius() -> None:
     r, weights = PAPER.radial_rule(draws)
     assert torch.isfinite(r).all() and torch.isfinite(weights).all()
     assert weights.sum() > 0
+
+
+# ---------------------------------------------------------------- the plane
+
+
+PLANE = PlaneTarget(phase_weight=1.7, frequency_weight=3.0, centre=2.75)
+
+
+def test_plane_formula_and_round_trip(seed: int) -> None:
+    theta = torch.tensor([0.7, 1.1, 2.9], dtype=torch.float64)
+    expected = [1.7 * 0.7 * math.cos(1.1), 1.7 * 0.7 * math.sin(1.1), 3 * (2.9 - 2.75)]
+    np.testing.assert_allclose(PLANE.encode(theta).numpy(), expected, atol=1e-15)
+    many = components(1000, seed)
+    torch.testing.assert_close(PLANE.decode(PLANE.encode(many)), many, rtol=0, atol=1e-13)
+    assert PLANE.dim == 3 and torch.equal(PLANE.encode_for_training(many, seed), PLANE.encode(many))
+
+
+def test_plane_has_the_jacobian_of_its_map(seed: int) -> None:
+    theta = components(20, seed)
+    for one, slope in zip(theta, PLANE.log_slopes(theta), strict=True):
+        jacobian = torch.autograd.functional.jacobian(PLANE.encode, one)
+        assert float(jacobian.det().abs().log()) == pytest.approx(float(slope), abs=1e-12)
+
+
+def test_plane_has_one_radius_which_changes_nothing(seed: int) -> None:
+    theta = components(5, seed)
+    radii, weights = PLANE.radial_rule(torch.zeros(7, 5, 3))
+    assert radii.shape == weights.shape == (1, 5) and bool((weights == 1).all())
+    assert torch.equal(PLANE.at_radius(theta, radii), PLANE.encode(theta)[None])
+
+
+def test_the_config_chooses_the_target() -> None:
+    prior = Prior(frequency=(2.5, 3.0))
+    assert isinstance(tone_target(FlowConfig(), prior), CircleTarget)
+    plane = tone_target(FlowConfig(target="plane", phase_weight=5.0), prior)
+    assert isinstance(plane, PlaneTarget) and plane.phase_weight == 5.0
+    assert float(plane.encode(torch.tensor([1.0, 0.0, 2.75]))[2]) == 0.0

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from copy import deepcopy
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,13 +17,14 @@ from slotflow.network.config import Config
 from slotflow.network.paper.model import PaperSlotFlow
 from slotflow.network.zoom.model import ZoomSlotFlow
 from slotflow.studies.answers import exact_answer
+from slotflow.studies.slots import matched_pairs, paper_network
 from slotflow.studies.suites.sets import GRIDS, NOMINAL
 from slotflow.studies.theory.distinguishable.pairs import draw_pairs, pair_distance, told_apart
 from slotflow.studies.theory.distinguishable.study import DISTINGUISHABLE
 from slotflow.studies.theory.elbo.bound import Bound, independence, lower_bound, matched_loss
 from slotflow.studies.theory.elbo.study import ELBO
-from slotflow.studies.theory.gradient.norms import gradients, matched_pairs
-from slotflow.studies.theory.gradient.trainings import draw_batch, paper_network, trained
+from slotflow.studies.theory.gradient.norms import gradients
+from slotflow.studies.trainings import draw_batch
 
 # ---------------------------------------------------------------------- elbo
 
@@ -183,21 +183,6 @@ def test_pairs_are_permutations_within_signals(double_debug: PaperSlotFlow, seed
     for k in batch.k.tolist():
         assert sorted(pairs[first : first + k]) == list(range(first, first + k))
         first += k
-
-
-def test_trainings_differ_in_their_weight_alone(seed: int) -> None:
-    """The same first weights whatever w is, the same network from the same seed, and another one after a step."""
-    config = Config.from_preset("debug")
-    config = replace(config, train=replace(config.train, batch_size=8))
-    starts, ends = [], []
-    for weight in (1.0, 5.0, 5.0):
-        for step, network in trained(config, weight, (0, 2), seed, torch.device("cpu")):
-            flat = torch.cat([p.detach().flatten() for p in network.parameters()])
-            (ends if step else starts).append(flat)
-            assert network.target.phase_weight == weight
-    assert torch.equal(starts[0], starts[1]) and torch.equal(starts[1], starts[2])
-    assert torch.equal(ends[1], ends[2]) and not torch.equal(ends[0], ends[1])
-    assert not torch.equal(starts[0], ends[0])
 
 
 def test_only_the_papers_parts_have_a_phase_weight(zoom: ZoomSlotFlow) -> None:

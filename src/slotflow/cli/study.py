@@ -22,6 +22,7 @@ HELP = help_text(
     "slotflow study elbo --quick --out quick/",
     "slotflow study gradient --minutes 5",
     "slotflow study gradient --minutes 5 --resume",
+    "slotflow study domain --device cuda",
 )
 LIST = "list"
 """What is typed instead of a name to see all names."""

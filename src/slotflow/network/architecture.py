@@ -10,6 +10,10 @@ from slotflow.core.fields import check
 __all__ = ["EncoderConfig", "FamilyConfig", "FlowConfig", "ZoomConfig"]
 
 
+DOMAINS = ("time-frequency", "time", "frequency")
+"""What the encoder is given (paper, 5.3.1): spectrum of the long and samples of the short stream, samples, spectra."""
+
+
 @dataclass(frozen=True)
 class EncoderConfig:
     """The dual-stream encoder and the classifier (paper, sections 3.1 and 3.2)."""
@@ -26,6 +30,8 @@ class EncoderConfig:
     """Width of the global context g and of the classification embedding."""
     noise: bool = False
     """Whether a third pathway, like the frequency one, estimates σ."""
+    domain: str = "time-frequency"
+    """What the pathways are given: one of "time-frequency", "time" and "frequency"; the latter two are ablations."""
 
     def __post_init__(self) -> None:
         same = len(self.channels) == len(self.kernels) == len(self.strides) > 0
@@ -35,8 +41,11 @@ class EncoderConfig:
         check(self.heads >= 1, "heads >= 1", self.heads)
         check(self.channels[-1] % self.heads == 0, "heads that divide the last channel", self.heads)
         check(self.context >= 1, "context >= 1", self.context)
+        check(self.domain in DOMAINS, f"a domain of {DOMAINS}", self.domain)
 
 
+TARGETS = ("circle", "plane")
+"""Coordinates of a tone: the paper's (A, cos φ, sin φ, f), or (A cos φ, A sin φ, f)."""
 LAYER_KINDS = ("spline", "affine", "marginal")
 
 
@@ -62,6 +71,8 @@ class FlowConfig:
     """w_f, the factor on the centred frequency in the flow's target."""
     radius_jitter: float = 0.0
     """Spread of ln(radius) that training gives the targets' circle; 0 is the paper's degenerate target."""
+    target: str = "circle"
+    """Coordinates of a tone: "circle", the paper's four, or "plane", three of them (`network/paper/plane`)."""
 
     def __post_init__(self) -> None:
         for name in ("layers", "hidden", "hidden_layers"):
@@ -70,6 +81,12 @@ class FlowConfig:
         known = bool(self.kinds) and set(self.kinds) <= set(LAYER_KINDS)
         check(known, f"kinds of layers among {LAYER_KINDS}", self.kinds)
         check(self.radius_jitter >= 0, "radius_jitter >= 0", self.radius_jitter)
+        check(self.target in TARGETS, f"a target of {TARGETS}", self.target)
+        check(
+            self.target == "circle" or self.radius_jitter == 0,
+            "radius_jitter 0, since a plane has no radius besides A",
+            self.radius_jitter,
+        )
         for name in ("bound", "phase_weight", "frequency_weight"):
             check(getattr(self, name) > 0, f"{name} > 0", getattr(self, name))
 

@@ -104,6 +104,7 @@ class ModelConfig:
 
     def _check_classes(self, classes: Classes) -> None:
         """Refuses classes that do not fit the prior or the sampling."""
+        check(self.flow.target == "circle", "the circle's target, which any class has", self.flow)
         check(self.prior.sigma[0] > 0, "sigma above 0, which gains refer to", self.prior.sigma)
         check(0 < self.gain[0] < self.gain[1], "gain with 0 < low < high", self.gain)
         for member in classes.members.values():

@@ -7,6 +7,9 @@ Each pathway computes
 
 the frequency pathway on the orthonormal spectrum of the long stream (two channels, Re and Im), the time pathway on the
 short stream (one channel). The global context is g = MLP([z_freq, z_time]).
+
+The ablation of section 5.3.1 gives both pathways samples, or spectra (`EncoderConfig.domain`). The pathways keep their
+names then, so that `frequency` is the pathway of the long stream and `time` that of the short one.
 """
 
 from __future__ import annotations
@@ -23,13 +26,21 @@ __all__ = ["DualStreamEncoder", "Encoding", "HybridPool", "Pathway", "mlp", "pos
 
 LONGEST_WAVELENGTH = 10_000.0
 """λ of the positional encoding."""
+STREAM_DOMAINS = {
+    "time-frequency": ("frequency", "time"),
+    "time": ("time", "time"),
+    "frequency": ("frequency", "frequency"),
+}
+"""What the pathways of the long and of the short stream are given."""
+CHANNELS = {"time": 1, "frequency": 2}
+"""Channels of a stream: its samples, or Re and Im of its spectrum."""
 
 
 class Encoding(NamedTuple):
     """What the encoder hands on, for a batch of B signals."""
 
     tokens: Tensor
-    """Frequency features h̃_freq, (B, L_f, d)."""
+    """Features of the long stream, h̃_freq, (B, L_f, d)."""
     context: Tensor
     """Global context g, (B, H)."""
     noise: Tensor | None
@@ -37,17 +48,19 @@ class Encoding(NamedTuple):
 
 
 class DualStreamEncoder(nn.Module):
-    """Both streams of a batch to frequency tokens, global context and noise estimate."""
+    """Both streams of a batch to tokens of the long one, global context and noise estimate."""
 
     def __init__(self, config: EncoderConfig) -> None:
         super().__init__()
         d = config.channels[-1]
-        self.frequency = Pathway(2, config)
-        self.time = Pathway(1, config)
+        self.domains = STREAM_DOMAINS[config.domain]
+        long_channels, short_channels = (CHANNELS[domain] for domain in self.domains)
+        self.frequency = Pathway(long_channels, config)
+        self.time = Pathway(short_channels, config)
         self.pool_frequency = HybridPool(d)
         self.pool_time = HybridPool(d)
         self.fuse = mlp(6 * d, config.context, config.context)
-        self.noise = NoiseEncoder(config) if config.noise else None
+        self.noise = NoiseEncoder(long_channels, config) if config.noise else None
         self.spectrum = spectrum
 
     def before_compiling(self) -> None:
@@ -56,34 +69,37 @@ class DualStreamEncoder(nn.Module):
 
     def forward(self, long: Tensor, short: Tensor) -> Encoding:
         """Encodes long (B, N) and short (B, M)."""
-        x_freq = self.spectrum(long)  # (B, 2, N/2 + 1)
-        tokens = self.frequency(x_freq)  # (B, L_f, d)
+        x_long, x_short = (
+            self.spectrum(stream) if domain == "frequency" else stream[:, None]
+            for stream, domain in zip((long, short), self.domains, strict=True)
+        )  # (B, 2, N/2 + 1) or (B, 1, N) each
+        tokens = self.frequency(x_long)  # (B, L_f, d)
         z_freq = self.pool_frequency(tokens)  # (B, 3d)
-        z_time = self.pool_time(self.time(short[:, None]))  # (B, 3d)
+        z_time = self.pool_time(self.time(x_short))  # (B, 3d)
         context = self.fuse(torch.cat([z_freq, z_time], dim=-1))  # (B, H)
-        noise = None if self.noise is None else self.noise(x_freq)
+        noise = None if self.noise is None else self.noise(x_long)
         return Encoding(tokens, context, noise)
 
 
-def spectrum(long: Tensor) -> Tensor:
+def spectrum(stream: Tensor) -> Tensor:
     """Orthonormal spectrum of (B, N), Re and Im as channels, (B, 2, N/2 + 1); complex numbers do not compile."""
-    x = torch.fft.rfft(long, norm="ortho")
+    x = torch.fft.rfft(stream, norm="ortho")
     return torch.stack([x.real, x.imag], dim=1)
 
 
 class NoiseEncoder(nn.Module):
-    """Estimates σ with a pathway like the frequency one (section 3.5, optional)."""
+    """Estimates σ with a pathway like that of the long stream (section 3.5, optional)."""
 
-    def __init__(self, config: EncoderConfig) -> None:
+    def __init__(self, in_channels: int, config: EncoderConfig) -> None:
         super().__init__()
         d = config.channels[-1]
-        self.pathway = Pathway(2, config)
+        self.pathway = Pathway(in_channels, config)
         self.pool = HybridPool(d)
         self.head = mlp(3 * d, config.context, 1)
 
-    def forward(self, x_freq: Tensor) -> Tensor:
-        """Spectrum (B, 2, F) to σ̂ > 0, (B,)."""
-        raw = self.head(self.pool(self.pathway(x_freq)))[:, 0]
+    def forward(self, x_long: Tensor) -> Tensor:
+        """What the long stream's pathway is given, (B, C, F), to σ̂ > 0, (B,)."""
+        raw = self.head(self.pool(self.pathway(x_long)))[:, 0]
         return nn.functional.softplus(raw.float())
 
 

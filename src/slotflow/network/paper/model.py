@@ -19,7 +19,7 @@ from slotflow.network.options import KPrior
 from slotflow.network.paper.counter import CardinalityHead
 from slotflow.network.paper.densities import PaperSlotDensities
 from slotflow.network.paper.encoder import DualStreamEncoder, Encoding
-from slotflow.network.paper.target import CircleTarget
+from slotflow.network.paper.plane import tone_target
 from slotflow.posterior.posterior import Posterior
 from slotflow.signal.prior import Prior
 
@@ -37,7 +37,7 @@ class PaperSlotFlow(SlotFlow):
         super().__init__(config)
         self.encoder = DualStreamEncoder(config.encoder)
         self.cardinality = CardinalityHead(config.encoder, config.prior)
-        self.target = CircleTarget.from_config(config.flow, config.prior)
+        self.target = tone_target(config.flow, config.prior)
         self.flow = ConditionalFlow(
             self.target.dim, config.encoder.context + self.k_max, config.flow
         )

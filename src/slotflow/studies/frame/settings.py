@@ -13,6 +13,9 @@ NAMES = {
     "elbo": "the evidence lower bound of a network beside the exact evidence, and what the gap consists of",
     "gradient": "what the phase weight does to gradients of trained weights",
     "distinguishable": "how close two tones may be until slots, counts and likelihood cannot tell them apart",
+    "domain": "samples, spectra, or one of each: what the paper's encoder should be given",
+    "phase_weight": "weights of phase and frequency, with the paper's target and with a well-posed one",
+    "depth": "number and kinds of the flow's layers, and the stride of the encoder",
 }
 """What each study measures, by the name that the command line takes."""
 

@@ -6,5 +6,5 @@
 - `precision`: widths and errors in units of the Cramér–Rao bound; `correlation`: of weighted draws.
 - `catalogue`: components that were found, missed and invented; `matching`: which slot takes which component.
 - `distances`: Wasserstein distances of marginals; `regression`: what a vector explains of a component.
-- `power_law`: exponents of K, where there is one; `memory`: peak memory of one call.
+- `power_law`: exponents of K, where there is one; `memory`: peak memory of one call; `means`: over rounds, with errors.
 """

@@ -12,6 +12,7 @@ calibrated, the share of them whose K is the true one has the mean of q in the b
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["CARDINALITY", "reliability"]
+__all__ = ["CARDINALITY", "draw_confusion", "reliability"]
 
 PROBABILITY_BINS = 10
 SET_NAMES = ("nominal", "frontier")
@@ -204,7 +205,7 @@ def _plot(data: Data) -> Figure:
             for ax, name in zip(axes, SET_NAMES, strict=False):
                 title = f"{METHOD_TITLES[method]}, {SET_TITLES[name]}"
                 if name in sets:
-                    _matrix(ax, sets[name], title)
+                    draw_confusion(ax, sets[name]["confusion"], title)
                 else:
                     ax.set_axis_off()
                     ax.set_title(title)
@@ -238,9 +239,9 @@ def _reliability(ax: Axes, sets: Data, title: str) -> None:
     ax.set_title(title)
 
 
-def _matrix(ax: Axes, found: Data, title: str) -> None:
-    """A confusion matrix, shaded by the share of its row."""
-    counts = np.asarray(found["confusion"])
+def draw_confusion(ax: Axes, matrix: Sequence[Sequence[int]], title: str) -> None:
+    """A confusion matrix (rows are the truth), shaded by the share of its row, with the accuracy in its title."""
+    counts = np.asarray(matrix)
     used = np.flatnonzero(counts.sum(0) + counts.sum(1))
     first, last = int(used.min()), int(used.max())
     counts = counts[first : last + 1, first : last + 1]

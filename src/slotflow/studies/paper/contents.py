@@ -133,10 +133,13 @@ CONTENTS = (
         "`paper` takes part untrained",
     ),
     *(
-        Item(f"Figure {number}", "5.3", what, beside=NOT_YET, words="needs trainings of the paper's network")
-        for number, what in (
-            (11, "domain representation, widths"), (12, "domain representation, K"),
-            (13, "phase weight"), (14, "flow depth"),
+        Item(f"Figure {number}", section, what, beside=NOT_YET,
+             words=f"the [study `{study}`](studies.md#{anchor}) is there, its measurement is not")
+        for number, section, what, study, anchor in (
+            (11, "5.3.1", "domain representation, widths", "domain", "domain-representation"),
+            (12, "5.3.1", "domain representation, K", "domain", "domain-representation"),
+            (13, "5.3.2", "phase weight", "phase_weight", "phase-weight"),
+            (14, "5.3.3", "flow depth", "depth", "flow-depth"),
         )
     ),
     Item(

@@ -13,25 +13,25 @@ serves: a Gaussian's score vanishes at its centre, and for a standard normal den
 **Adapted flows.** The weight is a change of coordinates. To any flow q_1 on the unweighted target there is a flow
 q_w(y) = q_1(y/w)/w² on the weighted one, whose loss differs by the constant 2 ln w and whose gradient with respect to u
 is that of q_1: a factor 1. What a weight amplifies is the gradient of a flow that has not yet learnt the weight, and
-what remains after training is a question for an experiment (`trainings`).
+what remains after training is a question for an experiment (`study`).
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
 from slotflow.core.devices import upload
-from slotflow.network.matching import all_pairs, match
 from slotflow.network.paper.model import PaperSlotFlow
-from slotflow.network.paper.onehot import slot_contexts, slot_index
+from slotflow.network.paper.onehot import slot_index
 from slotflow.network.paper.target import CircleTarget
 from slotflow.signal.simulation import Simulation
+from slotflow.studies.slots import matched_pairs, slot_terms
 
-__all__ = ["Gradients", "gradients", "matched_pairs"]
+__all__ = ["Gradients", "gradients"]
 
 FINITE_STEP = 1e-7
 """Length of the steps of finite differences: float64 leaves them an error of some 10⁻⁸ of the slope, and a longer step
@@ -52,15 +52,6 @@ class Gradients:
     """Relative error of w ∂L/∂y as the slope of L in u, measured by finite differences along one direction."""
 
 
-def matched_pairs(network: PaperSlotFlow, batch: Simulation) -> Tensor:
-    """Component row of each slot row at the cheapest assignment under the network's own weights, (ΣK,)."""
-    with torch.no_grad():
-        projected, y = _slots(network, batch), _target(network, batch, network.target.phase_weight)
-        i, j = (upload(index, y.device) for index in all_pairs(batch.k, batch.k))
-        cost = -network.flow.log_prob(projected[i], y[j])
-    return match(cost, batch.k, batch.k)[1]
-
-
 def gradients(
     network: PaperSlotFlow, batch: Simulation, weight: float, pairs: Tensor | None = None
 ) -> Gradients:
@@ -75,7 +66,7 @@ def gradients(
     pairs = matched_pairs(network, batch) if pairs is None else pairs
     column = network.target.circle
     plain = _target(network, batch, 1.0)[pairs.to(network.device)]  # (ΣK, 4)
-    projected, signal = _slots(network, batch), slot_index(batch.k)[0]
+    projected, signal = slot_terms(network, batch)[0], slot_index(batch.k)[0]
     share = upload(1.0 / batch.k[signal].double(), network.device).to(network.dtype) / len(batch.k)
 
     def loss_at(u: Tensor) -> tuple[Tensor, Tensor]:
@@ -107,16 +98,8 @@ def _norm(parts: tuple[Tensor | None, ...]) -> float:
     return math.sqrt(sum(squares))
 
 
-def _slots(network: PaperSlotFlow, batch: Simulation) -> Tensor:
-    """Context terms of every slot of a batch, (ΣK, L, H)."""
-    assert batch.short is not None
-    encoding, _ = network.encode(batch.long.to(network.dtype), batch.short.to(network.dtype))
-    signal, slot = (upload(index, network.device) for index in slot_index(batch.k))
-    return network.flow.project(slot_contexts(encoding.context, signal, slot, network.k_max))
-
-
 def _target(network: PaperSlotFlow, batch: Simulation, weight: float) -> Tensor:
     """Coordinates of every component of a batch under a phase weight, without jitter, (ΣK, 4)."""
-    own = network.target
-    target = CircleTarget(weight, own.frequency_weight, own.centre)
+    flow = replace(network.config.flow, phase_weight=weight, radius_jitter=0.0)
+    target = CircleTarget.from_config(flow, network.config.prior)
     return target.encode(batch.theta[batch.mask]).to(network.dtype)

@@ -9,7 +9,6 @@ Two questions, on networks of the paper's parts in small (`debug`):
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import asdict
@@ -17,15 +16,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from slotflow.core.seeds import TRAINING_SEED
 from slotflow.network.config import Config
 from slotflow.show.plots.style import COLOURS, GREY, style
 from slotflow.studies.frame.settings import Settings
 from slotflow.studies.frame.study import Data, Setup, Study
+from slotflow.studies.measures.means import mean_and_error
 from slotflow.studies.row import Row, Target
+from slotflow.studies.slots import matched_pairs, paper_network
 from slotflow.studies.suites.sets import suite_seed
-from slotflow.studies.theory.gradient.norms import gradients, matched_pairs
-from slotflow.studies.theory.gradient.trainings import draw_batch, paper_network, trained
+from slotflow.studies.theory.gradient.norms import gradients
+from slotflow.studies.trainings import draw_batch, train_together, training_seed, varied
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -43,8 +43,6 @@ CHECKPOINTS, QUICK_CHECKPOINTS = (0, 10, 30, 100, 300), (0, 5)
 """Steps after which the gradients are looked at."""
 SIGNALS, QUICK_SIGNALS = 256, 48
 """Signals of the gradients."""
-SEEDS_PER_ROUND = 2**20
-"""More than the steps of a training."""
 NORMS = {"phase": "∂L/∂(cos φ, sin φ)", "flow": "∇L, weights of the flow"}
 """What the lemma speaks of: the gradient of the phase, and that of the weights."""
 SMALL = 1e-4
@@ -62,20 +60,25 @@ def _measure(setup: Setup, number: int) -> Data:
     batch = draw_batch(config, size, suite_seed(SET_NUMBER, number, seed), device)
     pairs = matched_pairs(network, batch)
     fixed = {f"{w:g}": asdict(gradients(network, batch, w, pairs)) for w in WEIGHTS}
-    training: Data = {}
+    training: Data = {f"{w:g}": [] for w in LEARNT}
     untrained: Data = {}
-    first = TRAINING_SEED + SEEDS_PER_ROUND * (1 + number + (seed << 20))
-    for weight in LEARNT:
-        steps = QUICK_CHECKPOINTS if setup.settings.quick else CHECKPOINTS
-        found = []
-        for step, learning in trained(config, weight, steps, first, device):
-            copy = deepcopy(learning).double().eval()
-            if step == 0 and weight == LEARNT[0]:
+    steps = QUICK_CHECKPOINTS if setup.settings.quick else CHECKPOINTS
+    trainings = train_together(_variants(config), steps, training_seed(number, seed), device)
+    for step, learning in trainings:
+        for name, one in learning.items():
+            copy = deepcopy(one.network).double().eval()
+            if step == 0 and not untrained:
                 same = matched_pairs(copy, batch)
                 untrained = {f"{w:g}": asdict(gradients(copy, batch, w, same)) for w in WEIGHTS}
-            found.append({"step": step} | asdict(gradients(copy, batch, weight)))
-        training[f"{weight:g}"] = found
+            found = gradients(copy, batch, float(name))
+            training[name].append({"step": step} | asdict(found))
     return {"fixed": {"trained": fixed, "untrained": untrained}, "training": training}
+
+
+def _variants(config: Config) -> dict[str, Config]:
+    """The same training with each of the weights, at a constant learning rate."""
+    train = {"schedule": "constant", "warmup_steps": 0, "ema": 0.0}
+    return {f"{w:g}": varied(config, flow={"phase_weight": w}, train=train) for w in LEARNT}
 
 
 def _gather(rounds: Sequence[Data]) -> Data:
@@ -109,9 +112,7 @@ def _gather(rounds: Sequence[Data]) -> Data:
 
 def _ratio(rounds: Sequence[Data], weight: str, norm: str) -> list[float | None]:
     """Ratio of a norm to that at weight 1, mean over rounds, and its standard error, None for one round."""
-    ratios = np.array([one[weight][norm] / one["1"][norm] for one in rounds])
-    error = float(ratios.std(ddof=1) / math.sqrt(len(ratios))) if len(ratios) > 1 else None
-    return [float(ratios.mean()), error]
+    return mean_and_error([one[weight][norm] / one["1"][norm] for one in rounds])
 
 
 # ---------------------------------------------------------------------- table
@@ -219,7 +220,7 @@ GRADIENT = Study(
     "network's weights, is w_φ times the unweighted one.",
     caption="Left: one network, trained or random, with targets of other weights. Middle and right: networks that are "
     "trained from the same weights on the same signals, each with its own w_φ; means over trainings.",
-    code=("studies/theory/gradient",),
+    code=("studies/theory/gradient", "studies/slots", "studies/trainings"),
     rounds=_rounds,
     signals=_signals,
     measure=_measure,

@@ -1,0 +1,76 @@
+"""Rows that the tables of all ablations have, from what `Ablation.gather` puts together."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+
+from slotflow.studies.frame.study import Data
+from slotflow.studies.row import Row, Target
+
+__all__ = ["best_of", "claim", "ratio", "score_row", "spread_rows"]
+
+UNITS = {"A": (1.0, "data units"), "φ": (1.0, "rad"), "f": (1e3, "mHz")}
+"""Factor and unit in which the paper prints an error."""
+
+
+def spread_rows(name: str, found: Data, printed: Mapping[str, str] | None = None) -> list[Row]:
+    """Standard deviations of the errors of a variant.
+
+    Args:
+        name: What the variant is called.
+        found: What was measured of it.
+        printed: The paper's values by parameter, where it has them.
+    """
+    rows = []
+    for parameter, (factor, unit) in UNITS.items():
+        value, error = found["sd"][parameter]
+        robust = factor * found["robust"][parameter][0]
+        row = Row(
+            f"{name}: sd of {parameter} [{unit}]",
+            factor * value,
+            (printed or {}).get(parameter, ""),
+            error=None if error is None else factor * error,
+            note=f"{robust:.3g} by quantiles",
+        )
+        rows.append(row)
+    return rows
+
+
+def score_row(name: str, found: Data) -> Row:
+    """The score of a variant, and the steps that it had to leave out."""
+    value, error = found["score"]
+    skipped = f"{found['skipped']} steps left out" if found["skipped"] else ""
+    measure = f"{name}: −ln q(A, φ, f given x) at the truth, mean [nat]"
+    return Row(measure, value, error=error, form=".2f", note=skipped)
+
+
+def claim(measure: str, value: float, paper: str, target: Target, note: str = "") -> Row:
+    """A row that the paper makes a statement about."""
+    return Row(measure, value, paper, note=note, target=target, met=target.met(value))
+
+
+def ratio(above: Data, below: Data, parameter: str, kind: str = "sd") -> float:
+    """Spread of a parameter's errors in one variant over that in another."""
+    return float(above[kind][parameter][0] / below[kind][parameter][0])
+
+
+def best_of(
+    found: Mapping[float, Data], value: Callable[[Data], Sequence[float | None]]
+) -> tuple[float, str]:
+    """The setting with the least value, and how sure that is.
+
+    Args:
+        found: What was measured, by the setting.
+        value: Mean and standard error of what is to be small.
+
+    Returns:
+        The setting, and its distance to the next best in words.
+    """
+    order = sorted(found, key=lambda setting: value(found[setting])[0] or 0.0)
+    (first, first_error), (second, second_error) = (value(found[one]) for one in order[:2])
+    assert first is not None and second is not None
+    if first_error is None or second_error is None:
+        return order[0], f"then {order[1]:g}; one seed"
+    error = math.hypot(first_error, second_error)
+    return order[0], f"then {order[1]:g}, {(second - first) / max(error, 1e-300):.1f} errors above"

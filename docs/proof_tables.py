@@ -46,6 +46,7 @@ def _line_spectra(record: Record) -> Lines:
             cells.append(f"{found['mean']:.3g}{error}")
         yield f"chamfer distance, {name}", *cells
     results = record["results"].values()
+    yield "signals", *(one["signals"] for one in results)
     for key, prefix in (("count", ""), ("count, broad prior", "broad prior: ")):
         yield f"{prefix}wrong counts (expected)", *(_counts(one[key]) for one in results)
         yield f"{prefix}ECE (by chance, 95 %)", *(_ece(one[key]) for one in results)
@@ -212,6 +213,7 @@ TABLES: dict[str, tuple[tuple[str, ...], Callable[[Record], Lines]]] = {
     **FAMILY_TABLES,
     "multiclass": (("measure", "value"), _multiclass),
     "line_spectra": (("", "0 dB", "10 dB", "20 dB", "30 dB", "50 dB"), _line_spectra),
+    "line_spectra_loud": (("", "30 dB", "50 dB"), _line_spectra),
     "red_noise": (RED_NOISE_COLUMNS, _red_noise),
     "red_noise_short": (RED_NOISE_COLUMNS, _red_noise),
     "stars_scores": (

@@ -2,12 +2,14 @@
 
     python benchmarks/batch_exact.py --size 256                        # nominal signals, both ways, one core
     python benchmarks/batch_exact.py --sets nominal stress --size 64 --compare 32
-    python benchmarks/batch_exact.py --device cuda --size 20000 --compare 200 --draws 1000
+    python benchmarks/batch_exact.py --device cuda --size 20000 --compare 200 --draws 1000 --batch 4096
+    python benchmarks/batch_exact.py --sets nominal stress frontier weak --size 2000 --compare 2000 --equality --jobs 16
 
 Times are those of `model.infer`, the network included: CPU times of one thread, on a GPU wall-clock times. Of the first
-`--compare` signals that batches decide, p(K), ln Z, means, widths and verdicts are compared with those of the same
-signal alone: differences in units of their Monte-Carlo errors, whose root mean square is 1 if both are right. With
---profile the functions are listed in which the time goes; on a GPU, set CUDA_LAUNCH_BLOCKING=1 for that.
+`--compare` signals (of each process) that batches decide, p(K), ln Z, quantiles of A and f, and verdicts are compared
+with those of the same signal alone: differences in units of their Monte-Carlo errors, whose root mean square is 1 if
+both are right. With --equality nothing is asked of the signals that fall through to the code for one. With --profile
+the functions are listed in which the time goes; on a GPU, set CUDA_LAUNCH_BLOCKING=1 for that.
 """
 
 from __future__ import annotations
@@ -20,7 +22,10 @@ import pstats
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field
+from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
@@ -34,6 +39,10 @@ from slotflow.signal.simulation import simulate
 from slotflow.studies.suites.exact.parts import WEAK_PRIOR
 from slotflow.studies.suites.sets import GRIDS, SETS
 
+VALUES = ("p(K)", "ln Z", "quantile 0.05", "quantile 0.5", "quantile 0.95")
+"""What is compared."""
+QUANTILES = {0.05: 2.1132, 0.5: 1.2533, 0.95: 2.1132}
+"""Levels, and the standard error of a quantile of one normal draw: √(q (1 − q)) over the density there."""
 PRIORS = {name: SETS[name].prior for name in ("nominal", "stress", "frontier")}
 PRIORS["weak"] = WEAK_PRIOR
 """Where the signals of each set come from."""
@@ -65,90 +74,139 @@ class Watch:
         self.seconds[name] = self.seconds.get(name, 0.0) + self.now() - began
 
 
-def run(model: SlotFlow, name: str, options: argparse.Namespace) -> dict[str, object]:
-    """One set both ways."""
-    prior, watch, size = PRIORS[name], Watch(options.device), options.size
+@dataclass
+class Found:
+    """What one part of a set gave; parts add up."""
+
+    signals: int = 0
+    seconds: Counter[str] = field(default_factory=Counter)
+    undecided: Counter[str] = field(default_factory=Counter)
+    verdicts: Counter[str] = field(default_factory=Counter)
+    decided: int = 0
+    alone: int = 0
+    """Signals that were answered alone too."""
+    alike: int = 0
+    """Of these, with the same K and verdict both ways."""
+    values: dict[str, list[float]] = field(default_factory=lambda: {name: [] for name in VALUES})
+    """How far the two ways differ, by the names of `VALUES`."""
+
+    def __iadd__(self, other: Found) -> Found:
+        for name in ("signals", "seconds", "undecided", "verdicts", "decided", "alone", "alike"):
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+        for name, values in other.values.items():
+            self.values[name] += values
+        return self
+
+    def compare(self, one: RefinedPosterior, other: RefinedPosterior) -> None:
+        """Adds one signal that was answered both ways."""
+        self.alone += 1
+        self.alike += one.verdict.status == other.verdict.status and one.k_map == other.k_map
+        self.values["p(K)"].append(float(np.abs(one.k_probs - other.k_probs).max()))
+        if one.k_map != other.k_map:
+            return
+        (a, e_a), (b, e_b) = (x.log_evidence[x.k_map] for x in (one, other))
+        if e_a + e_b > 0:  # noise alone has no error
+            self.values["ln Z"].append((a - b) / math.hypot(e_a, e_b))
+        if one.k_map == 0:
+            return
+        draws = [x.weighted() for x in (one, other)]
+        columns = [d.theta[..., [0, -1]].reshape(len(d.theta), -1) for d in draws]  # A and f
+        sizes = [1 / (d.weights**2).sum() for d in draws]
+        covariance = np.cov(columns[1].T, aweights=draws[1].weights)
+        spread = np.sqrt(np.atleast_2d(covariance).diagonal())
+        for level, factor in QUANTILES.items():
+            a, b = (_quantile(x, d.weights, level) for x, d in zip(columns, draws, strict=True))
+            error = factor * spread * math.sqrt(1 / sizes[0] + 1 / sizes[1])
+            self.values[f"quantile {level}"] += ((a - b) / error).tolist()
+
+    def table(self, name: str) -> dict[str, object]:
+        """The same as numbers to read."""
+        times = {key: 1e3 * value / self.signals for key, value in self.seconds.items()}
+        times["alone"] = 1e3 * self.seconds["alone"] / max(self.alone, 1)
+        result: dict[str, object] = {
+            "set": name,
+            "signals": self.signals,
+            "decided in batches": self.decided / self.signals,
+            "why not": dict(self.undecided.most_common()),
+            "verdicts": dict(self.verdicts),
+            "ms a signal": times,
+            "signals per second": 1e3 / times["network and exact"],
+        }
+        if self.alone:
+            result |= {"compared": self.alone, "verdicts alike": self.alike / self.alone}
+            result["largest difference of p(K)"] = max(self.values["p(K)"])
+            for key in VALUES[1:]:
+                result[f"rms pull of {key}"] = rms(self.values[key])
+                result[f"largest pull of {key}"] = float(np.abs(self.values[key]).max(initial=0.0))
+                result[f"pulls of {key}"] = len(self.values[key])
+        return result
+
+
+def run(model: SlotFlow, name: str, seed: int, size: int, options: argparse.Namespace) -> Found:
+    """Some signals of one set both ways."""
+    prior, watch, found = PRIORS[name], Watch(options.device), Found(size)
     asked = {"prior": prior, "draws": options.draws, "batch_size": options.batch}
-    sim = simulate(prior, size, *GRIDS, mode="physical", seed=options.seed)
+    sim = simulate(prior, size, *GRIDS, mode="physical", seed=seed)
     signals = Observations.from_arrays(
         sim.long.double().numpy(), GRIDS[0].dt, sim.short.double().numpy(), GRIDS[1].dt
     )
     if options.device == "cuda":  # kernels are loaded once
-        model.infer(signals[: min(size, 256)], **asked)
+        model.infer(signals[: min(size, options.batch or 4096)], **asked)
     if prior.amplitude_law == "uniform":  # the network alone knows no other
         with watch.part("network alone"):
             model.infer(signals, prior=prior, refine=False, batch_size=options.batch)
     with watch.part("network and exact"):
-        found = model.infer(signals, **asked)
-    with watch.part("100 draws"):
-        found.sample(100)
-    with watch.part("verdicts"):
-        verdicts = found.verdicts
-    undecided: Counter[str] = Counter()
+        posts = model.infer(signals, **asked)
     decided: list[int] = []
-    for part, _, places in found.batches():
+    for part, _, places in posts.batches():
         if isinstance(part, ExactPosteriors):
-            undecided.update(part.undecided)
+            found.undecided.update(part.undecided)
             decided += places.tolist()
-    alone = []
+    found.decided = len(decided)
+    if not options.equality:
+        with watch.part("100 draws"):
+            posts.sample(100)
+        with watch.part("verdicts"):
+            found.verdicts.update(verdict.status for verdict in posts.verdicts)
     for i in decided[: options.compare]:
         with watch.part("alone"):
-            alone.append(model.infer(signals[i], prior=prior, draws=options.draws, max_seconds=60))
-    times = {key: 1e3 * value / size for key, value in watch.seconds.items()}
-    times["alone"] = 1e3 * watch.seconds.get("alone", 0.0) / max(len(alone), 1)
-    result: dict[str, object] = {
-        "set": name,
-        "signals": size,
-        "decided in batches": len(decided) / size,
-        "why not": dict(undecided.most_common()),
-        "verdicts": dict(Counter(verdict.status for verdict in verdicts)),
-        "ms a signal": times,
-        "signals per second": 1e3 / times["network and exact"],
-    }
-    if alone:
-        result |= differences([found[i] for i in decided[: options.compare]], alone)
-    return result
+            alone = model.infer(signals[i], prior=prior, draws=options.draws, max_seconds=60)
+        found.compare(posts[i], alone)
+    found.seconds.update(watch.seconds)
+    return found
 
 
-def differences(ours: list[RefinedPosterior], alone: list[RefinedPosterior]) -> dict[str, object]:
-    """How far two ways of answering the same signals differ."""
-    pulls, medians, widths, probs, alike = [], [], [], [], 0
-    for one, other in zip(ours, alone, strict=True):
-        alike += one.verdict.status == other.verdict.status and one.k_map == other.k_map
-        probs.append(float(np.abs(one.k_probs - other.k_probs).max()))
-        if one.k_map != other.k_map:
-            continue
-        (a, e_a), (b, e_b) = (x.log_evidence[x.k_map] for x in (one, other))
-        pulls.append((a - b) / math.hypot(e_a, e_b))
-        if one.k_map == 0:
-            continue
-        draws = [x.weighted() for x in (one, other)]
-        moments = [_moments(d.theta[..., [0, -1]], d.weights) for d in draws]
-        n = min(len(d.weights) for d in draws)
-        medians += list(
-            ((moments[0][0] - moments[1][0]) / moments[1][1]).ravel() * math.sqrt(n / 2)
-        )
-        widths += list(((moments[0][1] / moments[1][1]) - 1).ravel() * math.sqrt(n))
-    return {
-        "compared": len(ours),
-        "verdicts alike": alike / len(ours),
-        "largest difference of p(K)": max(probs),
-        "rms pull of ln Z": rms(pulls),
-        "largest pull of ln Z": float(np.abs(pulls).max()),
-        "rms pull of means": rms(medians),
-        "rms pull of widths": rms(widths),
-    }
-
-
-def _moments(x: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Weighted means and standard deviations, (K, P) each, of draws (n, K, P)."""
-    mean = np.einsum("n,nkp->kp", weights, x)
-    return mean, np.sqrt(np.einsum("n,nkp->kp", weights, (x - mean) ** 2))
+def _quantile(x: np.ndarray, weights: np.ndarray, level: float) -> np.ndarray:
+    """Weighted quantile of each column of x, (n, C) to (C,)."""
+    order = np.argsort(x, axis=0)
+    passed = np.cumsum(weights[order], axis=0) >= level * weights.sum()
+    return np.take_along_axis(np.take_along_axis(x, order, 0), passed.argmax(0)[None], 0)[0]
 
 
 def rms(values: list[float]) -> float:
     """Root mean square; NaN of nothing."""
     return float(np.sqrt(np.mean(np.square(values)))) if values else math.nan
+
+
+def _part(job: tuple[str, int, int, argparse.Namespace]) -> Found:
+    """One part of a set in a process of its own."""
+    torch.set_num_threads(1)
+    name, seed, size, options = job
+    return run(SlotFlow.from_pretrained(), name, seed, size, options)
+
+
+def measured(name: str, options: argparse.Namespace) -> Found:
+    """A whole set, in processes where several are asked for."""
+    if options.jobs == 1:
+        model = SlotFlow.from_pretrained(device=options.device)
+        return run(model, name, options.seed, options.size, options)
+    sizes = [len(part) for part in np.array_split(np.arange(options.size), options.jobs)]
+    jobs = [(name, options.seed + i, size, options) for i, size in enumerate(sizes)]
+    total = Found()
+    with ProcessPoolExecutor(options.jobs, mp_context=get_context("spawn")) as pool:
+        for found in pool.map(_part, jobs):
+            total += found
+    return total
 
 
 def main() -> None:
@@ -165,17 +223,20 @@ def main() -> None:
     parser.add_argument("--draws", type=int, default=2000)
     parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument(
+        "--jobs", type=int, default=1, help="processes, each with a part of the set"
+    )
+    parser.add_argument("--equality", action="store_true", help="compare only what batches decide")
     parser.add_argument("--profile", action="store_true")
     parser.add_argument("--out", type=Path, help="JSON file")
     options = parser.parse_args()
     if options.device == "cpu":
         torch.set_num_threads(1)
-    model = SlotFlow.from_pretrained(device=options.device)
     results = []
     for name in options.sets:
         profile = cProfile.Profile() if options.profile else nullcontext()
         with profile:
-            found = run(model, name, options)
+            found = measured(name, options).table(name)
         results.append(found)
         print(json.dumps(found, indent=1), flush=True)
         if isinstance(profile, cProfile.Profile):

@@ -9,8 +9,9 @@ samples, unless something is wrong with them. Signals that are sampled alike the
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from copy import deepcopy
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,6 +19,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from slotflow.core.beside import beside, processes_for
 from slotflow.core.devices import in_halves
 from slotflow.data.observation import Observation, as_list
 from slotflow.data.observations import Observations
@@ -141,12 +143,43 @@ def posteriors_together(
                 parts += [] if answered is None else [answered]
                 places += done.tolist()
                 alone += rest.tolist()
-    parts += _one_by_one(model, observations, sorted(alone), options)
+    processes = processes_for(len(alone)) if model.device.type == "cuda" else 0
+    parts += _alone(model, observations, sorted(alone), options, processes)
     return Posteriors(parts, places + sorted(alone))
 
 
+def _alone(
+    model: SlotFlow,
+    observations: Sequence[Observation],
+    alone: list[int],
+    options: dict[str, Any],
+    processes: int,
+) -> Iterable[Posterior]:
+    """The posteriors of signals that are answered alone: beside a GPU in processes, which have the network on the CPU.
+
+    Args:
+        model: The network.
+        observations: All signals.
+        alone: Numbers of those that are answered here.
+        options: Keywords of `posteriors`.
+        processes: How many work beside this one.
+    """
+    if not processes:
+        return _one_by_one(model, observations, alone, options)
+    copy, data = deepcopy(model).to("cpu"), {i: observations[i] for i in alone}
+    own = options | {"threads": 1}
+
+    def answer(j: int) -> Posterior:
+        return next(_one_by_one(copy, data, alone[j : j + 1], own))
+
+    return beside(answer, len(alone), processes, shared=list(copy.modules()))
+
+
 def _one_by_one(
-    model: SlotFlow, observations: Sequence[Observation], alone: list[int], options: dict[str, Any]
+    model: SlotFlow,
+    observations: Sequence[Observation] | Mapping[int, Observation],
+    alone: list[int],
+    options: dict[str, Any],
 ) -> Iterator[Posterior]:
     """The posteriors of signals that are answered alone; one whose exact step fails does not end those of all others.
 

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slotflow.core.arrays import Array
+from slotflow.data.observation import Observation
 from slotflow.posterior.plan import joint_plan
 from slotflow.posterior.posterior import Posterior
 from slotflow.posterior.verdict import Verdict
@@ -60,6 +61,10 @@ class Batched(ABC):
     @abstractmethod
     def one(self, row: int) -> Posterior:
         """The posterior of one signal."""
+
+    def observation(self, row: int) -> Observation:
+        """The data of one signal."""
+        return self.one(row).observation
 
     @abstractmethod
     def draws(

@@ -93,7 +93,8 @@ def exact_answers(
     decided = np.array([row for row, _, _ in members], dtype=np.int64)
     if not members:
         return None, decided
-    return ExactPosteriors(amortized, members, question, +reasons), decided
+    on_gpu = statistics.energy.device.type == "cuda"
+    return ExactPosteriors(amortized, members, question, +reasons, on_gpu), decided
 
 
 def _groups(

@@ -24,7 +24,7 @@ from slotflow.signal.waveforms import TONE
 
 __all__ = ["Drawn", "Numbers", "draw"]
 
-ROUNDS = (1, 1, 2, 4, 8, 16)
+ROUNDS = (1, 1, 2, 4, 8, 16, 32, 64)
 """Blocks of candidates in each round, a block being as many as draws are wanted; a signal that needs more rounds is not
 decided in a batch."""
 

@@ -8,11 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from slotflow.core.arrays import Array
+from slotflow.core.beside import beside, processes_for
+from slotflow.data.observation import Observation
 from slotflow.exact.batch.group import Group
 from slotflow.exact.importance import resample
 from slotflow.exact.refine import Effort, concluded
 from slotflow.exact.refined import RefinedPosterior
-from slotflow.exact.start import Start
+from slotflow.exact.start import PriorSlots, Start
 from slotflow.posterior.assumed import Assumed
 from slotflow.posterior.batched import Batched, Rows
 from slotflow.posterior.verdict import Check, DrawQuality, Verdict, judge
@@ -50,6 +52,7 @@ class ExactPosteriors(Batched):
         members: For each signal its row there, its group, and its row in the group.
         question: What was asked.
         undecided: How many other signals of the batch there are of each reason for not being decided.
+        on_gpu: Whether a GPU has decided them; cores of the CPU are then free for what is left to do.
     """
 
     def __init__(
@@ -58,9 +61,10 @@ class ExactPosteriors(Batched):
         members: Sequence[tuple[int, Group, int]],
         question: Question,
         undecided: Mapping[str, int],
+        on_gpu: bool = False,
     ) -> None:
         self.amortized, self.members, self.question = amortized, members, question
-        self.undecided = dict(undecided)
+        self.undecided, self.on_gpu = dict(undecided), on_gpu
         self._changing: dict[int, Verdict] = {}
         """Verdicts on signals whose tones may change, as far as they were asked for."""
         size = amortized.k_max + 1
@@ -93,22 +97,52 @@ class ExactPosteriors(Batched):
         post.assumed = question.assumed
         return post
 
+    def observation(self, row: int) -> Observation:
+        """The data of one signal."""
+        return self.amortized.observation(self.members[row][0])
+
+    def _judged(self, row: int, observation: Observation) -> Verdict:
+        """The verdict that `one` has, without what the network's device is needed for."""
+        (origin, group, i), question, network = self.members[row], self.question, self.amortized
+        assert network.noise_std_error is not None
+        start = Start(
+            observation=observation,
+            k_probs=network.k_probs[origin],
+            components=(),
+            slots=PriorSlots(question.prior, observation),
+            sigma=(float(network.noise_std[origin]), float(network.noise_std_error[origin])),
+            proposed_by="",
+            method="",
+        )
+        likelihood = Statistics.from_observation(observation)
+        draws = question.effort.draws
+        post = concluded(group.orders(i), start, likelihood, question.prior, draws, question.noise)
+        return post.verdict
+
     def verdicts(self, rows: Rows) -> list[Verdict]:
         """How far the results of some signals can be trusted; where tones may change, what `one` says of them."""
+        new = [row for row in rows.tolist() if not self._steady(row) and row not in self._changing]
+        data = [self.observation(row) for row in new]
+        processes = processes_for(len(new)) if self.on_gpu else 0
+        judged = beside(lambda i: self._judged(new[i], data[i]), len(new), processes)
+        self._changing |= dict(zip(new, judged, strict=True))
         found = []
         for row in rows.tolist():
-            _, group, i = self.members[row]
-            if not group.steady[i]:
-                if row not in self._changing:
-                    self._changing[row] = self.one(row).verdict
+            if row in self._changing:
                 found.append(self._changing[row])
                 continue
+            _, group, i = self.members[row]
             checks = [Check(name, float(p[i]), PASSED) for name, p in group.p_values.items()]
             facts = group.facts
             quality = DrawQuality(float(facts["ess"][i]), float(facts["pareto_k"][i]))
             checks.sort(key=lambda check: check.p_value)
             found.append(judge(checks, quality))
         return found
+
+    def _steady(self, row: int) -> bool:
+        """Whether nothing is to be said of how the tones of a signal change."""
+        _, group, i = self.members[row]
+        return bool(group.steady[i])
 
     def draws(
         self, rows: Rows, counts: Rows, sizes: Rows, seeds: Rows, out: Array | None = None

@@ -80,8 +80,7 @@ def alternatives(
         return ()
     alarms = _lasting(asked, places, node, orders)
     trials = Trials(z, node, prior, observation)
-    total = trials.log_total(orders, several=bool(likelihood.nodes))
-    replaced, log_odds = trials.best(groups, total)
+    replaced, log_odds = trials.best(groups, orders, several=bool(likelihood.nodes))
     limit = math.log(DOUBTED if asked else ODDS)
     if replaced and log_odds > (0.0 if alarms else limit):
         return tuple(

@@ -73,6 +73,10 @@ class ZoomPosteriors(Batched):
         post.assumed = self.assumed
         return post
 
+    def observation(self, row: int) -> Observation:
+        """The data of one signal."""
+        return self.observations[row]
+
     def prior_of(self, row: int) -> Prior:
         """The prior that one signal was answered under."""
         return self.priors if isinstance(self.priors, Prior) else self.priors[row]

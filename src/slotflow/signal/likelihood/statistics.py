@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any
 
@@ -111,6 +111,10 @@ class Statistics(EvenTones):
         """The sampling of B signals alone: whatever the data would enter is 0, and costs nothing."""
         energy = torch.zeros(batch, dtype=torch.float64, device=device)
         return cls(tuple(grids), tuple(ratios), (), energy, grids[0].mid_time)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Its fields, without the tables that were made of them: these are larger, and can be made anew."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
 
     # ------------------------------------------------------------------ views
 

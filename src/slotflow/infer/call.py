@@ -28,6 +28,8 @@ LAST_SHARE = 0.2
 
 SIGNALS_AT_ONCE = {"cpu": 32, "cuda": 4096}
 """Signals that go through the network together where nothing is stated: on the CPU what its caches hold."""
+DECIDED_AT_ONCE = 256
+"""Signals that the exact step looks at together at least: those with the same number of tones are one batch of it."""
 
 
 @dataclass(frozen=True)
@@ -84,6 +86,11 @@ class Call:
         if self.batch_size is not None:
             return self.batch_size
         return SIGNALS_AT_ONCE.get(device.type, SIGNALS_AT_ONCE["cpu"])
+
+    def signals_in_chunk(self, device: torch.device) -> int:
+        """How many observations are answered together: those of one pass of the network, or of several."""
+        size = self.signals_at_once(device)
+        return max(1, DECIDED_AT_ONCE // size) * size if self.exact else size
 
     def effort(self, seconds: float) -> Effort:
         """How much work the exact step may be."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -14,6 +16,8 @@ from slotflow.network.cardinality import under_k_prior
 from slotflow.network.model import SlotFlow
 from slotflow.network.zoom.posteriors import ZoomPosteriors
 from slotflow.posterior.batched import Rows
+from slotflow.posterior.joined import Joined
+from slotflow.signal.likelihood import Statistics
 from slotflow.signal.prior import Prior
 from slotflow.signal.waveforms import TONE
 
@@ -37,29 +41,39 @@ def is_for_batches(model: SlotFlow, case: Case, call: Call, count: int) -> bool:
 
 
 def exact_step(
-    model: SlotFlow, answered: ZoomPosteriors, case: Case, call: Call
+    model: SlotFlow, answered: Sequence[ZoomPosteriors], case: Case, call: Call
 ) -> tuple[ExactPosteriors | None, NDArray[np.int64]]:
     """The exact posteriors of the signals that can be decided together.
 
     Args:
         model: The network.
-        answered: Its answers.
+        answered: Its answers, in one batch or several.
         case: What is assumed of each signal.
         call: What is asked.
 
     Returns:
         The posteriors, and the rows of these signals among the answers.
     """
-    analysis = answered.analysis
+    analyses = [part.analysis for part in answered]
+    first = np.cumsum([0, *map(len, answered)])
 
     def starts(rows: Rows, k: int) -> Tensor:
-        index = torch.from_numpy(rows)
-        return TONE.place_of(analysis.slots_of(index, torch.full_like(index, k)).centres())
+        """Rows ascend."""
+        found = []
+        for analysis, low, high in zip(analyses, first[:-1], first[1:], strict=True):
+            own = rows[(rows >= low) & (rows < high)] - low
+            if own.size:
+                index = torch.from_numpy(own)
+                slots = analysis.slots_of(index, torch.full_like(index, k))
+                found.append(TONE.place_of(slots.centres()))
+        return torch.cat(found)
 
     question = Question(
         _prior(model, case, call), call.effort(call.seconds), case.basis.noise, case.assumed
     )
-    return exact_answers(answered, analysis.statistics, starts, question)
+    together = answered[0] if len(answered) == 1 else Joined(answered)
+    statistics = Statistics.joined([analysis.statistics for analysis in analyses])
+    return exact_answers(together, statistics, starts, question)
 
 
 def _prior(model: SlotFlow, case: Case, call: Call) -> Prior:

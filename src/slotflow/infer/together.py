@@ -130,7 +130,7 @@ def posteriors_together(
         if case is None:
             alone += group.places.tolist()
             continue
-        chunks = list(group.chunks(call.signals_at_once(model.device)))
+        chunks = list(group.chunks(call.signals_in_chunk(model.device)))
         for chunk, series in _ahead(chunks, model.device.type == "cuda"):
 
             def answer(
@@ -287,11 +287,15 @@ def _answered(
         channels = case.observation.channels
         first = channels[0].sigma
         ratios = [1.0 if c.sigma is None or first is None else c.sigma / first for c in channels]
-        signals = SignalBatch(series, [channel.grid for channel in channels], ratios)
-        priors = [case.start] * len(rows)
-        found = model.infer_arrays(signals, chunk.members, priors, call.k_prior, case.assumed)
+        size, found = call.signals_at_once(model.device), []
+        for begin in range(0, len(rows), size):
+            piece = slice(begin, begin + size)
+            some = [x[piece] for x in series]
+            signals = SignalBatch(some, [channel.grid for channel in channels], ratios)
+            members, priors = chunk.members[piece], [case.start] * len(some[0])
+            found.append(model.infer_arrays(signals, members, priors, call.k_prior, case.assumed))
         if not call.exact:
-            return found, chunk.places, rest
+            return found[0], chunk.places, rest
         exact, decided = exact_step(model, found, case, call)
     undecided = np.delete(chunk.places, decided)
     return exact, chunk.places[decided], np.concatenate([rest, undecided])

@@ -105,6 +105,17 @@ class Statistics(EvenTones):
         return cls.from_arrays(series, grids, ratios, removed)
 
     @classmethod
+    def joined(cls, parts: Sequence[Statistics]) -> Statistics:
+        """The statistics of the signals of several, which are sampled alike."""
+        first = parts[0]
+        if len(parts) == 1:
+            return first
+        folded = tuple(torch.cat(own) for own in zip(*(part.folded for part in parts), strict=True))
+        return replace(
+            first, folded=folded, energy=torch.cat([part.energy for part in parts]), single=None
+        )
+
+    @classmethod
     def without_data(
         cls, batch: int, grids: Sequence[Grid], ratios: Sequence[float], device: torch.device
     ) -> Statistics:

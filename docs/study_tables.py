@@ -89,10 +89,13 @@ def _tally(record: Record) -> str:
 def _budget(name: str, record: Record) -> str:
     """Time, signals and the command."""
     facts, made = record["facts"], record["made"]
-    gpu = facts["seconds"] / 60 if made["device"] == "cuda" else 0
+    jobs = facts.get("jobs", 1)
+    gpu = facts["seconds"] / 60 / jobs if made["device"] == "cuda" else 0
+    shared = f" ({jobs} processes at a time)" if jobs > 1 else ""
     rounds = f"{facts['rounds']} of {facts['rounds_planned']} rounds"
     seed = f" --seed {made['seed']}" if made["seed"] else ""
+    minutes = f"{facts['seconds'] / 60:.1f} minutes on {facts['device']}{shared}"
     return (
-        f"Budget: {facts['signals']:,} signals in {rounds}, {facts['seconds'] / 60:.1f} minutes on {facts['device']}, "
+        f"Budget: {facts['signals']:,} signals in {rounds}, {minutes}, "
         f"{gpu:.0f} GPU minutes: `slotflow study {name}{seed}`."
     )

@@ -57,6 +57,9 @@ def run(
         "studies"
     ),
     seed: Seed = 0,
+    jobs: Annotated[
+        int, typer.Option(min=1, help="Rounds at a time, in processes that share the device.")
+    ] = 1,
     device: Device = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")] = False,
     as_json: Json = False,
@@ -65,7 +68,7 @@ def run(
     if name == LIST:
         _print_names(as_json)
         return
-    settings = Settings(quick, seed, minutes)
+    settings = Settings(quick, seed, minutes, jobs)
     from slotflow.studies.frame.registry import find_study  # waits for torch
     from slotflow.studies.frame.runner import run_study
     from slotflow.studies.frame.study import Setup
@@ -95,10 +98,15 @@ def _print_names(as_json: bool) -> None:
     output.console.print(table)
 
 
+def _shared(facts: dict[str, Any]) -> str:
+    """How many processes the seconds are those of, if there were several."""
+    return f" ({facts['jobs']} processes at a time)" if facts["jobs"] > 1 else ""
+
+
 def _print_cost(facts: dict[str, Any]) -> None:
     """Time, signals and rounds."""
     done, planned = facts["rounds"], facts["rounds_planned"]
     part = "" if done == planned else f", {done} of {planned} rounds; go on with --resume"
     output.console.print(
-        f"{facts['seconds']:g} s on {escape(facts['device'])}, {facts['signals']:,} signals{part}"
+        f"{facts['seconds']:g} s on {escape(facts['device'])}{_shared(facts)}, {facts['signals']:,} signals{part}"
     )

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from slotflow.studies.answers import weights_hash
 from slotflow.studies.frame.study import Data, Setup, Study
 from slotflow.studies.paper.files import write_record
 from slotflow.studies.suites.timing import device_label
-from slotflow.train.processes import stop_signals
+from slotflow.studies.tasks import run_tasks
 
 __all__ = ["SHARED_CODE", "run_study"]
 
@@ -83,30 +84,55 @@ def _measured(
 ) -> list[dict[str, Any]]:
     """The rounds in their order, from the store where it has them; at least one is measured, however short the time."""
     settings = setup.settings
-    found: list[dict[str, Any]] = []
-    fresh = 0  # rounds of this run
-    total, began = study.rounds(settings), time.monotonic()
-    limit = float("inf") if settings.minutes is None else 60 * settings.minutes
-    with (
-        Store(path) as store,
-        stop_signals() as stop,
-        progress_bar(total, study.name, quiet=not progress) as bar,
-    ):
+    total = study.rounds(settings)
+    found: dict[int, dict[str, Any]] = {}
+    with Store(path) as store, progress_bar(total, study.name, quiet=not progress) as bar:
+
+        def name_of(number: int) -> str:
+            return f"{study.name}#{number}"
+
+        def keep(_: str, record: dict[str, Any]) -> None:
+            number = record.pop("i")
+            if record:
+                store.put(name_of(number), key, record)
+                found[number] = record
+                bar.update(len(found), signals=len(found) * study.signals(settings))
+
         for number in range(total):
-            name = f"{study.name}#{number}"
-            record = store.get(name, key)
-            if record is None:
-                if stop.is_set():
-                    raise KeyboardInterrupt(
-                        f"{len(found)} of {total} rounds are kept; go on with --resume"
-                    )
-                if fresh and time.monotonic() - began >= limit:
-                    break
-                record, fresh = _timed(study, setup, number), fresh + 1
-                store.put(name, key, record)
-            found.append(record)
-            bar.update(number + 1, signals=(number + 1) * study.signals(settings))
-    return found
+            record = store.get(name_of(number), key)
+            if record is not None:
+                found[number] = record
+        left = [(study.name, number) for number in range(total) if number not in found]
+        jobs = min(settings.jobs, len(left))
+        if jobs > 1:  # every process reads networks of its own
+            setup = Setup(settings, setup.folder, setup.device)
+        try:
+            run_tasks(left, partial(_Rounds, study, setup), keep, jobs if jobs > 1 else 0)
+        except KeyboardInterrupt:
+            words = f"{len(found)} of {total} rounds are kept; go on with --resume"
+            raise KeyboardInterrupt(words) from None
+    return [found[number] for number in sorted(found)]
+
+
+class _Rounds:
+    """Measures rounds in one process until the time is over; the first one is measured in any case.
+
+    Args:
+        study: What to measure, named where it goes to another process.
+        setup: Settings, folder and device.
+    """
+
+    def __init__(self, study: Study, setup: Setup) -> None:
+        self.study, self.setup, self.fresh = study, setup, 0
+        minutes = setup.settings.minutes
+        self.end = float("inf") if minutes is None else time.monotonic() + 60 * minutes
+
+    def __call__(self, _: str, number: int) -> dict[str, Any]:
+        """One round with its number under "i"; nothing but the number if it was not begun."""
+        if self.fresh and time.monotonic() >= self.end:
+            return {"i": number}
+        self.fresh += 1
+        return {"i": number, **_timed(self.study, self.setup, number)}
 
 
 def _timed(study: Study, setup: Setup, number: int) -> dict[str, Any]:
@@ -124,6 +150,7 @@ def _facts(study: Study, setup: Setup, rounds: Sequence[dict[str, Any]]) -> Data
         "torch": torch.__version__,
         "device": device_label(torch.device(setup.device or "cpu")),
         "seconds": round(sum(r["seconds"] for r in rounds), 1),
+        "jobs": settings.jobs,
         "rounds": len(rounds),
         "rounds_planned": study.rounds(settings),
         "signals": len(rounds) * study.signals(settings),

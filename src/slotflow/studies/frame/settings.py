@@ -30,10 +30,14 @@ class Settings:
     """The same seed gives the same signals."""
     minutes: float | None = None
     """No round is begun after this time; None for all rounds."""
+    jobs: int = 1
+    """Rounds that are measured at a time, each in a process of its own; all share the device."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.seed < SEED_LIMIT:
             raise ValueError(f"expected a seed from 0 to {SEED_LIMIT - 1}, received {self.seed}.")
+        if self.jobs < 1:
+            raise ValueError(f"expected at least one job, received {self.jobs}.")
         if self.minutes is not None and self.minutes <= 0:
             raise ValueError(
                 f"expected minutes > 0, received {self.minutes:g}; give a longer time."

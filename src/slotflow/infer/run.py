@@ -42,6 +42,9 @@ from slotflow.signal.waveforms import TONE
 
 __all__ = ["asked", "case_of", "posteriors"]
 
+EXACT_THREADS = 1
+"""CPU threads of the exact step of one signal, unless others are asked for: its arrays are small, and on a machine of
+many cores the threads would wait for each other most of the time."""
 Sampled = Callable[[Prior, float], Posterior]
 """The exact answer under a prior within some seconds."""
 
@@ -195,7 +198,7 @@ def _exact(
         sampled: The exact step.
         any_noise: Whether another noise may be tried.
     """
-    with threads(call.threads), evaluating(model):
+    with threads(call.threads or EXACT_THREADS), evaluating(model):
         with case.budget.running(LAST_SHARE) as seconds:
             prior = under_k_prior(case.assumed.prior, call.k_prior, model.config.prior)
             post = sampled(prior, seconds)

@@ -32,6 +32,7 @@ from typing import Any
 
 import numpy as np
 import scipy.linalg
+import torch
 from numpy.typing import NDArray
 
 from slotflow.core.arrays import Array, Complex
@@ -159,7 +160,8 @@ class _Span:
             )
         self.f, self.times = f, np.linspace(first, last, _instants(f, last - first, step))
         functions = np.exp(2j * np.pi * np.outer(self.times, f))
-        self.extension = np.linalg.pinv(functions, rcond=EXTENSION)  # (R, M)
+        inverse = torch.linalg.pinv(torch.from_numpy(functions), rtol=EXTENSION)
+        self.extension: Complex = inverse.numpy()  # (R, M)
         self.mirrored = (f < 0) & (not observation.is_complex)
 
     def compressed(self, node: Likelihood) -> Compressed:
@@ -200,11 +202,12 @@ def _one(
 def _eigen(matrix: Array) -> tuple[Array, Array]:
     """Eigenvalues, ascending, (n,), and eigenvectors, (n, n), of a symmetric matrix, (n, n).
 
-    Divide and conquer, which is the fastest, does not always converge where many eigenvalues are rounding.
+    Divide and conquer, which is the fastest, does not always converge where many eigenvalues are rounding. torch
+    computes with as many threads as it was told; NumPy would take every core, in each of many processes.
     """
     try:
-        values, vectors = np.linalg.eigh(matrix)
-    except np.linalg.LinAlgError:
+        values, vectors = (x.numpy() for x in torch.linalg.eigh(torch.from_numpy(matrix)))
+    except RuntimeError:  # what torch raises then
         values, vectors = scipy.linalg.eigh(matrix, driver="ev")
     return values, vectors
 

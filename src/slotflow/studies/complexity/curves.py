@@ -25,7 +25,7 @@ class Curve:
     errors: list[float | None]
     """Their standard errors; None where there is one seed."""
     by_seed: list[list[float]]
-    """The same of each seed; empty where it was not kept."""
+    """The same of each seed."""
 
     def least(self, target: float) -> Least:
         """The least training set of the mean curve."""
@@ -85,4 +85,5 @@ def curves_of(data: Data) -> list[Curves]:
 def _curve(one: Data, key: str) -> Curve:
     """One of the curves of a K."""
     means, errors = zip(*one[key], strict=True)
-    return Curve(one["sizes"], list(means), list(errors), one["losses"] if key == "loss" else [])
+    by_seed = one["losses" if key == "loss" else "scores"]
+    return Curve(one["sizes"], list(means), list(errors), by_seed)

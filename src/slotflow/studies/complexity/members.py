@@ -9,9 +9,9 @@ signals of all members as one batch,
 
 so that the objective of a single network is used as it is. The gradient of M·L by the weights of member m is that of
 L_m: members do not know of each other. A part gets rows of all members (signals, slots or pairs, as many of each
-member), splits them into M equal blocks, and puts the results in a row again. That needs signals of one K. The flow loss
-of `zoom` is a mean over the slots of those signals whose number it got right; members with fewer of them weigh less in
-the pooled mean, which matters in the first steps only.
+member), splits them into M equal blocks, and puts the results in a row again. That needs signals of one K. The flow
+loss of `zoom` is a mean over the slots of those signals whose number it got right; members with fewer of them weigh
+less in the pooled mean, which matters in the first steps only.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ def _memberwise(part: nn.Module, method: str, members: int) -> Callable[..., Any
             x.unflatten(0, (members, -1)) for x, own in zip(leaves, split, strict=True) if own
         ]
 
-        structure = []  # of the result, whose entries may be None besides tensors
+        structure: list[Any] = []  # of the result, whose entries may be None besides tensors
 
         def one(weights: dict[str, Tensor], blocks: list[Tensor]) -> list[Tensor]:
             left = iter(blocks)

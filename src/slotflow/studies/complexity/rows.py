@@ -42,10 +42,6 @@ def compare(data: Data) -> list[Row]:
     return rows
 
 
-def _name(curves: Curves) -> str:
-    return curves.name
-
-
 def _is_papers(curves: Curves) -> bool:
     """Whether the paper's numbers belong beside these."""
     return curves.is_loss and curves.learner.preset == "paper"
@@ -60,7 +56,7 @@ def _loss_rows(curves: Curves) -> list[Row]:
         kind = "loss" if curves.is_loss else "−ln q(A, φ, f given x)"
         start = f"{curve.loss[0]:.2f} at N = {curve.sizes[0]:,}"
         rows.append(
-            Row(f"{_name(curves)}: {kind} at N = {n:,}, K = {k}", curve.loss[-1], printed,
+            Row(f"{curves.name}: {kind} at N = {n:,}, K = {k}", curve.loss[-1], printed,
                 error=curve.errors[-1], form=".2f", note=start)
         )  # fmt: skip
     return rows
@@ -76,13 +72,13 @@ def _least_rows(curves: Curves) -> list[Row]:
         printed = f"{PAPER_SAMPLES[PAPER_COUNTS.index(k)]:,}" if k in PAPER_COUNTS else ""
         on_grid = f"first N that was tried: {one.on_grid:,.0f}"
         rows.append(
-            Row(f"{_name(curves)}: least N for {_reached(curves)}, K = {k}", one.size,
+            Row(f"{curves.name}: least N for {_reached(curves)}, K = {k}", one.size,
                 printed if _is_papers(curves) else "", form=",.0f",
                 error=curves.by_count[k].least_error(target),
                 note="at most; no smaller set was tried" if one.at_most else on_grid)
         )  # fmt: skip
     count = sum(one.size is not None for one in found.values())
-    measure = f"{_name(curves)}: numbers of tones K that reach {_reached(curves)}"
+    measure = f"{curves.name}: numbers of tones K that reach {_reached(curves)}"
     others = [
         f"{sum(curve.least(line).size is not None for curve in curves.by_count.values())} reach {line:g}"
         for line in curves.learner.lines
@@ -102,7 +98,7 @@ def _reached(curves: Curves) -> str:
 
 def _curve_claims(curves: Curves) -> list[Row]:
     """Losses fall with N, rise with K, and lie closer together for large N."""
-    name, by_count = _name(curves), curves.by_count
+    name, by_count = curves.name, curves.by_count
     rises = sum(curve.rises() for curve in by_count.values())
     steps = sum(len(curve.sizes) - 1 for curve in by_count.values())
     rows = [
@@ -132,7 +128,7 @@ def _growth_rows(curves: Curves) -> list[Row]:
     trend = growth(found)
     if trend is None:
         return []
-    name, papers = _name(curves), _is_papers(curves)
+    name, papers = curves.name, _is_papers(curves)
     bounds = sum(one.at_most for one in found.values())
     missing = sum(one.size is None for one in found.values())
     words = [f"{missing} K without a value"] * bool(missing) + [f"{bounds} upper bounds"] * bool(
@@ -153,8 +149,8 @@ def _growth_rows(curves: Curves) -> list[Row]:
 
 
 def _ratio_rows(curves: Curves, found: dict[int, Least]) -> list[Row]:
-    """Least N at the largest K beside the K³ curve, beside the smallest K, and beside where the paper's plateau begins."""
-    name, papers = _name(curves), _is_papers(curves)
+    """Least N at the largest K beside the K³ curve, K = 4, from where on it is to be flat, and the smallest K."""
+    name, papers = curves.name, _is_papers(curves)
     sizes = {k: one.size for k, one in found.items() if one.size is not None}
     low, high = min(found), max(found)
     rows = []

@@ -1,6 +1,6 @@
 """Trainings on nested sets of fixed size, side by side, with a validation on fresh signals at checkpoints.
 
-All trainings of a round begin with the same weights and take the same number of steps of the same size; what differs is
+All trainings of a seed begin with the same weights and take the same number of steps of the same size; what differs is
 how many different signals they have. The loss that counts is the paper's: classification and flow, without the
 auxiliary terms. Of each training the least validation loss over the checkpoints is kept (early stopping), since
 trainings on few signals get worse again.
@@ -30,45 +30,45 @@ __all__ = ["clip_members", "train_on_sets", "validation_terms"]
 def train_on_sets(
     config: Config,
     signals: Simulation,
-    sizes: Sequence[int],
+    sets: Sequence[range],
     checkpoints: Sequence[int],
-    seed: int,
+    weight_seeds: Sequence[int],
 ) -> Iterator[tuple[int, Iterator[SlotFlow]]]:
-    """Trains one network for each size of the training set.
+    """Trains one network for each training set.
 
     Args:
         config: Model, loss and training; the numbers of epochs and steps in it are not used.
-        signals: The largest set, on the device of the training, all of one K.
-        sizes: N of each training, at most as many as there are signals.
+        signals: All signals, on the device of the training, all of one K.
+        sets: Which of them each of the M trainings has.
         checkpoints: Numbers of steps after which the networks are handed over, rising.
-        seed: Of the first weights and of the orders.
+        weight_seeds: Of the first weights, (M,); the first of them is that of the orders as well.
 
     Yields:
-        The number of steps, and for each size the network with the weights that would be kept: their moving average. A
+        The number of steps, and for each set the network with the weights that would be kept: their moving average. A
         network is valid until the next one is asked for.
     """
     device, cfg, total = signals.long.device, config.train, checkpoints[-1]
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(spread_seed(seed))
-        plain = SlotFlow(config.model).to(device)
-    network = stacked([plain] * len(sizes))
-    objective, state = (
-        build_objective(network, config.loss, cfg.bfloat16),
-        TrainingState(network, config),
-    )
-    for batch in batches_of(signals, sizes, total, cfg.batch_size, seed):
+    networks = [_first_network(config, seed).to(device) for seed in weight_seeds]
+    network, plain = stacked(networks), networks[0]
+    objective = build_objective(network, config.loss, cfg.bfloat16)
+    state = TrainingState(network, config)
+    for batch in batches_of(signals, sets, total, cfg.batch_size, weight_seeds[0]):
         state.optimizer.zero_grad()
-        (len(sizes) * objective(batch)["loss"]).backward()
+        (len(sets) * objective(batch)["loss"]).backward()
         clip_members(list(network.parameters()), cfg.clip_norm or torch.inf)
         set_learning_rate(state.optimizer, cfg, state.step, state.step / total)
         state.optimizer.step()
         state.follow()
         state.step += 1
         if state.step in checkpoints:
-            yield (
-                state.step,
-                (member(network, state.weights, i, plain) for i in range(len(sizes))),
-            )
+            yield state.step, (member(network, state.weights, i, plain) for i in range(len(sets)))
+
+
+def _first_network(config: Config, seed: int) -> SlotFlow:
+    """A network with random weights of a seed."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(spread_seed(seed))
+        return SlotFlow(config.model)
 
 
 def clip_members(weights: Sequence[nn.Parameter], largest: float) -> None:

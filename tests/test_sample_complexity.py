@@ -124,16 +124,16 @@ def test_members_have_the_losses_and_gradients_of_networks_alone(name: str, seed
     together = stacked(networks)
     loss = build_objective(together, config.loss, False)(signals)["loss"]
     (3 * loss).backward()
-    assert loss.item() == pytest.approx(np.mean(alone), rel=1e-5)
-    assert len(set(alone)) == 3
-    weights = dict(together.named_parameters())
+    # float32, amplified where the slots of an untrained `zoom` lie between tones
+    assert loss.item() == pytest.approx(np.mean(alone), rel=1e-3)
+    weights = {n: p.grad for n, p in together.named_parameters() if p.grad is not None}
     for i, network in enumerate(networks):
-        gradients = {n: p.grad for n, p in network.named_parameters() if p.grad is not None}
-        whole = math.sqrt(sum(float(g.square().sum()) for g in gradients.values()))
-        for weight, gradient in gradients.items():
-            found = weights[weight].grad
-            assert found is not None, weight
-            assert float((found[i] - gradient).norm()) < 1e-4 * whole, weight
+        own = {n: p.grad for n, p in network.named_parameters() if p.grad is not None}
+        assert set(own) == set(weights)
+        whole = torch.cat([gradient.flatten() for gradient in own.values()])
+        found = [torch.cat([weights[n][j].flatten() for n in own]) for j in range(3)]
+        distances = [float((one - whole).norm() / whole.norm()) for one in found]
+        assert distances.pop(i) < 0.01 and min(distances) > 0.1  # of itself, of the others
 
 
 def test_a_member_is_a_network_of_its_own(seed: int) -> None:
@@ -191,7 +191,7 @@ def test_validation_is_the_mean_over_signals(seed: int) -> None:
     found = validation_terms(objective, fresh)
     both = [objective(batch)["flow"].item() for batch in fresh]
     assert found["flow"] == pytest.approx((9 * both[0] + 3 * both[1]) / 12, rel=1e-6)
-    assert NORMAL_ENTROPY == pytest.approx(4.2568, abs=1e-4)
+    assert pytest.approx(4.2568, abs=1e-4) == NORMAL_ENTROPY
 
 
 def test_trained_networks_know_their_set_better_than_fresh_signals(seed: int) -> None:
@@ -211,9 +211,7 @@ def test_trained_networks_know_their_set_better_than_fresh_signals(seed: int) ->
 def test_the_least_set_is_interpolated_in_ln_n() -> None:
     sizes = (100, 1000, 10_000)
     assert least_size(sizes, (2.0, 0.0, -2.0), 0.0) == Least(pytest.approx(1000), False, 1000)
-    assert least_size(sizes, (2.0, 1.0, -1.0), 0.0) == Least(
-        pytest.approx(10**3.5), False, 10_000
-    )
+    assert least_size(sizes, (2.0, 1.0, -1.0), 0.0) == Least(pytest.approx(10**3.5), False, 10_000)
     assert least_size(sizes, (-0.1, 1.0, -1.0), 0.0) == Least(100, True, 100)
     assert least_size(sizes, (2.0, 1.0, 0.1), 0.0) == Least(None)
     # the first crossing counts, whatever happens afterwards
@@ -288,10 +286,28 @@ def test_weak_growth_holds_and_cubic_growth_does_not() -> None:
     data = gather([a_round("zoom", k, n) for k, n in cubic.items()])
     rows = SAMPLE_COMPLEXITY.compare(data)
     found, notes = verdicts(rows), {row.measure: row.note for row in rows}
-    for name in ("exponent of N in K", "least N at K = 10 over K = 1", "least N at K = 10 over K = 4"):
+    for name in (
+        "exponent of N in K",
+        "least N at K = 10 over K = 1",
+        "least N at K = 10 over K = 4",
+    ):
         assert found[f"zoom: {name}"] is False, name
     assert found["zoom: Spearman's ρ of N and K"] and found["zoom: its p"]
     assert "2 upper bounds" in notes["zoom: exponent of N in K"]
+
+
+def test_what_bounds_alone_support_stays_open() -> None:
+    """K = 1 needs at most 100 signals, and K = 10 more than there are: weak growth is not shown by the others."""
+    few = {1: 20.0, 2: 150.0, 4: 300.0, 6: 400.0, 8: 500.0}
+    data = gather([a_round("paper", k, n) for k, n in few.items()])
+    found = verdicts(SAMPLE_COMPLEXITY.compare(data))
+    for name in ("exponent of N in K", "least N at K = 8 over K = 1"):
+        assert found[f"paper: {name}"] is None, name
+    rest = {k: n for k, n in few.items() if k > 1} | {10: 1e6}
+    data = gather([a_round("paper", k, n) for k, n in rest.items()])
+    found = verdicts(SAMPLE_COMPLEXITY.compare(data))
+    assert found["paper: exponent of N in K"] is None
+    assert "paper: least N at K = 10 over K = 2" not in found
 
 
 def test_rounds_may_be_missing() -> None:

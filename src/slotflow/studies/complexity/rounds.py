@@ -62,8 +62,8 @@ FULL = Size(
     counts=(10, 1, 2, 4, 6, 8),
     seeds=3,
     batch=128,
-    validation=(256, 256),
-    checkpoints=10,
+    validation=(512,),
+    checkpoints=8,
     draws=32,
 )
 QUICK = Size(

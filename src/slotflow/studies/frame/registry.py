@@ -5,6 +5,7 @@ from __future__ import annotations
 from slotflow.studies.ablations.depth import DEPTH
 from slotflow.studies.ablations.domain import DOMAIN
 from slotflow.studies.ablations.phase_weight import PHASE_WEIGHT
+from slotflow.studies.comparators.leaderboard import LEADERBOARD
 from slotflow.studies.frame.settings import NAMES
 from slotflow.studies.frame.study import Study
 from slotflow.studies.theory.distinguishable.study import DISTINGUISHABLE
@@ -16,7 +17,7 @@ __all__ = ["STUDIES", "find_study"]
 
 STUDIES: dict[str, Study] = {
     study.name: study
-    for study in (FORMULAS, ELBO, GRADIENT, DISTINGUISHABLE, DOMAIN, PHASE_WEIGHT, DEPTH)
+    for study in (FORMULAS, ELBO, GRADIENT, DISTINGUISHABLE, DOMAIN, PHASE_WEIGHT, DEPTH, LEADERBOARD)
 }
 """All studies by name, in the order of the page."""
 

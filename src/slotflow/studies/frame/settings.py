@@ -16,6 +16,7 @@ NAMES = {
     "domain": "samples, spectra, or one of each: what the paper's encoder should be given",
     "phase_weight": "weights of phase and frequency, with the paper's target and with a well-posed one",
     "depth": "number and kinds of the flow's layers, and the stride of the encoder",
+    "leaderboard": "the methods of the paper's table 1, trained alike: counts, catalogue, calibration, density, speed",
 }
 """What each study measures, by the name that the command line takes."""
 

@@ -35,7 +35,7 @@ PANELS = (
     Panel("ece", "← ECE of K", mark="ece_perfect"),
     Panel("coverage", "← largest |coverage − α|", mark="coverage_perfect"),
     Panel("dependence", "correlation of a close pair", mark="exact"),
-    Panel("parameters", "parameters [10⁶]", logarithmic=True),
+    Panel("parameters", "parameters [10⁶]"),
 )
 
 
@@ -67,6 +67,8 @@ def _draw(ax: Axes, data: Data, panel: Panel) -> None:
     ax.set(xlabel=panel.label)
     if panel.logarithmic:
         ax.set_xscale("log")
+        ax.xaxis.set_major_formatter("{x:,.0f}")
+        ax.xaxis.set_minor_formatter("")
 
 
 def _values(found: Data, key: str) -> tuple[list[float], float]:

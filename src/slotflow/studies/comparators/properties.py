@@ -3,7 +3,7 @@ r"""The properties that the paper's table 1 ticks, measured of a method.
 - **Equivariance.** The largest change of the labelled density ln q(θ_1, …, θ_K | K, x) when the labels of true
   components are permuted, in float64 where the method can be turned into it. A method that treats components alike
   shows rounding errors, one with slots or places of its own hundreds of nats.
-- **Dependence between components.** Two tones at the smallest separation of the prior; the correlations between the
+- **Dependence between components.** Two tones a little above the smallest separation of the prior; the correlations between the
   parameters of one and of the other in the method's draws. Measured is the largest of the nine in absolute value,
   components as the method draws them. Components that are independent given x show about √(2 ln 9 / n), n draws; those
   of an exchangeable set that keep out of each other's way are correlated. Beside it stands the one that is largest
@@ -45,8 +45,8 @@ PERMUTED_TONES = 3
 """Tones whose labels are permuted."""
 LARGEST_CHANGE = 1000.0
 """Changes of a log density are cut off here."""
-PAIR_SLACK = 0.05
-"""Room beyond the smallest separation that the tones of a pair have, relative to it."""
+PAIR_GAP = (1.1, 1.15)
+"""Distance of the tones of a pair in units of the prior's smallest: a little above, where its edge cuts nothing off."""
 WORK_SIGNALS, WORK_DRAWS = 4, 16
 """Signals whose operations are counted, and draws of each."""
 
@@ -92,10 +92,11 @@ def label_change(method: Method, batch: Simulation) -> float:
 
 
 def close_pairs(config: ModelConfig, n: int, seed: int, device: torch.device) -> Simulation:
-    """Signals of two tones at the smallest separation around the middle of the band, the rest as in the prior."""
+    """Signals of two tones a little above the smallest separation, mid-band, the rest as in the prior."""
     prior: Prior = config.prior
-    middle, half = sum(prior.frequency) / 2, prior.min_separation * (1 + PAIR_SLACK) / 2
-    pair = replace(prior, k_min=2, k_max=2, k_probs=None, frequency=(middle - half, middle + half))
+    low, high = (factor * prior.min_separation for factor in PAIR_GAP)
+    band = (sum(prior.frequency) / 2 - high / 2, sum(prior.frequency) / 2 + high / 2)
+    pair = replace(prior, k_min=2, k_max=2, k_probs=None, frequency=band, min_separation=low)
     return simulate(pair, n, config.long, config.short, seed=seed, device=device)
 
 

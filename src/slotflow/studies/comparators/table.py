@@ -1,7 +1,7 @@
 """Rows of the leaderboard: what was measured of every method, then the paper's marks beside what they amount to here.
 
-A mark is judged where it can be. Set Flow and MONet have no count of their own and are given one here, so that the paper's
-"No" to trans-dimensional inference is not about the methods of this table and is not judged.
+A mark is judged where it can be. Set Flow and MONet have no count of their own and are given one here, so that the
+paper's "No" to trans-dimensional inference is not about the methods of this table and is not judged.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def _equivariant(name: str, found: Data) -> list[Row]:
         "zoom": "of the bare product of its slots",
     }.get(name, "")
     note += "; cut off at 1,000" if change >= 1000 else ""
-    form = ".1e" if change < 0.01 else ".3g"
+    form = ".1e" if change < 0.01 else ".3g" if change < 100 else ",.0f"
     if name not in mark:
         return [Row(measure, change, form=form, note=note)]
     same = Target(high=SAME_WITHIN, words="≤ 1e-6")
@@ -145,11 +145,11 @@ def _scalable(name: str, found: Data) -> list[Row]:
         ("sequential", "draw"): "the masks of all slots, which do not depend on K, are not in it",
     }
     rows = []
-    for what in ("draw", "loss"):
+    for what, words in (("draw", "a draw"), ("loss", "the loss")):
         value, mark = found[f"work_{what}"], marks.get(name, "")
         if value is None:
             continue
-        measure = f"Scalability, {TITLES[name]}: exponent of K in the operations of a {what}"
+        measure = f"Scalability, {TITLES[name]}: exponent of K in the operations of {words}"
         target = EXPONENTS.get(mark)
         met = None if target is None else target.met(value)
         note = notes.get((name, what), "")

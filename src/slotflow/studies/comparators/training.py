@@ -67,7 +67,7 @@ def train(
     """
     cfg = config.train
     model = build(name, config, seed, device).train()
-    averaged = AveragedModel(model, multi_avg_fn=get_ema_multi_avg_fn(cfg.ema), use_buffers=True)  # type: ignore[no-untyped-call]
+    averaged = AveragedModel(model, multi_avg_fn=get_ema_multi_avg_fn(cfg.ema))  # type: ignore[no-untyped-call]
     optimizer = torch.optim.AdamW(
         model.parameters(), cfg.learning_rate, cfg.betas, weight_decay=cfg.weight_decay,
         fused=device.type == "cuda",

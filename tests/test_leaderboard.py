@@ -93,6 +93,7 @@ def test_scores_of_the_prior_and_of_one_that_is_too_narrow(tiny: Config, seed: i
     assert found["coverage"] < 2 * found["coverage_perfect"]
     narrow = scores_of(Known(tiny, 0.5), batches, prior, 100, seed)
     assert narrow["coverage"] > 4 * narrow["coverage_perfect"] and narrow["coverage_sign"] < 0
+    assert 0.02 < found["f_error"] < 0.2  # of a uniform law over half a hertz
     assert found["draws_per_second"] > 0 and found["parameters"] == 0
 
 
@@ -198,7 +199,7 @@ def a_round(name: str, seed: int, **values: Any) -> dict[str, Any]:
         "seed": seed,
         "training": {"seconds": 10.0, "skipped": 0, "loss": 1.0},
         "exact_k": 0.8 + 0.1 * seed, "log_count": 1.0, "ece": 0.02, "ece_perfect": [0.01, 0.03],
-        "f1": 0.9, "tolerance": 0.005, "coverage": 0.02, "coverage_sign": -0.02, "coverage_at": [0.5, "f"],
+        "f1": 0.9, "f_error": 0.001, "tolerance": 0.005, "coverage": 0.02, "coverage_sign": -0.02, "coverage_at": [0.5, "f"],
         "coverage_perfect": 0.01, "log_q": 5.0, "log_prior": -2.0, "draws_per_second": 1e4, "parameters": 8_000_000,
         "label_change": 1e-12 if name == "equivariant" else 50.0,
         "dependence": {"largest": [0.4, 0.6], "found": [0.3, 0.5], "exact": [0.5, 0.5]},

@@ -116,7 +116,9 @@ def _method(setup: Setup, name: str, config: Config, which: int) -> tuple[Method
     return train(name, config, _size(setup.settings).steps, seed, device)
 
 
-MEANS = ("exact_k", "log_count", "ece", "f1", "coverage", "log_q", "log_prior", "draws_per_second")
+MEANS = (
+    "exact_k", "log_count", "ece", "f1", "f_error", "coverage", "log_q", "log_prior", "draws_per_second"
+)  # fmt: skip
 """What is averaged over seeds."""
 
 

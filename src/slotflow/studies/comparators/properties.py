@@ -3,13 +3,13 @@ r"""The properties that the paper's table 1 ticks, measured of a method.
 - **Equivariance.** The largest change of the labelled density ln q(θ_1, …, θ_K | K, x) when the labels of true
   components are permuted, in float64 where the method can be turned into it. A method that treats components alike
   shows rounding errors, one with slots or places of its own hundreds of nats.
-- **Dependence between components.** Two tones a little above the smallest separation of the prior; the correlations between the
-  parameters of one and of the other in the method's draws. Measured is the largest of the nine in absolute value,
-  components as the method draws them. Components that are independent given x show about √(2 ln 9 / n), n draws; those
-  of an exchangeable set that keep out of each other's way are correlated. Beside it stands the one that is largest
-  in the exact posterior, in its direction, and its value there. For that, the components are in the order of their mean
-  frequencies, or of each draw's frequencies if they have no labels. At these signal-to-noise ratios the exact posterior
-  is Gaussian with the joint Cramér–Rao bound for a covariance (`slotflow.signal.bounds`).
+- **Dependence between components.** Two tones a little above the smallest separation of the prior; the correlations
+  between the parameters of one and of the other in the method's draws. Measured is the largest of the nine in absolute
+  value, components as the method draws them. Components that are independent given x show about √(2 ln 9 / n), n
+  draws; those of an exchangeable set that keep out of each other's way are correlated. Beside it stands the one that is
+  largest in the exact posterior, in its direction, and its value there. For that, the components are in the order of
+  their mean frequencies, or of each draw's frequencies if they have no labels. At these signal-to-noise ratios the
+  exact posterior is Gaussian with the joint Cramér–Rao bound for a covariance (`slotflow.signal.bounds`).
 - **Scaling.** Floating-point operations of matrix products of a draw and of the loss, without those of the encoder and
   of what is conditioned on, K = K_max against K = 1; as an exponent, ln(ratio)/ln(K_max). A cost of O(K) has the
   exponent 1, one of O(K_max) the exponent 0.
@@ -143,7 +143,7 @@ def _between(draws: Array) -> Array:
 def _exact(pairs: Simulation) -> list[Array]:
     """Correlations between one tone and the other of each pair under the joint bound, (P, P) each."""
     covariance: Tensor = crb_covariance(
-        pairs.theta[:, :2].cpu(), pairs.sigma.cpu().clamp_min(1e-6), pairs.grids
+        pairs.theta.cpu(), pairs.sigma.cpu().clamp_min(1e-6), pairs.grids
     )
     scale = covariance.diagonal(dim1=-2, dim2=-1).rsqrt()  # (B, 2P)
     matrix = (covariance * scale[:, :, None] * scale[:, None]).numpy()

@@ -3,6 +3,7 @@ r"""What is measured of a trained method on fresh signals: counts, catalogue, ca
 - **exact-K** and the expected calibration error of the most probable K (`measures/cardinality`).
 - **catalogue F1**: medians of the frequencies of draws at the most probable K, in the order of frequency, beside the
   true ones; a pair counts within half the smallest separation of the prior (`measures/catalogue`).
+- **error of f**: the median over true tones of |median of the draws − truth| at the true K.
 - **coverage** of the central intervals of A, φ and f at the true K (`measures/calibration`).
 - **ln q(Θ, K | x)** of the true set: ln q(K | x) plus the density of the set, summed over labels (`interface`), and the
   same of the prior, ln p(K) + ln p(Θ | K) + ln K!, beside it.
@@ -81,7 +82,7 @@ def scores_of(
 
     Returns:
         "exact_k", "log_count" (mean ln q(K | x) − ln p(K)), "ece" and "ece_perfect" (mean and quantile 95 %), "f1",
-        "coverage" and its worst parameter and level, "coverage_perfect", "log_q", "log_prior", "draws_per_second",
+        its "tolerance", "f_error", "coverage" and its worst parameter and level, "coverage_perfect", "log_q", "log_prior", "draws_per_second",
         "parameters".
     """
     generator = torch.Generator(device=method.device).manual_seed(spread_seed(seed))
@@ -109,6 +110,7 @@ def scores_of(
         **_count_scores(torch.cat(probs), k, prior),
         **_coverage_scores(ToneSummary.cat(summaries), torch.cat(masks)),
         "f1": found.f1,
+        "f_error": _place_error(ToneSummary.cat(summaries), truth, torch.cat(masks)),
         "tolerance": tolerance,
         "log_q": float(torch.cat(log_q).mean()),
         "log_prior": float(torch.cat(log_prior).mean()),
@@ -172,6 +174,11 @@ def _coverage_scores(summary: ToneSummary, mask: Tensor) -> Data:
         "coverage_at": [float(curve.levels[level]), SYMBOLS[parameter]],
         "coverage_perfect": deviation_of_perfect(curve.n_tones),
     }
+
+
+def _place_error(summary: ToneSummary, truth: Tensor, mask: Tensor) -> float:
+    """Median over tones of the error of the frequency, from true ones (n, K) and which of them exist, (n, K)."""
+    return float((summary.median[..., PLACE] - truth)[mask].abs().median())
 
 
 def _log_prior(prior: Prior, batch: Simulation) -> Tensor:

@@ -55,13 +55,15 @@ def _scores(name: str, found: Data) -> list[Row]:
     level, parameter, sign = max(found["coverage_at"], key=lambda one: abs(one[2]))
     prior = found["log_prior"][0]
 
-    def row(what: str, key: str, form: str, note: str = "") -> Row:
+    def row(what: str, key: str, form: str, note: str = "", factor: float = 1.0) -> Row:
         value, error = found[key]
-        return Row(f"{title}: {what}", value, error=error, form=form, note=note)
+        error = None if error is None else factor * error
+        return Row(f"{title}: {what}", factor * value, error=error, form=form, note=note)
 
     return [
         row("exact-K", "exact_k", ".1%", seeds if name == "zoom" else trained),
         row("catalogue F1", "f1", ".3f", f"f within {1e3 * found['tolerance']:g} mHz, at the most probable K"),
+        row("median error of f [mHz]", "f_error", ".3g", "of the medians of draws at the true K", 1e3),
         row("ECE of K", "ece", ".3f", f"a perfect q(K given x): 95 % below {found['ece_perfect']:.3f}"),
         row("largest |coverage − α|", "coverage", ".3f",
             f"{parameter} at α = {level:g}, {sign:+.3f}; perfect: 95 % below {found['coverage_perfect']:.3f}"),

@@ -82,8 +82,8 @@ def scores_of(
 
     Returns:
         "exact_k", "log_count" (mean ln q(K | x) − ln p(K)), "ece" and "ece_perfect" (mean and quantile 95 %), "f1",
-        its "tolerance", "f_error", "coverage" and its worst parameter and level, "coverage_perfect", "log_q", "log_prior", "draws_per_second",
-        "parameters".
+        its "tolerance", "f_error", "coverage" and its worst parameter and level, "coverage_perfect", "log_q",
+        "log_prior", "draws_per_second", "parameters".
     """
     generator = torch.Generator(device=method.device).manual_seed(spread_seed(seed))
     summaries, masks, probs, log_q, log_prior, places, counts = [], [], [], [], [], [], []

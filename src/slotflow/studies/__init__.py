@@ -9,5 +9,6 @@
 - `suites/`: the sets of test signals, the suite of a model and, in `exact/`, the suite of the exact step.
 - `paper/`: the tables and figures of the paper, a module or a folder for each, and the page that shows them.
 - `frame/`: what a study of a claim consists of and how it is run; `theory/`: the paper's formulas, studies of them;
-  `ablations/`: studies of trainings that differ in one choice of the paper's; `complexity/`: in the size of their set.
+  `ablations/`: studies of trainings that differ in one choice of the paper's; `complexity/`: in the size of their set;
+  `comparators/`: other methods.
 """

@@ -5,6 +5,7 @@ from __future__ import annotations
 from slotflow.studies.ablations.depth import DEPTH
 from slotflow.studies.ablations.domain import DOMAIN
 from slotflow.studies.ablations.phase_weight import PHASE_WEIGHT
+from slotflow.studies.comparators.leaderboard import LEADERBOARD
 from slotflow.studies.complexity.study import SAMPLE_COMPLEXITY
 from slotflow.studies.frame.settings import NAMES
 from slotflow.studies.frame.study import Study
@@ -26,6 +27,7 @@ STUDIES: dict[str, Study] = {
         PHASE_WEIGHT,
         DEPTH,
         SAMPLE_COMPLEXITY,
+        LEADERBOARD,
     )
 }
 """All studies by name, in the order of the page."""

@@ -17,6 +17,7 @@ NAMES = {
     "phase_weight": "weights of phase and frequency, with the paper's target and with a well-posed one",
     "depth": "number and kinds of the flow's layers, and the stride of the encoder",
     "sample_complexity": "how many training signals a given loss needs, and how that grows with K",
+    "leaderboard": "the methods of the paper's table 1, trained alike: counts, catalogue, calibration, density, speed",
 }
 """What each study measures, by the name that the command line takes."""
 

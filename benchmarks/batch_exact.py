@@ -19,6 +19,7 @@ import cProfile
 import json
 import math
 import pstats
+import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -32,6 +33,7 @@ import numpy as np
 import torch
 
 from slotflow import SlotFlow
+from slotflow.core.threads import limit_threads
 from slotflow.data.observations import Observations
 from slotflow.exact.batch.posteriors import ExactPosteriors
 from slotflow.exact.refined import RefinedPosterior
@@ -71,7 +73,10 @@ class Watch:
         """Counts what a block takes."""
         began = self.now()
         yield
-        self.seconds[name] = self.seconds.get(name, 0.0) + self.now() - began
+        seconds = self.now() - began
+        self.seconds[name] = self.seconds.get(name, 0.0) + seconds
+        if name != "alone":
+            print(f"{name}: {seconds:.2f} s", file=sys.stderr, flush=True)
 
 
 @dataclass
@@ -190,7 +195,7 @@ def rms(values: list[float]) -> float:
 
 def _part(job: tuple[str, int, int, argparse.Namespace]) -> Found:
     """One part of a set in a process of its own."""
-    torch.set_num_threads(1)
+    limit_threads(1)
     name, seed, size, options = job
     return run(SlotFlow.from_pretrained(), name, seed, size, options)
 
@@ -231,7 +236,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, help="JSON file")
     options = parser.parse_args()
     if options.device == "cpu":
-        torch.set_num_threads(1)
+        limit_threads(1)
     results = []
     for name in options.sets:
         profile = cProfile.Profile() if options.profile else nullcontext()

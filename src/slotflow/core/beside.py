@@ -22,7 +22,7 @@ from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import current_process, get_all_start_methods, get_context
 from typing import Any, TypeVar
 
-import torch
+from slotflow.core.threads import limit_threads
 
 __all__ = ["beside", "processes_for"]
 
@@ -76,7 +76,7 @@ def beside(
 def _begin() -> None:
     """Prepares a copy: one thread, and Ctrl-C is its parent's."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    torch.set_num_threads(1)
+    limit_threads(1)
 
 
 def _do(item: int) -> bytes:

@@ -24,13 +24,14 @@ from slotflow.core.budget import Budget
 from slotflow.core.later import later
 from slotflow.core.methods import SAMPLERS
 from slotflow.core.stages import tell
+from slotflow.core.threads import threads
 from slotflow.data.observation import Observation
 from slotflow.infer.again import better, other_noise, other_separation
 from slotflow.infer.assume import assume
 from slotflow.infer.call import LAST_SHARE, Call, Case
 from slotflow.infer.family import answer_families, check_family, first_request, unstated
 from slotflow.infer.general import general_posterior
-from slotflow.infer.running import evaluating, threads
+from slotflow.infer.running import evaluating
 from slotflow.infer.statement import Statement
 from slotflow.network.cardinality import check_k_prior, under_k_prior
 from slotflow.network.model import SlotFlow

@@ -1,15 +1,13 @@
-"""The state that inference runs in: the network's mode and the number of CPU threads, left as they were."""
+"""The state that inference runs in: the network's mode, left as it was."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import torch
-
 from slotflow.network.model import SlotFlow
 
-__all__ = ["evaluating", "threads"]
+__all__ = ["evaluating"]
 
 
 @contextmanager
@@ -23,15 +21,3 @@ def evaluating(model: SlotFlow) -> Iterator[None]:
     finally:
         if was_training:
             model.train()
-
-
-@contextmanager
-def threads(n: int | None) -> Iterator[None]:
-    """Runs a block with n CPU threads."""
-    before = torch.get_num_threads()
-    if n is not None:
-        torch.set_num_threads(n)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)

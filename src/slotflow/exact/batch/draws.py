@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 import torch
@@ -22,11 +23,17 @@ from slotflow.exact.target import log_prior
 from slotflow.signal.prior import Prior
 from slotflow.signal.waveforms import TONE
 
-__all__ = ["Drawn", "Numbers", "draw"]
+__all__ = ["Drawn", "Numbers", "draw", "numbers_on_gpu"]
 
 ROUNDS = (1, 1, 2, 4, 8, 16, 32, 64)
 """Blocks of candidates in each round, a block being as many as draws are wanted; a signal that needs more rounds is not
 decided in a batch."""
+
+
+@lru_cache(maxsize=64)
+def numbers_on_gpu(seed: int, k: int, n: int, device: torch.device) -> Numbers:
+    """`Numbers` that stay on a GPU from one chunk of signals to the next: making them takes longer than using them."""
+    return Numbers(seed, k, n, device)
 
 
 class Numbers:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from slotflow.core.arrays import Array
+from slotflow.core.devices import download
 from slotflow.core.numeric import log_sum_exp
 from slotflow.exact.batch.bent import bent_batch
 from slotflow.exact.batch.changes import steady
@@ -227,7 +228,11 @@ def _group(
     """The same in NumPy."""
 
     def array(x: Tensor) -> Array:
-        found: Array = x.cpu().numpy()
+        host = x
+        if x.device.type != "cpu":
+            host = torch.empty(x.shape, dtype=x.dtype)
+            download(x, host)
+        found: Array = host.numpy()
         return found
 
     first = _first_reasons(failures)

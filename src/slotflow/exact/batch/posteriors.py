@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from slotflow.core.arrays import Array
-from slotflow.core.beside import beside, processes_for
 from slotflow.data.observation import Observation
 from slotflow.exact.batch.group import Group
 from slotflow.exact.importance import resample
+from slotflow.exact.orders import Orders
 from slotflow.exact.refine import Effort, concluded
 from slotflow.exact.refined import RefinedPosterior
 from slotflow.exact.start import PriorSlots, Start
@@ -22,7 +22,7 @@ from slotflow.signal.likelihood import Statistics
 from slotflow.signal.noise.model import NoiseModel
 from slotflow.signal.prior import Prior
 
-__all__ = ["ExactPosteriors", "Question"]
+__all__ = ["ExactPosteriors", "Judging", "Question"]
 
 PASSED = "nothing unusual"
 """Words of a test of a batch that was passed."""
@@ -42,6 +42,38 @@ class Question:
     """What was assumed of the signals."""
 
 
+@dataclass(frozen=True, eq=False)
+class Judging:
+    """The verdict on one signal, to be called for: what the network's device is not needed for."""
+
+    orders: Orders
+    """Evidences and draws."""
+    observation: Observation
+    """The data."""
+    k_probs: Array
+    """p(K | x) of the network, (K_max + 1,)."""
+    sigma: tuple[float, float]
+    """Its estimate of the noise level, and the error."""
+    question: Question
+    """What was asked."""
+
+    def __call__(self) -> Verdict:
+        """The verdict that the posterior of the signal has."""
+        question, observation = self.question, self.observation
+        start = Start(
+            observation=observation,
+            k_probs=self.k_probs,
+            components=(),
+            slots=PriorSlots(question.prior, observation),
+            sigma=self.sigma,
+            proposed_by="",
+            method="",
+        )
+        likelihood = Statistics.from_observation(observation)
+        draws, noise = question.effort.draws, question.noise
+        return concluded(self.orders, start, likelihood, question.prior, draws, noise).verdict
+
+
 class ExactPosteriors(Batched):
     """The exact posteriors of signals that a batch has decided.
 
@@ -52,7 +84,6 @@ class ExactPosteriors(Batched):
         members: For each signal its row there, its group, and its row in the group.
         question: What was asked.
         undecided: How many other signals of the batch there are of each reason for not being decided.
-        on_gpu: Whether a GPU has decided them; cores of the CPU are then free for what is left to do.
     """
 
     def __init__(
@@ -61,10 +92,9 @@ class ExactPosteriors(Batched):
         members: Sequence[tuple[int, Group, int]],
         question: Question,
         undecided: Mapping[str, int],
-        on_gpu: bool = False,
     ) -> None:
         self.amortized, self.members, self.question = amortized, members, question
-        self.undecided, self.on_gpu = dict(undecided), on_gpu
+        self.undecided = dict(undecided)
         self._changing: dict[int, Verdict] = {}
         """Verdicts on signals whose tones may change, as far as they were asked for."""
         size = amortized.k_max + 1
@@ -101,31 +131,31 @@ class ExactPosteriors(Batched):
         """The data of one signal."""
         return self.amortized.observation(self.members[row][0])
 
-    def _judged(self, row: int, observation: Observation) -> Verdict:
-        """The verdict that `one` has, without what the network's device is needed for."""
-        (origin, group, i), question, network = self.members[row], self.question, self.amortized
+    @property
+    def changing(self) -> list[int]:
+        """Rows of signals whose tones may change, and on which no verdict was given yet."""
+        return [
+            row
+            for row, (_, group, i) in enumerate(self.members)
+            if not group.steady[i] and row not in self._changing
+        ]
+
+    def judging(self, row: int) -> Judging:
+        """What is needed for the verdict on a signal whose tones may change."""
+        (origin, group, i), network = self.members[row], self.amortized
         assert network.noise_std_error is not None
-        start = Start(
-            observation=observation,
-            k_probs=network.k_probs[origin],
-            components=(),
-            slots=PriorSlots(question.prior, observation),
-            sigma=(float(network.noise_std[origin]), float(network.noise_std_error[origin])),
-            proposed_by="",
-            method="",
-        )
-        likelihood = Statistics.from_observation(observation)
-        draws = question.effort.draws
-        post = concluded(group.orders(i), start, likelihood, question.prior, draws, question.noise)
-        return post.verdict
+        sigma = float(network.noise_std[origin]), float(network.noise_std_error[origin])
+        data = self.observation(row)
+        return Judging(group.orders(i), data, network.k_probs[origin], sigma, self.question)
+
+    def judged(self, row: int, verdict: Verdict) -> None:
+        """Keeps the verdict on a signal whose tones may change."""
+        self._changing[row] = verdict
 
     def verdicts(self, rows: Rows) -> list[Verdict]:
         """How far the results of some signals can be trusted; where tones may change, what `one` says of them."""
-        new = [row for row in rows.tolist() if not self._steady(row) and row not in self._changing]
-        data = [self.observation(row) for row in new]
-        processes = processes_for(len(new)) if self.on_gpu else 0
-        judged = beside(lambda i: self._judged(new[i], data[i]), len(new), processes)
-        self._changing |= dict(zip(new, judged, strict=True))
+        for row in set(self.changing) & set(rows.tolist()):
+            self.judged(row, self.judging(row)())
         found = []
         for row in rows.tolist():
             if row in self._changing:
@@ -138,11 +168,6 @@ class ExactPosteriors(Batched):
             checks.sort(key=lambda check: check.p_value)
             found.append(judge(checks, quality))
         return found
-
-    def _steady(self, row: int) -> bool:
-        """Whether nothing is to be said of how the tones of a signal change."""
-        _, group, i = self.members[row]
-        return bool(group.steady[i])
 
     def draws(
         self, rows: Rows, counts: Rows, sizes: Rows, seeds: Rows, out: Array | None = None

@@ -1,0 +1,135 @@
+"""What batches leave to be done: signals that are answered alone, and verdicts on tones that may change.
+
+Beside a GPU that is done in processes while the GPU goes on; they have the network on the CPU. Elsewhere signals are
+answered at the end, and verdicts when they are asked for.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from copy import deepcopy
+from typing import Any
+
+from slotflow.core.beside import Beside, processes_for
+from slotflow.data.observation import Observation
+from slotflow.exact.batch.posteriors import ExactPosteriors, Judging
+from slotflow.infer.run import posteriors
+from slotflow.network.model import SlotFlow
+from slotflow.posterior.posterior import Posterior
+from slotflow.posterior.verdict import Verdict
+
+__all__ = ["Rest"]
+
+Task = Judging | tuple[int, Observation]
+"""A verdict to be given, or a signal to be answered, with its place."""
+
+
+class Rest:
+    """The signals and verdicts that batches leave; to be used as a context.
+
+    Args:
+        model: The network.
+        observations: All signals.
+        options: Keywords of `posteriors`.
+        processes: How many work beside this one; None: beside a GPU as many as are worth it, otherwise none.
+    """
+
+    def __init__(
+        self,
+        model: SlotFlow,
+        observations: Sequence[Observation],
+        options: dict[str, Any],
+        processes: int | None = None,
+    ) -> None:
+        self.model, self.observations, self.options = model, observations, options
+        if processes is None:
+            processes = processes_for(len(observations)) if model.device.type == "cuda" else 0
+        self._alone: list[int] = []
+        self._owners: list[int | tuple[ExactPosteriors, int]] = []
+        """Whom each task is for: the place of a signal, or a row of a batch."""
+        self._beside: Beside[Task, Posterior | Verdict] | None = None
+        if processes:
+            copy, own = deepcopy(model).to("cpu"), options | {"threads": 1}
+
+            def work(task: Task) -> Posterior | Verdict:
+                if isinstance(task, Judging):
+                    return task()
+                place, observation = task
+                return next(_one_by_one(copy, {place: observation}, [place], own))
+
+            self._beside = Beside(work, processes, shared=list(copy.modules()))
+
+    def take(self, places: Sequence[int]) -> None:
+        """Signals to be answered alone."""
+        if self._beside is None:
+            self._alone += places
+            return
+        for place in places:
+            self._owners.append(place)
+            self._beside.submit((place, self.observations[place]))
+
+    def judge(self, answered: ExactPosteriors) -> None:
+        """Verdicts that a batch has left open."""
+        if self._beside is not None:
+            for row in answered.changing:
+                self._owners.append((answered, row))
+                self._beside.submit(answered.judging(row))
+
+    def posteriors(self) -> dict[int, Posterior]:
+        """The posteriors of the signals by their places, once all is done."""
+        if self._beside is None:
+            some = sorted(self._alone)
+            single = _one_by_one(self.model, self.observations, some, self.options)
+            return dict(zip(some, single, strict=True))
+        answers: dict[int, Posterior] = {}
+        for owner, found in zip(self._owners, self._beside.results(), strict=True):
+            if isinstance(owner, int):
+                assert isinstance(found, Posterior)
+                answers[owner] = found
+            else:
+                assert isinstance(found, Verdict)
+                owner[0].judged(owner[1], found)
+        return answers
+
+    def __enter__(self) -> Rest:
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        if self._beside is not None:
+            self._beside.__exit__(*error)
+
+
+def _one_by_one(
+    model: SlotFlow,
+    observations: Sequence[Observation] | Mapping[int, Observation],
+    alone: list[int],
+    options: dict[str, Any],
+) -> Iterator[Posterior]:
+    """The posteriors of signals that are answered alone; one whose exact step fails does not end those of all others.
+
+    Its answer is the network's, whose verdict says that nothing was checked, and a warning names it.
+
+    Args:
+        model: The network.
+        observations: All signals.
+        alone: Numbers of those that are answered here.
+        options: Keywords of `posteriors`.
+    """
+    while alone:
+        done, found = 0, posteriors(model, [observations[i] for i in alone], **options)
+        try:
+            for post in found:
+                yield post
+                done += 1
+            return
+        except (ArithmeticError, LookupError, ValueError) as error:
+            if options["method"] == "network":
+                raise
+            failed = alone[done]
+            stand_in = options | {"method": "network"}
+            post = next(posteriors(model, [observations[failed]], **stand_in))
+            words = f"signal {failed}: the exact step failed ({error!r}); the network's answer stands in for it"
+            warnings.warn(words, stacklevel=2)
+            yield post
+            alone = alone[done + 1 :]

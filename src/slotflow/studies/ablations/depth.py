@@ -46,7 +46,7 @@ def _variants(config: Config) -> dict[str, Config]:
 
 ABLATION = Ablation(
     set_number=122,
-    full=Size(steps=300, batch=512, rounds=2, signals=2048, draws=100, checkpoints=8),
+    full=Size(steps=240, batch=512, rounds=2, signals=2048, draws=100, checkpoints=8),
     variants=_variants,
 )
 

@@ -44,7 +44,7 @@ def _variants(config: Config) -> dict[str, Config]:
 
 ABLATION = Ablation(
     set_number=120,
-    full=Size(steps=750, batch=512, rounds=2, signals=2048, draws=100, checkpoints=8),
+    full=Size(steps=600, batch=512, rounds=2, signals=2048, draws=100, checkpoints=8),
     variants=_variants,
 )
 

@@ -17,7 +17,7 @@ of the nominal set) and keeps the rest:
 At each point the same signals are timed three ways, in milliseconds a signal: `network` is `model.infer(many,
 refine=False)`, `exact` is `model.infer(many)`, both with the library's own sizes of batches, and `alone` is the median
 of `model.infer(one)` over a few of them; `left` counts the signals that a batch has not decided. `stages` divides the
-time of 256 nominal and stress signals (with verdicts, 100 draws and the table of all components) among the stages of
+time of nominal and stress signals (with verdicts, 100 draws and the table of all components) among the stages of
 the work (`stage_clock.py`).
 
 A CPU's times are processor times of one thread, a GPU's are by the clock.
@@ -59,12 +59,14 @@ BATCHES = {"cpu": (1, 8, 32, 64, 256), "cuda": (8, 64, 512, 4096, 16384)}
 """Signals that are handed over together."""
 SIZES = {"cpu": 64, "cuda": 2048}
 """Signals of a point."""
-STAGED = {"cpu": 256, "cuda": 4096}
+STAGED = {"cpu": 256, "cuda": 2048}
 """Signals whose time is divided among the stages."""
 IN_WINDOWS = 6
 """Signals of a point whose band is wider than a window."""
 WARM_UP = 16
 """Signals that are answered before the clock runs."""
+MOST_CALLS = 32
+"""Calls of a point whose signals are handed over in parts, unless one call is enough."""
 AT_ONCE = 512
 """Signals that are simulated at a time."""
 HANDED_DRAWS = 100
@@ -177,9 +179,8 @@ class Bench:
         """Against the number of signals that are handed over together."""
         prior, largest = Prior(), BATCHES[self.device][-1]
         every = self.signals(prior, largest if size >= SIZES[self.device] else size)
-        self.model.infer(every[:WARM_UP], prior=prior, draws=self.draws)
         for batch in (b for b in BATCHES[self.device] if b <= len(every)):
-            given = every[: max(batch, min(size, 64 * batch))]
+            given = every[: max(batch, min(size, MOST_CALLS * batch))]
             yield {"value": batch} | self.point(prior, given, batch)
 
     # ------------------------------------------------------------------ the stages
@@ -190,7 +191,8 @@ class Bench:
         for name in ("nominal", "stress"):
             prior, watch = PRIORS[name], StageClock(self.now)
             given = self.signals(prior, count)
-            self.model.infer(given[:WARM_UP], prior=prior, draws=self.draws)
+            warm_up = count if self.device == "cuda" else WARM_UP
+            self.model.infer(given[:warm_up], prior=prior, draws=self.draws)
             with watch.watching():
                 posts = self.model.infer(given, prior=prior, draws=self.draws)
                 with watch.stage(TESTS):
@@ -235,6 +237,7 @@ def main() -> None:
         torch.set_num_threads(1)
     model = SlotFlow.from_pretrained(device=options.device)
     bench = Bench(model, clock(options.device), options.draws, options.alone, options.seed)
+    bench.point(Prior(), bench.signals(Prior(), WARM_UP))
     size = options.size or SIZES[options.device]
     on_gpu = options.device == "cuda"
     words = [f"python benchmarks/{Path(sys.argv[0]).name}", "--device cuda"][: 1 + on_gpu]

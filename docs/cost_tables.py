@@ -211,7 +211,7 @@ def cost_picture(folder: Path) -> Figure | None:
     found = {name: record for name in DEVICES if (record := records.get(name)) is not None}
     if not found:
         return None
-    plain = FuncFormatter(lambda x, _: f"{x:,.4g}")
+    plain = FuncFormatter(lambda x, _: f"{x:,.0f}" if x >= 1 else f"{x:g}")
     with style():
         figure = Figure(figsize=(10, 6), layout="constrained")
         panels: Any = figure.subplots(2, 2, sharey=True)
@@ -231,7 +231,9 @@ def cost_picture(folder: Path) -> Figure | None:
         for ax in panels[:, 0]:
             ax.set_ylabel("ms a signal")
         handles, labels = panels[0, 0].get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside upper center", ncols=3)
+        figure.legend(
+            handles, labels, loc="outside upper center", ncols=3 if len(found) == 1 else 2
+        )
     return figure
 
 

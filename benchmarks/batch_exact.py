@@ -88,6 +88,8 @@ class Found:
     undecided: Counter[str] = field(default_factory=Counter)
     verdicts: Counter[str] = field(default_factory=Counter)
     decided: int = 0
+    ess: list[float] = field(default_factory=list)
+    """Effective share of the draws of each signal that was decided."""
     alone: int = 0
     """Signals that were answered alone too."""
     alike: int = 0
@@ -96,7 +98,16 @@ class Found:
     """How far the two ways differ, by the names of `VALUES`."""
 
     def __iadd__(self, other: Found) -> Found:
-        for name in ("signals", "seconds", "undecided", "verdicts", "decided", "alone", "alike"):
+        for name in (
+            "signals",
+            "seconds",
+            "undecided",
+            "verdicts",
+            "decided",
+            "ess",
+            "alone",
+            "alike",
+        ):
             setattr(self, name, getattr(self, name) + getattr(other, name))
         for name, values in other.values.items():
             self.values[name] += values
@@ -133,6 +144,7 @@ class Found:
             "signals": self.signals,
             "decided in batches": self.decided / self.signals,
             "why not": dict(self.undecided.most_common()),
+            "mean ESS per draw": float(np.mean(self.ess)) if self.ess else math.nan,
             "verdicts": dict(self.verdicts),
             "ms a signal": times,
             "signals per second": 1e3 / times["network and exact"],
@@ -163,10 +175,11 @@ def run(model: SlotFlow, name: str, seed: int, size: int, options: argparse.Name
     with watch.part("network and exact"):
         posts = model.infer(signals, **asked)
     decided: list[int] = []
-    for part, _, places in posts.batches():
+    for part, rows, places in posts.batches():
         if isinstance(part, ExactPosteriors):
             found.undecided.update(part.undecided)
             decided += places.tolist()
+            found.ess += part.ess[rows].tolist()
     found.decided = len(decided)
     if not options.equality:
         with watch.part("100 draws"):

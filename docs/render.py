@@ -19,6 +19,7 @@ import shutil
 import sys
 from pathlib import Path
 
+from cost_tables import PICTURE, cost_picture
 from crowded import crowded
 from diagram import draw_exact, draw_zoom
 from study_tables import STUDY_FOLDER, study_records
@@ -41,6 +42,7 @@ PAGES = (
     "docs/waveforms.md",
     "docs/training.md",
     "docs/many-signals.md",
+    "docs/performance.md",
     "docs/studies.md",
 )
 RESULTS_PAGE = ROOT / "docs" / "results.md"
@@ -168,6 +170,8 @@ def draw_pictures() -> None:
     figure = plot_posterior(post, sim.components(0), band=config.prior.frequency)
     save_figure(figure, images / "demo.png", dpi=110)
     save_figure(crowded(), images / "crowded.png", dpi=110)
+    if (curves := cost_picture(DATA)) is not None:
+        save_figure(curves, images / PICTURE, dpi=110)
     for record in (record for group in collected() for record in group):
         save_figure(record.result.plot(record.content["data"]), record.picture, dpi=110)
     for name, content in study_records(DATA).items():

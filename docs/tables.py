@@ -12,6 +12,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from cost_tables import cost_tables
+from performance_tables import performance_tables
 from proof_tables import proof_tables
 from study_tables import study_tables
 
@@ -91,6 +93,8 @@ def render_tables(card: Card) -> Iterator[tuple[str, str]]:
     yield "cluster", table(header, _cluster(_read("cluster")))
     yield from proof_tables(DATA, table)
     yield from study_tables(DATA, table)
+    yield from performance_tables(DATA, table)
+    yield from cost_tables(DATA, table)
 
 
 def _read(name: str) -> Any:

@@ -32,6 +32,7 @@ from slotflow.studies.paper.registry import RESULTS
 
 PAGES = (
     "README.md",
+    "docs/method.md",
     "docs/model.md",
     "docs/exact.md",
     "docs/priors.md",

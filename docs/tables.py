@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from proof_tables import proof_tables
-from study_tables import study_tables
+from study_tables import quoted_sentences, study_tables
 
 from slotflow.network.cards import Card
 from slotflow.studies.row import met_of
@@ -91,6 +91,7 @@ def render_tables(card: Card) -> Iterator[tuple[str, str]]:
     yield "cluster", table(header, _cluster(_read("cluster")))
     yield from proof_tables(DATA, table)
     yield from study_tables(DATA, table)
+    yield from quoted_sentences(DATA)
 
 
 def _read(name: str) -> Any:

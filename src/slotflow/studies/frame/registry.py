@@ -11,12 +11,22 @@ from slotflow.studies.theory.distinguishable.study import DISTINGUISHABLE
 from slotflow.studies.theory.elbo.study import ELBO
 from slotflow.studies.theory.formulas import FORMULAS
 from slotflow.studies.theory.gradient.study import GRADIENT
+from slotflow.studies.zoom_scaling.study import ZOOM_SCALING
 
 __all__ = ["STUDIES", "find_study"]
 
 STUDIES: dict[str, Study] = {
     study.name: study
-    for study in (FORMULAS, ELBO, GRADIENT, DISTINGUISHABLE, DOMAIN, PHASE_WEIGHT, DEPTH)
+    for study in (
+        FORMULAS,
+        ELBO,
+        GRADIENT,
+        DISTINGUISHABLE,
+        DOMAIN,
+        PHASE_WEIGHT,
+        DEPTH,
+        ZOOM_SCALING,
+    )
 }
 """All studies by name, in the order of the page."""
 

@@ -16,6 +16,7 @@ NAMES = {
     "domain": "samples, spectra, or one of each: what the paper's encoder should be given",
     "phase_weight": "weights of phase and frequency, with the paper's target and with a well-posed one",
     "depth": "number and kinds of the flow's layers, and the stride of the encoder",
+    "zoom_scaling": "what signals, parameters and the steps on the likelihood are worth to the default network",
 }
 """What each study measures, by the name that the command line takes."""
 

@@ -165,7 +165,7 @@ class LossConfig:
 
 
 SCHEDULES = ("plateau", "cosine", "constant")
-OPTIMIZERS = ("adam", "adamw")
+OPTIMIZERS = ("adam", "adamw", "muon")
 
 
 @dataclass(frozen=True)
@@ -183,11 +183,13 @@ class TrainConfig:
     validation_signals: int = 10_000
     """Signals of the fixed validation set, rounded up to whole batches."""
     optimizer: str = "adam"
-    """"adam" or "adamw"."""
+    """"adam", "adamw" or "muon" (orthogonal steps for matrices, adamw for the rest: `slotflow.train.muon`)."""
     learning_rate: float = 1e-4
     """Peak learning rate."""
+    matrix_learning_rate: float = 0.02
+    """Peak learning rate of matrices; muon only."""
     weight_decay: float = 0.0
-    """Decoupled weight decay; adamw only."""
+    """Decoupled weight decay; adamw and muon."""
     betas: tuple[float, float] = (0.9, 0.999)
     """Decay rates of the optimizer's moments."""
     schedule: str = "plateau"
@@ -237,6 +239,7 @@ class TrainConfig:
             "0 <= min_learning_rate <= learning_rate",
             (self.min_learning_rate, self.learning_rate),
         )
+        check(self.matrix_learning_rate > 0, "matrix_learning_rate > 0", self.matrix_learning_rate)
         check(0 < self.plateau_factor < 1, "0 < plateau_factor < 1", self.plateau_factor)
         check(0 <= self.ema < 1, "0 <= ema < 1", self.ema)
         check(0 <= self.gaps <= 1, "0 <= gaps <= 1", self.gaps)

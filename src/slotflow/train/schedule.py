@@ -14,7 +14,10 @@ __all__ = ["predicted_share", "set_learning_rate"]
 def set_learning_rate(
     optimizer: torch.optim.Optimizer, cfg: TrainConfig, step: int, done: float
 ) -> None:
-    """Warm-up, then the schedule; ReduceLROnPlateau sets its own after the warm-up."""
+    """Warm-up, then the schedule; ReduceLROnPlateau sets its own after the warm-up.
+
+    A group of parameters may have a "factor" on the rate (`slotflow.train.muon`).
+    """
     if step < cfg.warmup_steps:
         rate = cfg.learning_rate * (step + 1) / cfg.warmup_steps
     elif cfg.schedule == "cosine":
@@ -25,7 +28,7 @@ def set_learning_rate(
     else:
         return
     for group in optimizer.param_groups:
-        group["lr"] = rate
+        group["lr"] = rate * group.get("factor", 1.0)
 
 
 def predicted_share(curriculum: tuple[float, float] | None, done: float) -> float:

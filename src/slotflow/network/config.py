@@ -194,6 +194,10 @@ class TrainConfig:
     """Decay rates of the optimizer's moments."""
     schedule: str = "plateau"
     """"plateau" (ReduceLROnPlateau), "cosine" (over the steps or minutes given) or "constant"."""
+    cycles: int = 1
+    """Cycles of the cosine, with warm restarts between them; the network is validated at the end of each."""
+    cycle_growth: float = 3.0
+    """Length of a cycle over that of the one before it."""
     plateau_factor: float = 0.5
     """Factor on the learning rate at a plateau."""
     plateau_patience: int = 6
@@ -230,6 +234,7 @@ class TrainConfig:
             "max_epochs",
             "validation_signals",
             "log_steps",
+            "cycles",
         ):
             check(getattr(self, name) >= 1, f"{name} >= 1", getattr(self, name))
         check(self.optimizer in OPTIMIZERS, f"an optimizer of {OPTIMIZERS}", self.optimizer)
@@ -239,6 +244,7 @@ class TrainConfig:
             "0 <= min_learning_rate <= learning_rate",
             (self.min_learning_rate, self.learning_rate),
         )
+        check(self.cycle_growth > 0, "cycle_growth > 0", self.cycle_growth)
         check(self.matrix_learning_rate > 0, "matrix_learning_rate > 0", self.matrix_learning_rate)
         check(0 < self.plateau_factor < 1, "0 < plateau_factor < 1", self.plateau_factor)
         check(0 <= self.ema < 1, "0 <= ema < 1", self.ema)

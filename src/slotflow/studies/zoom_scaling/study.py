@@ -4,7 +4,7 @@ A round is one training, of one variant (`variants`) from one seed, looked at wi
 of signals (`annealing`). All variants of a seed take their steps on the same signals and answer the same fresh ones.
 The rounds of a seed follow each other, so that a study that ends early has whole seeds and a part of the last one.
 
-The released weights stand beside them: one network of the preset's size, trained once with another schedule and larger
+The released weights stand beside them: one network of the preset's size, trained once with AdamW, a cosine and larger
 batches, at the number of signals that its card states. They answer the fresh signals of each seed too, as they are and
 with a part switched off that they were trained with. The latter is no ablation, since the rest of the network expects
 that part, but it says what the part does in the network that everybody uses.
@@ -58,7 +58,7 @@ class Size:
     """Fresh signals and draws of a look."""
 
 
-FULL = Size((200, 400, 800), 512, 3, Sizes(n=4000, draws=200))
+FULL = Size((100, 300, 800), 512, 3, Sizes(n=4000, draws=200))
 """Batches are a quarter of the preset's: at this number of signals, steps count for more than the GPU's convenience."""
 QUICK = Size((2, 4), 8, 1, Sizes(n=24, draws=16))
 
@@ -142,7 +142,7 @@ ZOOM_SCALING = Study(
     "to what was learned. More signals and more parameters make it better.",
     caption="Left and middle: share of wrong counts on the frontier, and robust errors of f over the bound on nominal "
     "signals, against the signals seen in training; bars are standard errors over seeds. The star is the released "
-    "network, trained once with another schedule and larger batches; open marks, the same with a part switched off. "
+    "network, trained once with another recipe; open marks, the same with a part switched off. "
     "Right: wrong counts against the parameters.",
     code=("studies/zoom_scaling", "studies/trainings", "studies/suites", "train"),
     rounds=_rounds,

@@ -8,7 +8,8 @@ are those of the preset, which has 5.4 million. The parts are switched off in th
 - without the second count, q(K | x) is the encoder's own.
 
 Signals, loss and precision are those of the preset. The recipe is one for short trainings: smaller batches, hence more
-steps, and a learning rate that rises within the first hundred of them.
+steps, a learning rate that rises within few of them, and orthogonal steps for matrices (`slotflow.train.muon`). In a
+trial of 150 steps of 32 signals with the network of 0.5 million parameters these ended at a loss of 4.2, AdamW at 5.7.
 """
 
 from __future__ import annotations
@@ -70,7 +71,13 @@ QUICK_RECIPE: dict[str, Any] = {
     "bfloat16": False,
     "compile": False,
 }
-SHORT_RECIPE: dict[str, Any] = {"learning_rate": 8e-4, "warmup_steps": 100, "ema": 0.99}
+SHORT_RECIPE: dict[str, Any] = {
+    "optimizer": "muon",
+    "learning_rate": 8e-4,
+    "matrix_learning_rate": 0.02,
+    "warmup_steps": 40,
+    "ema": 0.99,
+}
 """What differs from the preset's training, besides the size of the batches."""
 
 

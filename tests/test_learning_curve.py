@@ -14,6 +14,7 @@ from slotflow.studies.measures.learning_curve import (
     laws_through,
     read_metrics,
 )
+from slotflow.studies.paper.training_curve import PAPER_SIGNALS, curve_rows, plot_curve
 
 ROOT = Path(__file__).resolve().parents[1]
 SIGNALS = np.array([1e5, 4e5, 1.3e6, 5e6, 2e7])
@@ -79,3 +80,16 @@ def test_the_recorded_training_has_annealed_points() -> None:
     assert len(points) >= 3
     signals, losses = zip(*points, strict=True)
     assert list(signals) == sorted(signals) and list(losses) == sorted(losses, reverse=True)
+
+
+def test_rows_and_picture_of_the_recorded_training() -> None:
+    metrics = read_metrics(ROOT / "docs/data/paper-metrics.jsonl")
+    rows = {row.measure: row for row in curve_rows(metrics, 1024)}
+    assert rows["signals seen"].paper == f"{187 * 8_000_000:,}" == f"{PAPER_SIGNALS:,}"
+    beyond = rows["our loss after the paper's signals, if it went on [nat]"]
+    assert beyond.value < rows["validation loss at the end [nat]"].value
+    figure = plot_curve(metrics, 1024)
+    titles = [ax.get_title(loc="left") for ax in figure.axes]
+    assert titles == ["Loss, and what its annealed points allow", "Learning rate"]
+    first = metrics[: next(i for i, line in enumerate(metrics) if line["split"] == "val") + 1]
+    assert len(curve_rows(first, 1024)) == 4  # nothing is said beyond a single point

@@ -20,6 +20,8 @@ __all__ = ["plot"]
 Point = tuple[float, float | None]
 """A mean over seeds and its standard error."""
 
+WIDE_RANGE = 8.0
+"""Ratio of the ends of an axis up to which its minor ticks have numbers."""
 LINES = {"": "-", "without joint steps": "--", "without the second count": ":"}
 MARKS = {"": "o", "without joint steps": "s", "without the second count": "^"}
 
@@ -39,8 +41,9 @@ def plot(data: Data) -> Figure:
         errors.axhline(1, color=INK, lw=0.8)
         _draw_sizes(sizes, data)
         for ax in (counts, errors, sizes):
+            low, high = ax.get_ylim()
             ax.yaxis.set_major_formatter("{x:g}")
-            ax.yaxis.set_minor_formatter("{x:g}")
+            ax.yaxis.set_minor_formatter("{x:g}" if high < WIDE_RANGE * low else "")
         figure.legend(*counts.get_legend_handles_labels(), loc="outside lower center", ncols=4)
     return figure
 

@@ -96,9 +96,10 @@ def render_tables(card: Card) -> Iterator[tuple[str, str]]:
     yield from proof_tables(DATA, table)
     yield from study_tables(DATA, table)
     yield from quoted_sentences(DATA)
-    curve = curve_rows(read_metrics(DATA / "paper-metrics.jsonl"), PAPER_BATCH)
-    lines = ((row.measure, row.text, row.paper, row.note) for row in curve)
-    yield "paper_curve", table(("", "ours", "paper", ""), lines)
+    if (metrics := DATA / "paper-metrics.jsonl").exists():
+        curve = curve_rows(read_metrics(metrics), PAPER_BATCH)
+        lines = ((row.measure, row.text, row.paper, row.note) for row in curve)
+        yield "paper_curve", table(("", "ours", "paper", ""), lines)
 
 
 def _read(name: str) -> Any:

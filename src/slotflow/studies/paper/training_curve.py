@@ -8,6 +8,7 @@ of signals is asked of all laws with an offset that our annealed points allow (`
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -61,6 +62,12 @@ def curve_rows(metrics: Metrics, batch: int) -> list[Row]:
             note="not comparable: the paper's target has no lower bound, ours has a thickness"),
         Row("right counts at the end", last["k_accuracy"], PAPER_ACCURACY, form=".4f", note="validation signals"),
     ]  # fmt: skip
+    if "noise" in last:
+        spread = math.sqrt(last["noise"])
+        note = "validation signals; σ is uniform on 0 to 1.5 under the prior, with a standard deviation of 0.43"
+        rows.append(
+            Row("noise pathway: root mean square error of σ", spread, form=".3f", note=note)
+        )
     points = annealed_points(metrics, batch)
     if len(points) >= FEWEST_POINTS:
         laws = laws_through(points, LOSS_ERROR)

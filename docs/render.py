@@ -23,16 +23,19 @@ from cost_tables import PICTURE, cost_picture
 from crowded import crowded
 from diagram import draw_exact, draw_zoom
 from study_tables import STUDY_FOLDER, study_records
-from tables import DATA, RESULTS_FOLDER, ROOT, render_tables
+from tables import DATA, PAPER_BATCH, RESULTS_FOLDER, ROOT, render_tables
 
 from slotflow.network.cards import embedded_card
 from slotflow.studies.frame.registry import STUDIES
+from slotflow.studies.measures.learning_curve import read_metrics
 from slotflow.studies.paper.files import Record, collect, read_record, write_record
 from slotflow.studies.paper.markdown import render_markdown
 from slotflow.studies.paper.registry import RESULTS
+from slotflow.studies.paper.training_curve import plot_curve
 
 PAGES = (
     "README.md",
+    "docs/method.md",
     "docs/model.md",
     "docs/exact.md",
     "docs/priors.md",
@@ -163,6 +166,8 @@ def draw_pictures() -> None:
     for name in ("zoom", "paper", "debug"):
         curve = plot_training(ROOT / "docs" / "data" / f"{name}-metrics.jsonl")
         save_figure(curve, images / f"{name}-training.png", dpi=110)
+    metrics = read_metrics(ROOT / "docs" / "data" / "paper-metrics.jsonl")
+    save_figure(plot_curve(metrics, PAPER_BATCH), images / "paper-curve.png", dpi=110)
     model = SlotFlow.from_pretrained(MODEL)
     config = model.config
     sim = simulate(config.prior, 1, config.long, config.short, mode="physical", seed=SEED)

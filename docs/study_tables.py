@@ -14,8 +14,9 @@ from slotflow.studies.frame.registry import STUDIES
 from slotflow.studies.frame.settings import Settings
 from slotflow.studies.frame.study import Study
 from slotflow.studies.row import met_of
+from slotflow.studies.zoom_scaling.words import learned_part
 
-__all__ = ["STUDY_FOLDER", "study_records", "study_tables"]
+__all__ = ["STUDY_FOLDER", "quoted_sentences", "study_records", "study_tables"]
 
 STUDY_FOLDER = "studies"
 """Folder of the studies' records in docs/data/."""
@@ -43,7 +44,7 @@ def study_tables(data: Path, table: Callable[..., str]) -> Iterator[tuple[str, s
     """
     records = study_records(data)
     for name, study in STUDIES.items():
-        claim = f"**Claim** (paper, {study.section}). {study.claim}"
+        claim = f"**Claim** ({study.source}, {study.section}). {study.claim}"
         if name not in records:
             yield f"study_{name}", f"{claim}\n\n{_planned(study)}"
             continue
@@ -64,6 +65,12 @@ def study_tables(data: Path, table: Callable[..., str]) -> Iterator[tuple[str, s
                 )
             ),
         )
+
+
+def quoted_sentences(data: Path) -> Iterator[tuple[str, str]]:
+    """Blocks of other pages that quote a study: names and Markdown."""
+    scaling = study_records(data).get("zoom_scaling")
+    yield "learned_part", learned_part(None if scaling is None else scaling["data"])
 
 
 def _planned(study: Study) -> str:

@@ -86,6 +86,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copytree(
         ROOT / "src", folder / "src", ignore=shutil.ignore_patterns("*.egg-info", "__pycache__")
     )
+    shutil.copytree(ROOT / "weights", folder / "weights")  # published beside the package, not in it
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, folder)
     run(sys.executable, "-m", "build", "--wheel", folder, cwd=folder)

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from oracle_helpers import Oracle
 from scipy.stats import norm
 from statistics_helpers import assert_within
 
 from slotflow import SlotFlow
+from slotflow.network.config import Config
 from slotflow.studies.measures.distances import residuals, wasserstein
 from slotflow.studies.paper.bench import Bench
 from slotflow.studies.paper.comparison.three_tones import COMPARISON
@@ -26,6 +29,7 @@ from slotflow.studies.paper.interference.two_sources import (
     grid,
     simulate_cell,
 )
+from slotflow.studies.paper.pooled import PooledAnalyser
 from slotflow.studies.paper.result import Data, Result
 from slotflow.studies.paper.settings import Settings
 from slotflow.studies.row import Row
@@ -235,3 +239,28 @@ def test_maps_put_cells_in_their_place() -> None:
         shown = _map(data, "exact", column, [-10.0, 10.0])
         assert shown[0, 1] == pytest.approx(value) and np.isnan(shown).sum() == 3
     assert len(COLUMNS) == 5 and WIDE_PRIOR.amplitude == AMPLITUDE_BOUNDS
+
+
+def test_a_network_of_one_prior_has_a_map_less(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The paper's network, small and untrained: it has no answer under other bounds than those of its training."""
+    config = Config.from_preset("paper").model
+    small = replace(
+        config,
+        encoder=replace(config.encoder, channels=(4, 4, 8), heads=2, context=8),
+        flow=replace(config.flow, layers=2, hidden=16, bins=4),
+    )
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        network: Any = SlotFlow(small).eval()
+    maps = "slotflow.studies.paper.interference.maps"
+    monkeypatch.setattr(f"{maps}.grid", lambda n: [(-2.0, -2.0), (-22.0, -2.0)])
+    monkeypatch.setattr(
+        f"{maps}.EXACT_SECONDS", 1.0
+    )  # from a network that knows nothing it is no use
+    analyser = Bench(PooledAnalyser(network), Settings(20, 20, 2, seed % 2**20))
+    data = json.loads(json.dumps(INTERFERENCE.run(analyser)))
+    found = data["cells"][0]
+    assert {"trained", "exact"} <= set(found) and "wide" not in found
+    measures = [r.measure for r in INTERFERENCE.compare(data)]
+    assert not [m for m in measures if m.endswith(METHODS["wide"])]
+    assert [m for m in measures if m.endswith(METHODS["trained"])]

@@ -17,9 +17,10 @@ from training_helpers import metrics, rates, same_tensors, tiny
 import slotflow.train.loop as training
 from slotflow.network.build import load_model
 from slotflow.network.checkpoint import describe, load_training
-from slotflow.network.config import Config
+from slotflow.network.config import Config, TrainConfig
 from slotflow.network.model import SlotFlow
 from slotflow.train.loop import train
+from slotflow.train.schedule import cycle_at
 
 # --- Schedules ----------------------------------------------------------------------------------
 
@@ -82,6 +83,35 @@ def test_warm_up_then_cosine(debug_config: Config, tmp_path: Path) -> None:
     train(config, tmp_path, quiet=True)
     cosine = [1e-5 + (1e-3 - 1e-5) * (1 + math.cos(math.pi * s / 10)) / 2 for s in range(4, 10)]
     np.testing.assert_allclose(rates(tmp_path), [2.5e-4, 5e-4, 7.5e-4, 1e-3, *cosine], rtol=1e-12)
+
+
+def test_warm_restarts(debug_config: Config, tmp_path: Path) -> None:
+    """Two cycles, the second three times as long: both fall to the floor, and the end of the first is validated."""
+    config = tiny(
+        debug_config,
+        schedule="cosine",
+        learning_rate=1e-3,
+        min_learning_rate=0.0,
+        warmup_steps=0,
+        cycles=2,
+        max_epochs=1,
+        steps_per_epoch=40,
+    )
+    train(config, tmp_path, quiet=True)
+    first = [(1 + math.cos(math.pi * s / 10)) / 2 for s in range(10)]
+    second = [(1 + math.cos(math.pi * s / 30)) / 2 for s in range(30)]
+    second[0] = 0.0  # it rises over the first fiftieth
+    np.testing.assert_allclose(rates(tmp_path), 1e-3 * np.array(first + second), atol=1e-9)
+    ends = [(line["step"], line.get("cycle")) for line in metrics(tmp_path, "val")]
+    assert ends == [(10, 0), (40, None)]
+
+
+def test_cycles_follow_each_other() -> None:
+    cfg = TrainConfig(schedule="cosine", cycles=3, cycle_growth=2.0)
+    found = [cycle_at(cfg, done / 14) for done in (0, 1, 2, 4, 6, 10, 14, 20)]
+    expected = [(0, 0.0), (0, 0.5), (1, 0.0), (1, 0.5), (2, 0.0), (2, 0.5), (2, 1.0), (2, 1.0)]
+    assert [number for number, _ in found] == [number for number, _ in expected]
+    np.testing.assert_allclose([share for _, share in found], [s for _, s in expected], atol=1e-12)
 
 
 def test_warm_up_then_plateau(debug_config: Config, tmp_path: Path) -> None:

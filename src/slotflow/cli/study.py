@@ -78,7 +78,9 @@ def run(
     if as_json:
         output.print_json({key: record[key] for key in ("name", "made", "facts", "rows")})
         return
-    output.console.print(f"[bold]{escape(study.title)}[/bold] [dim](paper, {study.section})[/dim]")
+    output.console.print(
+        f"[bold]{escape(study.title)}[/bold] [dim]({study.source}, {study.section})[/dim]"
+    )
     output.console.print(escape(study.claim))
     print_rows(record["rows"], "ours")
     _print_cost(record["facts"])

@@ -165,7 +165,7 @@ class LossConfig:
 
 
 SCHEDULES = ("plateau", "cosine", "constant")
-OPTIMIZERS = ("adam", "adamw")
+OPTIMIZERS = ("adam", "adamw", "muon")
 
 
 @dataclass(frozen=True)
@@ -183,15 +183,21 @@ class TrainConfig:
     validation_signals: int = 10_000
     """Signals of the fixed validation set, rounded up to whole batches."""
     optimizer: str = "adam"
-    """"adam" or "adamw"."""
+    """"adam", "adamw" or "muon" (orthogonal steps for matrices, adamw for the rest: `slotflow.train.muon`)."""
     learning_rate: float = 1e-4
     """Peak learning rate."""
+    matrix_learning_rate: float = 0.02
+    """Peak learning rate of matrices; muon only."""
     weight_decay: float = 0.0
-    """Decoupled weight decay; adamw only."""
+    """Decoupled weight decay; adamw and muon."""
     betas: tuple[float, float] = (0.9, 0.999)
     """Decay rates of the optimizer's moments."""
     schedule: str = "plateau"
     """"plateau" (ReduceLROnPlateau), "cosine" (over the steps or minutes given) or "constant"."""
+    cycles: int = 1
+    """Cycles of the cosine, with warm restarts between them; the network is validated at the end of each."""
+    cycle_growth: float = 3.0
+    """Length of a cycle over that of the one before it."""
     plateau_factor: float = 0.5
     """Factor on the learning rate at a plateau."""
     plateau_patience: int = 6
@@ -228,6 +234,7 @@ class TrainConfig:
             "max_epochs",
             "validation_signals",
             "log_steps",
+            "cycles",
         ):
             check(getattr(self, name) >= 1, f"{name} >= 1", getattr(self, name))
         check(self.optimizer in OPTIMIZERS, f"an optimizer of {OPTIMIZERS}", self.optimizer)
@@ -237,6 +244,8 @@ class TrainConfig:
             "0 <= min_learning_rate <= learning_rate",
             (self.min_learning_rate, self.learning_rate),
         )
+        check(self.cycle_growth > 0, "cycle_growth > 0", self.cycle_growth)
+        check(self.matrix_learning_rate > 0, "matrix_learning_rate > 0", self.matrix_learning_rate)
         check(0 < self.plateau_factor < 1, "0 < plateau_factor < 1", self.plateau_factor)
         check(0 <= self.ema < 1, "0 <= ema < 1", self.ema)
         check(0 <= self.gaps <= 1, "0 <= gaps <= 1", self.gaps)

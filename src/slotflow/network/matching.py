@@ -88,16 +88,21 @@ def _assign(cost: NDArray[np.float64]) -> NDArray[np.int64]:
     """Column of each row in the cheapest assignment of each of G matrices, (G, n, m) to (G, n); −1 for none.
 
     Where there are few assignments all of them are tried at once; otherwise the Hungarian algorithm looks for the best
-    one of each matrix.
+    one of each matrix whose rows do not agree by themselves.
     """
     size, n, m = cost.shape
     if n > m:  # every column gets a row
         row = _assign(cost.transpose(0, 2, 1))
-        found = np.full((size, n), -1)
-        np.put_along_axis(found, row, np.arange(m), axis=1)
-        return found
+        taken: NDArray[np.int64] = np.full((size, n), -1)
+        np.put_along_axis(taken, row, np.arange(m), axis=1)
+        return taken
     if math.perm(m, n) > MOST_TRIED:
-        return np.array([linear_sum_assignment(matrix)[1] for matrix in cost])
+        # Where every row's cheapest column is another one, no assignment is cheaper.
+        found: NDArray[np.int64] = cost.argmin(-1)
+        ordered = np.sort(found, axis=-1)
+        for i in np.flatnonzero((ordered[:, 1:] == ordered[:, :-1]).any(-1)):
+            found[i] = linear_sum_assignment(cost[i])[1]
+        return found
     options = np.array(list(itertools.permutations(range(m), n)))  # (options, n)
     totals = cost[:, np.arange(n), options].sum(-1)  # (G, options)
     best: NDArray[np.int64] = options[totals.argmin(1)]

@@ -19,7 +19,7 @@ from slotflow.network.build import build_model
 from slotflow.network.cards import Card, Row, card_path, checked_entries, content_hash
 from slotflow.network.checkpoint import model_config, read_model
 
-__all__ = ["main", "read_evaluation", "write_card"]
+__all__ = ["fact_of", "main", "read_evaluation", "write_card"]
 
 
 def write_card(
@@ -94,7 +94,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     )
     options = parser.parse_args(arguments)
     try:
-        facts = dict(_fact(text) for text in options.fact)
+        facts = dict(fact_of(text) for text in options.fact)
         rows = [] if options.evaluation is None else read_evaluation(options.evaluation)
         card = write_card(options.weights, facts, rows)
     except (ValueError, OSError) as error:
@@ -102,7 +102,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     print(f"{card_path(options.weights)}: {card.hash}, {len(card.evaluation)} rows")
 
 
-def _fact(text: str) -> tuple[str, Any]:
+def fact_of(text: str) -> tuple[str, Any]:
     """KEY=VALUE as a pair; the value is read as JSON if it is JSON, otherwise as text."""
     key, equals, value = text.partition("=")
     if not key or not equals:

@@ -31,7 +31,7 @@ from slotflow.train.folder import CHECKPOINT_FILE, RunFolder, TrainingError, fai
 from slotflow.train.means import TermMeans
 from slotflow.train.objectives import build_objective
 from slotflow.train.processes import agree, process_group, stop_signals
-from slotflow.train.schedule import predicted_share, set_learning_rate
+from slotflow.train.schedule import cycle_at, predicted_share, set_learning_rate
 from slotflow.train.state import TrainingState
 
 __all__ = ["TrainingError", "train"]
@@ -94,6 +94,7 @@ def train(
         clock, resumed_seconds = time.monotonic(), state.seconds
         last_save, pace = clock, _Pace(state.step, clock)
         last_loss = loss = torch.zeros(())
+        cycle: int | None = None  # that of the learning rate's cosine
         with stop_signals() as stop, progress(1.0, "train", quiet or rank > 0) as bar:
             while True:
                 state.seconds = resumed_seconds + time.monotonic() - clock
@@ -103,6 +104,14 @@ def train(
                 done, stopping = agree(done, stop.is_set(), device, world)
                 if done >= 1 or stopping:
                     break
+                before, cycle = cycle, cycle_at(cfg, done)[0]
+                if before not in (
+                    None,
+                    cycle,
+                ):  # annealed: what a training of this length would give
+                    values = validate(objective, config, device, rank, world, state.ema)
+                    folder.log_validation(values | {"cycle": before}, state.improve(values["loss"]))
+                    pace.restart(state.step)
 
                 seed = batch_seed(cfg.seed, state.step, rank)
                 batch = draw_batch(config, cfg.batch_size // world, seed, device)

@@ -26,8 +26,9 @@ class MetricsLog:
         self, config: Config, split: str, step: int, seconds: float, values: dict[str, float]
     ) -> None:
         """Appends one line."""
-        epoch = step / config.train.steps_per_epoch
-        head = {"step": step, "epoch": epoch, "split": split, "seconds": round(seconds, 3)}
+        epoch, signals = step / config.train.steps_per_epoch, step * config.train.batch_size
+        head = {"step": step, "epoch": epoch, "signals": signals, "split": split}
+        head["seconds"] = round(seconds, 3)
         with self.path.open("a") as file:
             file.write(json.dumps({**head, **values}) + "\n")
 

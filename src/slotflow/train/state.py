@@ -25,6 +25,7 @@ from slotflow.network.checkpoint import (
 from slotflow.network.config import Config, TrainConfig
 from slotflow.network.model import SlotFlow
 from slotflow.train.means import TermMeans
+from slotflow.train.muon import Muon
 
 __all__ = ["TrainingState"]
 
@@ -127,6 +128,14 @@ class TrainingState:
 
 def _optimizer(model: SlotFlow, cfg: TrainConfig) -> torch.optim.Optimizer:
     """The optimizer of a config."""
+    if cfg.optimizer == "muon":
+        return Muon(
+            model.parameters(),
+            cfg.learning_rate,
+            cfg.matrix_learning_rate,
+            cfg.betas,
+            cfg.weight_decay,
+        )
     decoupled = cfg.optimizer == "adamw"
     kind = torch.optim.AdamW if decoupled else torch.optim.Adam
     return kind(

@@ -13,6 +13,7 @@ from slotflow.studies.theory.distinguishable.study import DISTINGUISHABLE
 from slotflow.studies.theory.elbo.study import ELBO
 from slotflow.studies.theory.formulas import FORMULAS
 from slotflow.studies.theory.gradient.study import GRADIENT
+from slotflow.studies.zoom_scaling.study import ZOOM_SCALING
 
 __all__ = ["STUDIES", "find_study"]
 
@@ -28,6 +29,7 @@ STUDIES: dict[str, Study] = {
         DEPTH,
         SAMPLE_COMPLEXITY,
         LEADERBOARD,
+        ZOOM_SCALING,
     )
 }
 """All studies by name, in the order of the page."""

@@ -18,6 +18,7 @@ NAMES = {
     "depth": "number and kinds of the flow's layers, and the stride of the encoder",
     "sample_complexity": "how many training signals a given loss needs, and how that grows with K",
     "leaderboard": "the methods of the paper's table 1, trained alike: counts, catalogue, calibration, density, speed",
+    "zoom_scaling": "what signals, parameters and the steps on the likelihood are worth to the default network",
 }
 """What each study measures, by the name that the command line takes."""
 

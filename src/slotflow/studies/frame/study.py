@@ -73,3 +73,5 @@ class Study:
     """Draws it."""
     networks: tuple[str, ...] = ()
     """Embedded weights that its numbers depend on."""
+    source: str = "paper"
+    """Who makes the claim, if it is not the paper: its section is a place there."""

@@ -10,6 +10,7 @@ import torch
 from slotflow.network.model import SlotFlow
 from slotflow.signal.prior import Prior
 from slotflow.studies.paper.exact_step import ExactSet, ExactStep
+from slotflow.studies.paper.pooled import PooledAnalyser
 from slotflow.studies.paper.settings import Settings
 from slotflow.studies.suites.analyser import Analyser
 from slotflow.studies.suites.results import SetResult, run_set
@@ -47,7 +48,9 @@ class Bench:
         self._exact: dict[tuple[SignalSet, int], ExactSet] = {}
 
     def network(self) -> SlotFlow:
-        """The model, if it can also be asked for exact posteriors."""
+        """The network itself, if it can also be asked for exact posteriors."""
+        if isinstance(self.model, PooledAnalyser):
+            return self.model.network
         if not isinstance(self.model, SlotFlow):
             raise ValueError(
                 f"expected a SlotFlow, whose answers have an exact step, received {type(self.model).__name__}."

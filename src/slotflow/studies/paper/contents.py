@@ -164,8 +164,8 @@ CONTENTS = (
         Item(f"Figure {number}", "B.3", what, beside=NOT_YET, words="needs training sets of fixed size")
         for number, what in ((18, "loss against training set"), (19, "least training set"))
     ),
-    Item("Figure 20", "B.4", "training curve", beside=NOT_YET,
-         words="[curves](model.md#preset-paper-beside-it) of short trainings only; the paper's run is not repeated"),
+    Item("Figure 20", "B.4", "training curve", beside="[curve](model.md#preset-paper-beside-it)",
+         words="of a training of minutes; the paper's run is not repeated, and its loss is that of another target"),
 )  # fmt: skip
 """All of them, in the order of the paper."""
 

@@ -29,8 +29,8 @@ INTRODUCTION = (
     "open where a perfect method could miss it too at this number of signals. A time leaves out signals that an "
     "earlier result of the same run had analysed.",
     "“Network alone” means `zoom` without the exact step. It still contains two joint Gauss–Newton steps on the "
-    "likelihood, at the end of its slots: that its widths reach the bound is owed to these steps as well as to what it "
-    "has learned. How much to which is not known, since the network without these steps has not been trained.",
+    "likelihood, at the end of its slots. How much of what it reaches is owed to these steps, and how much to what it "
+    "has learned, is measured by the study `zoom_scaling` (docs/studies.md), which trains the network without them.",
     "Not reproduced are the ablations (section 5.3), the sample complexity (appendix B.3 with table 4), and the "
     "paper's training runs (5.2.1 and the learning curves of B.4).",
 )

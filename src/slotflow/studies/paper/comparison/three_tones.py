@@ -295,4 +295,5 @@ COMPARISON = Result(
     compare=_compare,
     plot=plot,
     needs=("eryn", "baselines"),
+    pooled=True,
 )

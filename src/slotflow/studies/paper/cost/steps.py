@@ -18,7 +18,7 @@ from slotflow.studies.paper.cost.methods import LABELS, SAMPLERS
 __all__ = ["FULL", "SMALL", "Sizes", "Step", "count_steps", "steps_of"]
 
 COUNTS = tuple(range(1, 11))
-"""K at which the network and the exact step are measured for the curves."""
+"""K at which the network, the exact step and preset `paper` are measured for the curves."""
 DRAWN_K = 5
 """K at which the number of draws varies."""
 FEWEST_EXACT_DRAWS = 100
@@ -95,7 +95,7 @@ def steps_of(name: str, sizes: Sizes, curves: bool = True) -> list[Step]:
     own, sampler = name in ("network", "exact"), name in SAMPLERS
     repeats = sizes.repeats if own or name == "classical" else 1
     steps = [Step("first", sizes.table_k), Step("python", sizes.table_k)]
-    for k in COUNTS if own and curves else sizes.of(name):
+    for k in COUNTS if (own or name == "paper") and curves else sizes.of(name):
         for i in range(sizes.sampled if sampler else sizes.signals):
             # The first answer of a sampler is long enough to count as one of its answers.
             if not (sampler and (k, i) == (sizes.table_k, 0)):

@@ -48,10 +48,11 @@ def plot(data: Data) -> Figure:
         {"norm": LogNorm(1.128 / 16, 1.128 * 16), "cmap": "RdBu_r"},
         {"norm": Normalize(0.0, 1.0), "cmap": "cividis"},
     ]
+    rows = {name: label for name, label in ROWS.items() if name in data["cells"][0]}
     with style():
-        figure = Figure(figsize=(15, 8.1), layout="constrained")
-        axes = figure.subplots(len(ROWS), len(COLUMNS), sharex=True, sharey=True)
-        for r, (name, label) in enumerate(ROWS.items()):
+        figure = Figure(figsize=(15, 2.7 * len(rows)), layout="constrained")
+        axes = figure.subplots(len(rows), len(COLUMNS), sharex=True, sharey=True)
+        for r, (name, label) in enumerate(rows.items()):
             for c, title in enumerate(COLUMNS):
                 ax = axes[r, c]
                 image = ax.pcolormesh(edges, edges, _map(data, name, c, axis).T, **looks[c])
@@ -60,7 +61,7 @@ def plot(data: Data) -> Figure:
                     ax.set_title(title)
                 if c == 0:
                     ax.set_ylabel(f"{label}\n\nSNR$_2$ [dB]")
-                if r == len(ROWS) - 1:
+                if r == len(rows) - 1:
                     ax.set_xlabel("SNR$_1$ [dB]")
                     figure.colorbar(
                         image, ax=axes[:, c], location="bottom", shrink=0.9, aspect=30, pad=0.01,

@@ -28,8 +28,9 @@ LAST_SHARE = 0.2
 
 SIGNALS_AT_ONCE = {"cpu": 32, "cuda": 4096}
 """Signals that go through the network together where nothing is stated: on the CPU what its caches hold."""
-DECIDED_AT_ONCE = 256
-"""Signals that the exact step looks at together at least: those with the same number of tones are one batch of it."""
+DECIDED_AT_ONCE = {"cpu": 256, "cuda": 16384}
+"""Signals that the exact step looks at together: those with the same number of tones are one batch of it, which takes a
+GPU hardly longer if it is large."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +91,8 @@ class Call:
     def signals_in_chunk(self, device: torch.device) -> int:
         """How many observations are answered together: those of one pass of the network, or of several."""
         size = self.signals_at_once(device)
-        return max(1, DECIDED_AT_ONCE // size) * size if self.exact else size
+        decided = DECIDED_AT_ONCE.get(device.type, DECIDED_AT_ONCE["cpu"])
+        return max(1, decided // size) * size if self.exact else size
 
     def effort(self, seconds: float) -> Effort:
         """How much work the exact step may be."""

@@ -32,8 +32,10 @@ __all__ = ["Starts", "exact_answers", "suits_batches"]
 
 Starts = Callable[[Rows, int], Tensor]
 """Gives frequencies in Hz, (S, K), on the device of the signals, where K tones of some signals are looked for."""
-CHUNK_BYTES = {"cpu": 2**27, "cuda": 2**33}
-"""Bytes that the draws of a chunk may take."""
+CHUNK_BYTES = 2**27
+"""Bytes that the draws of a chunk may take on a CPU: more would leave its caches."""
+CHUNK_SHARE = 0.2
+"""Share of a GPU's free memory that they may take there."""
 MORE = 4
 """Factor on the number of draws for signals of which the first ones were too poor."""
 NO_SOLUTION = "no solution"
@@ -117,7 +119,7 @@ def _groups(
         make = numbers_on_gpu if device.type == "cuda" else Numbers
         numbers = make(effort.seed, k, draws, device)
         each = COPIES * 8 * draws * 2 * max(k, 1) * TERMS
-        size = max(CHUNK_BYTES.get(device.type, CHUNK_BYTES["cpu"]) // each, 1)
+        size = max(_bytes_of_a_chunk(device) // each, 1)
         again: list[int] = []
         for first in range(0, len(rows), size):
             chunk = rows[first : first + size]
@@ -131,6 +133,14 @@ def _groups(
                     ]
                 yield part, group
         rows = np.array(again, dtype=np.int64)
+
+
+def _bytes_of_a_chunk(device: torch.device) -> int:
+    """Bytes that the draws of a chunk may take."""
+    if device.type != "cuda":
+        return CHUNK_BYTES
+    kept = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+    return int(CHUNK_SHARE * (torch.cuda.mem_get_info(device)[0] + kept))
 
 
 def _rms(statistics: Statistics) -> NDArray[np.float64]:

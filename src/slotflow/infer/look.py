@@ -3,7 +3,8 @@
 In the Hann periodogram of the series without offset and trend, medians of `BLOCK` bins, interpolated, are the floor.
 A **peak** stands out of it if noise alone would exceed it in one series out of a thousand, and if it is no leakage of a
 stronger one. The noise is **obviously coloured** if the floor rises or falls more than medians of white noise ever do;
-the logarithm of such a median has a standard deviation of about `SPREAD`.
+the logarithm of such a median has a standard deviation of about `SPREAD`. The more blocks there are, the further apart
+are the highest and the lowest one: of m normal variables by 2 Φ⁻¹((m − 3/8)/(m + 1/4)) standard deviations (Blom).
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from scipy import special
 from torch import Tensor
 
 from slotflow.core.arrays import Array
@@ -36,8 +38,9 @@ SPREAD = 0.25
 """Standard deviation of the logarithm of a median of `BLOCK` bins of white noise; Hann bins correlate."""
 STRICTER = 0.95
 """Share of a limit from which on a series of many is looked at alone."""
-OBVIOUS = 6.0
-"""Such standard deviations between the highest and the lowest block beside those of the band."""
+OBVIOUS, BEYOND = 6.0, 2.1
+"""Such standard deviations between the highest and the lowest block beside those of the band, at least, and beyond what
+white noise is expected to have."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,7 +72,13 @@ class Look:
         low, high = (edge * self.duration for edge in band)
         outside = (self.centres < low - BLOCK) | (self.centres > high + BLOCK)
         levels = np.log(self.levels[outside])
-        return bool(len(levels) > 1 and np.ptp(levels) > OBVIOUS * SPREAD)
+        return bool(len(levels) > 1 and np.ptp(levels) > _widest(len(levels)))
+
+
+def _widest(blocks: int) -> float:
+    """Largest difference of the logarithms of so many blocks that is not obviously colour."""
+    expected = 2 * float(special.ndtri((blocks - 0.375) / (blocks + 0.25)))
+    return SPREAD * max(OBVIOUS, expected + BEYOND)
 
 
 def hann_leakage(distance: Array) -> Array:
@@ -127,7 +136,7 @@ def unremarkable(values: Tensor, duration: float, band: tuple[float, float]) -> 
     flat = torch.ones_like(levels[:, 0], dtype=torch.bool)
     if len(beside) > 1:
         logs = levels[:, torch.from_numpy(beside).to(levels.device)].log()
-        flat = logs.amax(-1) - logs.amin(-1) < STRICTER * OBVIOUS * SPREAD
+        flat = logs.amax(-1) - logs.amin(-1) < STRICTER * _widest(len(beside))
     outside = counted[(counted < low - MARGIN) | (counted > high + MARGIN)]
     between = np.stack([np.interp(outside, centres, one) for one in np.eye(count)])
     floor = (levels.log() @ torch.from_numpy(between).to(levels)).exp()  # (B, bins)

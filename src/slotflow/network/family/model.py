@@ -21,6 +21,7 @@ from slotflow.data.observation import Observation
 from slotflow.data.sampling import Grid
 from slotflow.network.cardinality import k_posterior, under_k_prior
 from slotflow.network.config import ModelConfig
+from slotflow.network.family.alone import slots_alone
 from slotflow.network.family.batches import taken
 from slotflow.network.family.bounds import Bounds
 from slotflow.network.family.carried import carried
@@ -28,6 +29,7 @@ from slotflow.network.family.densities import FamilySlots
 from slotflow.network.family.network import FamilyParts, Pass
 from slotflow.network.family.record import Record, bounds_of, record_of
 from slotflow.network.family.slot_choices import NEGLIGIBLE, Signal
+from slotflow.network.family.slots import Begun, Seen
 from slotflow.network.model import SlotFlow
 from slotflow.network.multiclass.posterior import ClassPosterior
 from slotflow.network.options import KPrior
@@ -125,7 +127,7 @@ class FamilySlotFlow(SlotFlow):
             signals = self._begun(found, records, priors, probs)
             return [
                 ClassPosterior(
-                    FamilySlots(signal, carried(FamilySlots(signal, p), p)),
+                    FamilySlots(signal, carried(signal, p)),
                     observation,
                     signal.record.level,
                     f"slotflow:{self.config.name}",
@@ -166,7 +168,11 @@ class FamilySlotFlow(SlotFlow):
     def _begun(
         self, found: Pass, records: Sequence[Record], priors: Sequence[Prior], probs: Array
     ) -> list[Signal]:
-        """Each signal of a pass, with the slots of all plausible K, probs being q(K | x), (B, k_max + 1)."""
+        """Each signal of a pass, with the slots of all plausible K, probs being q(K | x), (B, k_max + 1).
+
+        Where several K are plausible the slots are finished as well, under their most probable classes: their evidences
+        are to be carried over to the prior.
+        """
         rows = torch.arange(len(records), device=self.device)
         signals = [
             Signal(self.parts, taken(found, rows[i : i + 1]), record, prior)
@@ -180,7 +186,24 @@ class FamilySlotFlow(SlotFlow):
             begun = self.parts.given(taken(found, index), torch.full_like(index, k))
             for place, i in enumerate(own):
                 signals[i].begin(k, taken(begun, rows[place : place + 1]))
+            unsure = np.flatnonzero((probs[own] > NEGLIGIBLE).sum(1) > 1)
+            if len(unsure):
+                chosen = torch.from_numpy(unsure).to(self.device)
+                seen = taken(found.seen, index[chosen])
+                self._finish(k, [signals[i] for i in own[unsure]], seen, taken(begun, chosen))
         return signals
+
+    def _finish(self, k: int, signals: Sequence[Signal], seen: Seen, begun: Begun) -> None:
+        """Finishes K slots of several signals at once, under their most probable classes."""
+        kinds = np.stack([signal.choices(k).kinds[0] for signal in signals])  # (B, K)
+        wide = np.pad(kinds, ((0, 0), (0, self.k_max - k)))
+        units, kind = self.parts.units, torch.from_numpy(wide).to(self.device)
+        done = self.parts.slots.finish(units, seen, begun, kind)
+        alone = slots_alone(units, done, [signal.record for signal in signals], k)
+        rows = torch.arange(len(signals), device=self.device)
+        for i, signal in enumerate(signals):
+            signal.finished[tuple(kinds[i].tolist())] = taken(done, rows[i : i + 1])
+            signal.known_alone[k] = alone[i]
 
     def _looked(
         self, observations: Sequence[Observation], priors: Sequence[Prior]

@@ -106,6 +106,10 @@ def test_a_slot_weaker_than_the_prior_allows_costs_its_likelihood() -> None:
     laws = math.log(math.log(8) / math.log(5))
     assert module._log_ratio([real], prior(8.0), gain) == pytest.approx(laws, abs=1e-3)
     assert module._log_ratio([slot, real], prior(5.0), gain) == pytest.approx(0.0, abs=1e-9)
+    loud = alone(
+        60.0 / SIZE, spread
+    )  # beyond what the network was trained with, and counted as well
+    assert abs(module._log_ratio([loud], prior(8.0, 80.0), gain)) < 0.2
 
 
 def test_distances_are_counted() -> None:

@@ -124,7 +124,7 @@ def _exact_log_factors(prior: Range, g: Array, spread: Array) -> Array:
     a = _modulus(prior, first[..., None] + (last - first)[..., None] * t)
     away = a / spread[..., None] - g[..., None]
     log_l = -0.5 * away**2 + np.log(i0e(a * g[..., None] / spread[..., None]))
-    whole = float(_flat(prior, np.float64(prior.high)) - _flat(prior, np.float64(prior.low)))
+    whole = float(np.diff(_flat(prior, np.array([prior.low, prior.high])))[0])
     mean = log_sum_exp(log_l, axis=-1) - math.log(len(t))
     found: Array = mean + np.log((last - first) / whole) + 0.5 * g**2
     return found

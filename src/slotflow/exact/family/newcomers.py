@@ -85,12 +85,16 @@ class Response:
             energy: |Hb|², (n, J).
         """
         shared = (np.abs(basis @ self.shares.T) ** 2).sum(-1)
-        return self.known((basis @ self._back).conj(), energy, shared)
+        left = self.remaining(energy, shared)
+        return 2 * (basis @ self._back).conj() / left, self.spread(left)
 
-    def known(self, product: Complex, energy: Array, shared: Array) -> tuple[Complex, Array]:
-        """Mean of amplitudes and standard deviation of each part, of D, |Hb|² and |Q Hb|², all of one shape."""
-        left = np.maximum(energy - shared, LEAST_ENERGY * energy)
-        return 2 * product / left, np.sqrt(2 * self.variance / left)
+    def remaining(self, energy: Array, shared: Array) -> Array:
+        """E of |Hb|² and |Q Hb|², all of one shape."""
+        return np.maximum(energy - shared, LEAST_ENERGY * energy)
+
+    def spread(self, energy: Array) -> Array:
+        """Standard deviation of each part of an amplitude, of E, same shape."""
+        return np.sqrt(2 * self.variance / energy)
 
 
 class Newcomer:
@@ -129,8 +133,9 @@ class Newcomer:
             strict=True,
         )
         for (filtered, energy), shared in every:
-            size, spread = self.response.known(filtered, energy, shared)
-            total += log_factors(self.amplitude, np.abs(size) / spread, spread)
+            left = self.response.remaining(energy, shared)
+            spread = self.response.spread(left)
+            total += log_factors(self.amplitude, 2 * filtered / left / spread, spread)
         return total
 
     def _weighed(self, rng: np.random.Generator) -> float:

@@ -55,8 +55,9 @@ def slots_alone(
     normal = torch.randn(DRAWS, 1, *slots.factor.shape[1:3], generator=generator)
     normal = (normal - normal.mean(0)) / normal.std(0)  # their moments without chance
     z = torch.cat([torch.zeros_like(normal[:1]), normal]).to(own.raw.device)  # the fit first
-    raw, c = from_coordinates(units, slots, z * units.used(own.kind))
-    xi, c, kinds = units.values(raw).cpu().numpy(), c.cpu().numpy(), own.kind.cpu().numpy()
+    raw, complex_c = from_coordinates(units, slots, z * units.used(own.kind))
+    xi, c = units.values(raw).cpu().numpy(), complex_c.cpu().numpy()
+    kinds = own.kind.cpu().numpy()
     columns = units.own.cpu().numpy()
     found = []
     for i, record in enumerate(records):

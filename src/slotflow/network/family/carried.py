@@ -19,7 +19,8 @@ component: beyond the law of training it says neither how small a likelihood is,
 bound as well. Classes are the most probable ones.
 
 What the network was not trained to see, components of a ρ below its smallest, is not brought back by this: K counts
-those above it, and p(A) is the prior's law of these.
+those above it, and p(A) is the prior's law of these. Those above its largest it counts as well as others: p_0 reaches
+as far as the slot does.
 """
 
 from __future__ import annotations
@@ -80,13 +81,15 @@ def _log_ratio(slots: Sequence[Alone], prior: Prior, gain: tuple[float, float]) 
     """Logarithm of the ratio of evidences of K components, with the network's smallest and largest ρ."""
     total, k = 0.0, len(slots)
     for one in slots:
-        trained = _Law(gain[0] * one.unit, gain[1] * one.unit, True)
+        loudest = max(gain[1] * one.unit, one.amplitude + REACH * one.spread)
+        trained = _Law(gain[0] * one.unit, loudest, True)
         total += _log_integral(one, _stated(prior, trained.low)) - _log_integral(one, trained)
     if prior.min_separation > 0:
         places = np.sort(np.stack([one.place for one in slots], 1), axis=1)  # (n, K)
-        apart = (np.diff(places, axis=1) >= prior.min_separation).all(1)
+        closest = np.diff(places, axis=1).min(1, initial=np.inf)
+        apart = float((closest >= prior.min_separation).mean())
         width = prior.frequency[1] - prior.frequency[0]
-        total += math.log(max(float(apart.mean()), 0.5 / len(apart)))
+        total += math.log(max(apart, 0.5 / len(places)))
         total += k * math.log(width / prior.room(k))
     return total
 

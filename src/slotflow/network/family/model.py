@@ -137,13 +137,18 @@ class FamilySlotFlow(SlotFlow):
             ]
 
     def _check_read(self, observations: Sequence[Observation], priors: Sequence[Prior]) -> None:
-        """Refuses observations that the network cannot read."""
+        """Refuses observations that the network cannot read; those of one prior and one grid are looked at once."""
+        fine: set[tuple[int, Grid]] = set()
         for observation, prior in zip(observations, priors, strict=True):
+            is_single = len(observation.channels) == 1 and observation.long.is_even
+            if is_single and (id(prior), observation.long.grid) in fine:
+                continue
             if why := self.reads(observation, prior):
                 raise ValueError(
                     f"the model {self.config.name!r} alone cannot answer here: {why}; leave the exact step on "
                     "(method='exact')."
                 )
+            fine.add((id(prior), observation.long.grid))
 
     def _k_probs(self, found: Pass, priors: Sequence[Prior], k_prior: KPrior | None) -> Array:
         """q(K | x) under the priors over K, (B, k_max + 1)."""
@@ -173,9 +178,8 @@ class FamilySlotFlow(SlotFlow):
         Where several K are plausible the slots are finished as well, under their most probable classes: their evidences
         are to be carried over to the prior.
         """
-        rows = torch.arange(len(records), device=self.device)
         signals = [
-            Signal(self.parts, taken(found, rows[i : i + 1]), record, prior)
+            Signal(self.parts, taken(found, slice(i, i + 1)), record, prior)
             for i, (record, prior) in enumerate(zip(records, priors, strict=True))
         ]
         for k in range(1, probs.shape[1]):
@@ -185,7 +189,7 @@ class FamilySlotFlow(SlotFlow):
             index = torch.from_numpy(own).to(self.device)
             begun = self.parts.given(taken(found, index), torch.full_like(index, k))
             for place, i in enumerate(own):
-                signals[i].begin(k, taken(begun, rows[place : place + 1]))
+                signals[i].begin(k, taken(begun, slice(place, place + 1)))
             unsure = np.flatnonzero((probs[own] > NEGLIGIBLE).sum(1) > 1)
             if len(unsure):
                 chosen = torch.from_numpy(unsure).to(self.device)
@@ -200,9 +204,8 @@ class FamilySlotFlow(SlotFlow):
         units, kind = self.parts.units, torch.from_numpy(wide).to(self.device)
         done = self.parts.slots.finish(units, seen, begun, kind)
         alone = slots_alone(units, done, [signal.record for signal in signals], k)
-        rows = torch.arange(len(signals), device=self.device)
         for i, signal in enumerate(signals):
-            signal.finished[tuple(kinds[i].tolist())] = taken(done, rows[i : i + 1])
+            signal.finished[tuple(kinds[i].tolist())] = taken(done, slice(i, i + 1))
             signal.known_alone[k] = alone[i]
 
     def _looked(
@@ -239,10 +242,13 @@ class FamilySlotFlow(SlotFlow):
         x = x.to(self.device)
         loudest = parts.filters.gains(x).amax((1, 2)).sqrt().tolist()
         low, high = self.config.gain
-        told = []
+        told, known = [], dict[tuple[int, float, float], Bounds]()
         for record, prior, loud in zip(records, priors, loudest, strict=True):
             most = high * parts.sizes.loudest if loud > LOUD * high else high
-            told.append(bounds_of(record, prior, parts.units, parts.outer, (low, most))[0])
+            key = id(prior), record.duration, most
+            if key not in known:
+                known[key] = bounds_of(record, prior, parts.units, parts.outer, (low, most))[0]
+            told.append(known[key])
         bounds = Bounds(*(torch.cat(part) for part in zip(*told, strict=True)))
         return self.analyse(x, bounds)
 

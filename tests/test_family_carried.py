@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -12,8 +11,8 @@ import pytest
 from slotflow import Channel, Observation, Prior, SlotFlow
 from slotflow.core.arrays import Array
 from slotflow.network.family import carried as module
+from slotflow.network.family.alone import Alone
 from slotflow.network.family.carried import carried
-from slotflow.network.family.densities import Alone
 from slotflow.network.family.model import FamilySlotFlow
 from slotflow.waveforms import Tone
 
@@ -59,9 +58,9 @@ def test_the_network_s_own_law_changes_nothing(family: FamilySlotFlow) -> None:
         slots: Any = family.answer(observation, prior(weakest)).slots
         flat = np.full(7, 1 / 7)
         flat[3:] = 0.0
-        assert carried(slots, flat)[:3] == pytest.approx(flat[:3] / flat.sum(), abs=0.02)
+        assert carried(slots.signal, flat)[:3] == pytest.approx(flat[:3] / flat.sum(), abs=0.02)
     louder: Any = family.answer(observation, prior(5.0, 400.0)).slots  # the control
-    assert carried(louder, flat)[2] < 0.2
+    assert carried(louder.signal, flat)[2] < 0.2
 
 
 def test_a_tone_that_the_prior_does_not_allow_is_not_counted(family: FamilySlotFlow) -> None:
@@ -76,28 +75,76 @@ def test_a_tone_that_the_prior_does_not_allow_is_not_counted(family: FamilySlotF
         assert (draws >= stated.amplitude[0]).all() and (draws <= stated.amplitude[1]).all()
 
 
-@pytest.mark.parametrize("law", ["uniform", "loguniform"])
-@pytest.mark.parametrize("mean", [1.0, 0.55, 0.2, 2.5])
-def test_means_over_amplitudes(law: str, mean: float) -> None:
-    """Against a fine sum over the prior's range, for amplitudes inside of it, at its edge and far outside."""
-    stated = prior(5.0, amplitude=(0.5, 1.5), amplitude_law=law)
-    amplitude = mean + 0.1 * np.random.default_rng(0).standard_normal(400)
-    m, s = amplitude.mean(), amplitude.std()
-    a = np.linspace(0.5, 1.5, 2_000_001)
-    density: Array = np.exp(-0.5 * ((a - m) / s) ** 2) / (math.sqrt(2 * math.pi) * s)
-    weight = a if law == "uniform" else np.full_like(a, 1 / math.log(3))
-    expected = math.log((density * weight).mean())
-    assert module._log_mean(amplitude, 0.0, stated) == pytest.approx(expected, abs=2e-3)
+def alone(amplitude: float, spread: float, place: Array | None = None) -> Alone:
+    """A slot in noise of |n|² = 1."""
+    return Alone(amplitude, spread, 1 / SIZE, np.zeros(100) if place is None else place)
+
+
+@pytest.mark.parametrize("is_log", [False, True])
+@pytest.mark.parametrize("centre", [1.0, 0.55, 0.2, 2.5, 0.0])
+def test_integrals_over_amplitudes(is_log: bool, centre: float) -> None:
+    """Against a sum over the complex plane, for amplitudes inside the law's range, at its edge and far outside."""
+    sd, law = 0.1, module._Law(0.5, 1.5, is_log)
+    a, angle = np.linspace(0.5, 1.5, 20_001)[:, None], np.linspace(-np.pi, np.pi, 400, False)
+    away = (a**2 + centre**2 - 2 * a * centre * np.cos(angle)) / (2 * sd**2)
+    inner = np.logaddexp.reduce(-away, axis=1) - math.log(len(angle))
+    density = -np.log(a[:, 0]) - math.log(math.log(3)) if is_log else np.zeros(len(a))
+    expected = np.logaddexp.reduce(inner + density) - math.log(len(a))
+    assert module._log_integral(alone(centre, sd), law) == pytest.approx(expected, abs=3e-3)
+
+
+def test_a_slot_weaker_than_the_prior_allows_costs_its_likelihood() -> None:
+    """ρ̂ = 2.5 where ρ is at least 8: e^−(5.5² − 2.5²), and what the laws have beside their bounds."""
+    gain, spread = (5.0, 40.0), math.sqrt(0.5) / SIZE  # |noise|² = 1
+    slot = alone(2.5 / SIZE, spread)
+    ratio = module._log_ratio([slot], prior(8.0), gain)
+    # The likelihood falls by e within 1/(2 (ρ − ρ̂)) beyond a bound; L(A) goes as A^−1/2, p(A) as 1/A.
+    expected = -(5.5**2 - 2.5**2) + math.log(2.5 / 5.5) - 1.5 * math.log(8 / 5)
+    expected += math.log(math.log(8) / math.log(5))
+    assert ratio == pytest.approx(expected, abs=0.15)
+    real = alone(20.0 / SIZE, spread)
+    laws = math.log(math.log(8) / math.log(5))
+    assert module._log_ratio([real], prior(8.0), gain) == pytest.approx(laws, abs=1e-3)
+    assert module._log_ratio([slot, real], prior(5.0), gain) == pytest.approx(0.0, abs=1e-9)
+    loud = alone(
+        60.0 / SIZE, spread
+    )  # beyond what the network was trained with, and counted as well
+    assert abs(module._log_ratio([loud], prior(8.0, 80.0), gain)) < 0.2
 
 
 def test_distances_are_counted() -> None:
     """Two slots that are apart in half of the draws, in a band that leaves nine tenths of its width."""
     stated = prior(5.0, frequency=(0.0, 1.0), min_separation=0.1)
-    amplitude = np.full(module.DRAWS, math.sqrt(200.0) / SIZE)
-    there = np.zeros(module.DRAWS)
-    beside = np.where(np.arange(module.DRAWS) % 2, 0.05, 0.5)
-    slots: Any = SimpleNamespace(
-        drawn_alone=lambda k, n: [Alone(amplitude, place, 0.0) for place in (there, beside)][:k]
+    there = alone(1.0, 0.03)
+    beside = alone(1.0, 0.03, np.where(np.arange(100) % 2, 0.05, 0.5))
+    one, two = (
+        module._log_ratio(slots, stated, (5.0, 40.0)) for slots in ([there], [there, beside])
     )
-    one, two = (module._log_ratio(slots, k, stated, (5.0, 40.0)) for k in (1, 2))
     assert two - 2 * one == pytest.approx(math.log(0.5 / 0.9**2), abs=1e-9)
+
+
+def test_slots_are_what_the_fit_says(family: FamilySlotFlow) -> None:
+    """Amplitude, its bound and that of the place, whether signals are answered alone or together."""
+    observations = [tones((20.0, -20.3), (14.0, 10.6), seed=s) for s in range(3)]
+    posts = family.answers(observations, [prior(5.0)] * 3)
+    for observation, post in zip(observations, posts, strict=True):
+        signal: Any = post.slots.signal
+        single: Any = family.answer(observation, prior(5.0)).slots.signal
+        every = sorted(signal.alone(2), key=lambda one: one.place.mean())
+        same = sorted(single.alone(2), key=lambda one: one.place.mean())
+        for one, other, loud, place in zip(every, same, (20.0, 14.0), (-20.3, 10.6), strict=True):
+            sd, bound = math.sqrt(0.5) / SIZE, math.sqrt(1.5) / (math.pi * loud) / N
+            assert abs(one.amplitude - loud / SIZE) < 5 * sd and one.unit * SIZE == pytest.approx(1)
+            assert one.spread == pytest.approx(sd, rel=0.1)
+            assert one.place.std() == pytest.approx(bound, rel=0.1)
+            assert abs(one.place.mean() - place / N) < 5 * bound
+            assert other.amplitude == pytest.approx(one.amplitude, rel=1e-3)
+
+
+def test_together_as_alone(family: FamilySlotFlow) -> None:
+    """Counts that are carried over in a batch: those of signals answered one by one."""
+    observations = [tones((20.0, -20.3), (5.5, 10.6), seed=s) for s in range(6)]
+    together = family.answers(observations, [prior(7.0)] * 6)
+    for observation, post in zip(observations, together, strict=True):
+        single = family.answer(observation, prior(7.0))
+        assert single.k_probs == pytest.approx(post.k_probs, abs=5e-3)

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.special import ndtri
 
 from slotflow import Channel, Observation, Posterior, Prior, SlotFlow
 from slotflow.exact.family.judged import judged, quality_of
@@ -22,8 +23,12 @@ CLASSES = {"tone": Tone(), "damped": Damped((0.02, 0.2), law="loguniform")}
 
 
 def layout(spread: float, seed: int, error: float | None = None) -> Importance:
-    """Draws of log-normal weights; a spread of 3 has the tail of draws that cannot be trusted."""
-    log_w = spread * np.random.default_rng(seed).standard_normal(DRAWS)
+    """Draws of log-normal weights, in a random order; a spread of 3 has the tail of draws that cannot be trusted.
+
+    The weights are the law's quantiles, so that ESS and Pareto k are the same whatever the seed.
+    """
+    log_w = spread * ndtri((np.arange(DRAWS) + 0.5) / DRAWS)
+    log_w = np.random.default_rng(seed).permutation(log_w)
     log_w -= np.logaddexp.reduce(log_w)
     ess = effective_share(log_w)
     return Importance(
@@ -86,6 +91,13 @@ def test_a_tail_counts_where_few_draws_are_effective(seed: int) -> None:
     assert quality_of(answer({(1, 0): (0.92, good)} | two)).pareto_k > 0.7
     two[1, 2] = (0.04, good)
     assert quality_of(answer({(1, 0): (0.92, good)} | two)).pareto_k < 0.7
+
+
+def test_weights_that_hardly_differ_have_no_tail(seed: int) -> None:
+    """Whatever law the largest of them follow; once one is twice the mean, it counts."""
+    alike, differ = (dataclasses.replace(layout(s, seed), pareto_k=0.9) for s in (0.05, 0.5))
+    assert quality_of(answer({(1, 0): (1.0, alike)})).pareto_k == 0.0
+    assert quality_of(answer({(1, 0): (1.0, differ)})).pareto_k == 0.9
 
 
 def test_error_of_the_probabilities(seed: int) -> None:

@@ -25,6 +25,8 @@ __all__ = ["Bank", "Peak"]
 
 FREQUENCY_STEP = 0.4
 """Distance of the frequencies, in bins."""
+FINEST, MOST_CELLS = 4, 5000
+"""How many times closer the frequencies of a finer bank are at most, and filters up to which they are."""
 KNOTS = 5
 """Frequencies at which E is computed."""
 APART = 0.8
@@ -50,13 +52,20 @@ class Bank:
         data: The compressed data.
         band: Bounds of the place, in Hz.
         duration: Length of the record in seconds.
+        step: Distance of the frequencies, in bins.
     """
 
     def __init__(
-        self, member: Waveform, data: Compressed, band: tuple[float, float], duration: float
+        self,
+        member: Waveform,
+        data: Compressed,
+        band: tuple[float, float],
+        duration: float,
+        step: float = FREQUENCY_STEP,
     ) -> None:
         self.member, self.data, self.bin = member, data, 1 / duration
-        step = FREQUENCY_STEP * member.scales(duration)[0]
+        self.band, self.step = band, step
+        step = step * member.scales(duration)[0]
         self.frequencies = np.linspace(*band, max(int((band[1] - band[0]) / step) + 1, 3))
         self.axes = member.search_axes(duration)  # D − 1 of them
         self.shapes = member.search_grid(duration)  # (S, D − 1)
@@ -75,6 +84,17 @@ class Bank:
             ]
         )  # (knots, S)
         return np.stack([np.interp(self.frequencies, knots, row) for row in rows.T])
+
+    def finer(self) -> Bank:
+        """A bank of closer frequencies, as far as its filters are not too many.
+
+        A component that hardly shows is found at the distances of a search, but its density there, e^gain, may differ
+        from that between them by a factor.
+        """
+        times = min(MOST_CELLS // (len(self.shapes) * len(self.frequencies)), FINEST)
+        if times < 2:
+            return self
+        return Bank(self.member, self.data, self.band, 1 / self.bin, self.step / times)
 
     def edges(self) -> list[Array]:
         """Edges of the cells around the frequencies, (F + 1,), and around the values of each further axis."""
@@ -119,21 +139,29 @@ class Bank:
     def gains(self, left: Array) -> Array:
         """About how much RSS a component would take away of a residual, (r,), at all shapes and frequencies, (S, F)."""
         total = np.zeros((len(self.shapes), len(self.frequencies)))
-        for filtered, energy in self._filtered(left):
+        for filtered, energy in self.filtered(left):
             total += 2 * filtered**2 / energy
         return total
 
-    def _filtered(self, left: Array) -> Iterator[tuple[Array, Array]]:
+    def filtered(self, left: Array) -> Iterator[tuple[Array, Array]]:
         """|D| and E of each amplitude at all shapes and frequencies, (S, F) each, in a residual, (r,)."""
         back = left @ self.data.image.conj()  # (M,)
         for by_f, by_s, energy in zip(self.by_frequency, self.by_shape, self.energy, strict=True):
             yield np.abs((by_s.conj() * back) @ by_f.conj().T), np.maximum(energy, 1e-300)
 
+    def shared(self, rows: Complex) -> Iterator[Array]:
+        """|Q Hb|² of each amplitude at all shapes and frequencies, (S, F) each, of the rows of QH, (d, M)."""
+        for by_f, by_s in zip(self.by_frequency, self.by_shape, strict=True):
+            total = np.zeros((len(by_s), len(by_f)))
+            for row in rows:
+                total += np.abs((by_s * row) @ by_f.T) ** 2
+            yield total
+
     def largest_amplitude(self, left: Array) -> float:
         """The largest amplitude that a lone component would have in a residual, (r,), where it would explain much."""
         gains = self.gains(left)
         clear = gains >= WORTH_A_LOOK * gains.max()
-        return max(float((2 * d / energy)[clear].max()) for d, energy in self._filtered(left))
+        return max(float((2 * d / energy)[clear].max()) for d, energy in self.filtered(left))
 
     def peaks(self, left: Array, count: int, near: tuple[float, float] | None = None) -> list[Peak]:
         """The best places for a further component, the best first, each at its best shape.

@@ -8,7 +8,7 @@ effective shares e_n. Draws of all of them in proportion to p_n have the effecti
 which a layout of p = 0.4 and e = 0.008 brings down to 0.02 however good the others are. The poorest layouts, up to 5 %
 in all, are left out: they change no statement by more. Where many draws are effective, a tail is no
 danger. So the Pareto k is that of the most probable layout, unless layouts of few effective draws that have a larger
-one carry more than 5 %.
+one carry more than 5 %. Weights of which none is twice their mean have no tail, whatever law their largest ones follow.
 No layout is left out of the errors of the probabilities: with the standard error s_m of ln Z_m,
 
 .. math:: \mathrm{var}\, p_n = \sum_m (p_m (δ_{nm} - p_n) s_m)^2 , \qquad
@@ -55,6 +55,8 @@ NEGLIGIBLE = 1e-3
 """Probability of a layout below which it does not count there."""
 MINOR = 0.05
 """Probability that the poorest layouts, which are not judged by their draws, may have together."""
+LIGHT = 2.0
+"""Largest weight, in units of the mean one, up to which weights have no tail."""
 UNKNOWN_ERROR = 1.0
 """Standard error of ln Z where the draws do not tell it: of layouts without draws, or with few effective ones whose
 weights have a heavy tail."""
@@ -170,12 +172,20 @@ def _endangered(sampled: Sampled) -> list[tuple[int, ...]]:
 def _tail(sampled: Sampled) -> float:
     """Pareto k of an answer."""
     probs, (top, *poor) = _drawn(sampled), _endangered(sampled)
-    left, tail = MINOR * sum(probs.values()), sampled.results[top].pareto_k
-    for counts in sorted(poor, key=lambda c: -sampled.results[c].pareto_k):
+    left, tail = MINOR * sum(probs.values()), _own_tail(sampled.results[top])
+    for counts in sorted(poor, key=lambda c: -_own_tail(sampled.results[c])):
         left -= probs[counts]
         if left < 0:
-            return max(tail, sampled.results[counts].pareto_k)
+            return max(tail, _own_tail(sampled.results[counts]))
     return tail
+
+
+def _own_tail(result: Importance) -> float:
+    """Pareto k of a layout; 0 where no weight is large, such as those of no component, which are all the same."""
+    logs = result.log_weights  # of weights that sum to one
+    is_light = result.method == "importance" and len(logs) > 0
+    is_light = is_light and float(logs.max()) + math.log(len(logs)) < math.log(LIGHT)
+    return 0.0 if is_light else result.pareto_k
 
 
 def _error(result: Importance | None) -> float:
@@ -208,7 +218,7 @@ def _poorest(analysed: Analysed, quality: DrawQuality) -> str:
     if is_heavy or quality.ess < quality.smallest_ess:
         suspects = list(sampled.results)
         if is_heavy:
-            tails = {c: sampled.results[c].pareto_k for c in _endangered(sampled)}
+            tails = {c: _own_tail(sampled.results[c]) for c in _endangered(sampled)}
             suspects = [c for c, tail in tails.items() if tail >= quality.pareto_k]
         efforts = {c: probs[c] / max(sampled.results[c].ess, 1e-12) for c in suspects}
         counts = max(efforts, key=lambda c: efforts[c])

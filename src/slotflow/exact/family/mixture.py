@@ -70,6 +70,7 @@ class Further:
 
     def __init__(self, search: Search, rng: np.random.Generator) -> None:
         self.search, self.rng = search, rng
+        self._banks = [bank.finer() for bank in search.banks]
         self._known: dict[tuple[int, ...], list[Newcomer]] = {}
 
     def _laws(self, counts: tuple[int, ...]) -> list[Newcomer]:
@@ -78,8 +79,7 @@ class Further:
             search, mode = self.search, self.search.settled(counts)[0]
             response = Response(mode, search.nodes[0], search.variance(mode.fit.rss))
             self._known[counts] = [
-                Newcomer(bank, response, search.prior, mode.fit.left, self.rng)
-                for bank in search.banks
+                Newcomer(bank, response, search.prior, self.rng) for bank in self._banks
             ]
         return self._known[counts]
 

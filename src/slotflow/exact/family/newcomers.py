@@ -13,11 +13,12 @@ others being integrated out, is then a Gaussian in its amplitudes of the mean 2D
 r being the residual of the others and the rows of Q an orthonormal basis of what J spans. Where the new one lies upon
 one of them E is small, and the two share what they have.
 
-**Law.** The new component is one of two kinds. One that the filters see: its shape is in a cell of the bank with the
-probability V e^{gain/2s²}, V being the volume of the cell, uniform in the cell, and its amplitudes are drawn from that
-Gaussian. One that the data hardly see is where the prior has it: shape, phase and amplitude are drawn from the prior,
-amplitudes as far as the data could hide them. How often each is drawn follows from what it is worth, the mean of prior
-times likelihood over the law's density.
+**Law.** The new component is drawn in one of two ways. As the data have it: its shape is in a cell of the bank with the
+probability P B, P being the prior's mass of the cell and B the factor by which a component there changes the evidence,
+its amplitude integrated out under the prior (`moduli`); in the cell as the prior has it; and its amplitudes are drawn
+from that Gaussian times their prior. Others that a new one lies upon give way by more than to first order: so some are
+drawn as the prior has them, in shape, phase and amplitude, amplitudes as far as the data could hide them. How often
+each way is taken follows from what it is worth, the mean of prior times likelihood over the law's density.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from slotflow.core.arrays import Array, Complex
 from slotflow.core.numeric import log_sum_exp
 from slotflow.exact.family.bank import Bank
 from slotflow.exact.family.evenly import basis_evenly
+from slotflow.exact.family.moduli import Moduli, log_factors
 from slotflow.exact.family.search import Mode
 from slotflow.signal.likelihood.compressed import Compressed
 from slotflow.signal.prior import Prior
@@ -45,8 +47,8 @@ HIDDEN = 4.5
 """Standard deviations above which no amplitude hides in the noise."""
 TRIALS = 300
 """Draws behind the estimate of how much a law is worth."""
-LEAST_SHARE = 0.15
-"""Share of each of the two kinds, at least."""
+LEAST_SHARE = 0.3
+"""Share of each of the two ways, at least; at half of this a few draws beside others outweigh all others."""
 
 
 class Response:
@@ -65,9 +67,9 @@ class Response:
         by_straight = around.straight.slopes()[0].T @ slopes / variance  # (d, r)
         self._moves = (around.covariance @ by_straight) @ data.image
         spanned = np.linalg.qr(slopes.T)[0]  # (r, d)
-        left = mode.fit.left - spanned @ (spanned.T @ mode.fit.left)
-        self._back: Complex = left @ data.image
-        self._shares = spanned.T @ data.image
+        self.left: Array = mode.fit.left - spanned @ (spanned.T @ mode.fit.left)
+        self._back: Complex = self.left @ data.image
+        self.shares: Complex = spanned.T @ data.image  # (d, M)
 
     def moved(self, basis: Complex, c: Complex) -> Array:
         """δ, (n, d), of further components of functions of time, (n, J, M), and amplitudes, (n, J)."""
@@ -82,9 +84,17 @@ class Response:
             basis: Its functions of time, (n, J, M).
             energy: |Hb|², (n, J).
         """
-        shared = (np.abs(basis @ self._shares.T) ** 2).sum(-1)
-        left = np.maximum(energy - shared, LEAST_ENERGY * energy)
-        return 2 * (basis @ self._back).conj() / left, np.sqrt(2 * self.variance / left)
+        shared = (np.abs(basis @ self.shares.T) ** 2).sum(-1)
+        left = self.remaining(energy, shared)
+        return 2 * (basis @ self._back).conj() / left, self.spread(left)
+
+    def remaining(self, energy: Array, shared: Array) -> Array:
+        """E of |Hb|² and |Q Hb|², all of one shape."""
+        return np.maximum(energy - shared, LEAST_ENERGY * energy)
+
+    def spread(self, energy: Array) -> Array:
+        """Standard deviation of each part of an amplitude, of E, same shape."""
+        return np.sqrt(2 * self.variance / energy)
 
 
 class Newcomer:
@@ -94,26 +104,39 @@ class Newcomer:
         bank: Matched filters of its class.
         response: How the others give way.
         prior: Prior of everything.
-        left: What the others leave of the compressed data, (r,).
         rng: Source of randomness for the estimate of its worth.
     """
 
     def __init__(
-        self, bank: Bank, response: Response, prior: Prior, left: Array, rng: np.random.Generator
+        self, bank: Bank, response: Response, prior: Prior, rng: np.random.Generator
     ) -> None:
         self.bank, self.response, self.member = bank, response, bank.member
         self.amplitude = Range(*prior.amplitude, prior.amplitude_law)
         self.ranges = [Range(*prior.frequency), *self.member.ranges.values()]
         self.edges = bank.edges()
-        sides = [np.diff(edges) for edges in [*self.edges[1:], self.edges[0]]]
-        volume = reduce(np.multiply.outer, sides)  # (S_1, …, F)
-        gains = bank.gains(left).reshape(volume.shape)
-        log_p = gains / (2 * response.variance) + np.log(volume)
-        self.log_cells = (log_p - log_sum_exp(log_p.ravel())) - np.log(volume)  # a density
-        cells = np.exp(self.log_cells) * volume
-        self.cells = cells / cells.sum()
+        masses = [law.mass(edges) for law, edges in zip(self.ranges, self.edges, strict=True)]
+        mass = reduce(np.multiply.outer, [*masses[1:], masses[0]])  # (S_1, …, F)
+        log_b = self._log_factors().reshape(mass.shape)
+        log_p = log_b + np.log(np.maximum(mass, 1e-300))
+        self.log_cells = log_b - log_sum_exp(log_p.ravel())  # density over that of the prior
+        self.cells = np.exp(self.log_cells) * mass
+        self.cells /= self.cells.sum()
         self.share = 0.5
         self.worth = self._weighed(rng)
+
+    def _log_factors(self) -> Array:
+        """Ln B in each cell of the bank, (S, F)."""
+        total = np.zeros(self.bank.energy[0].shape)
+        every = zip(
+            self.bank.filtered(self.response.left),
+            self.bank.shared(self.response.shares),
+            strict=True,
+        )
+        for (filtered, energy), shared in every:
+            left = self.response.remaining(energy, shared)
+            spread = self.response.spread(left)
+            total += log_factors(self.amplitude, 2 * filtered / left / spread, spread)
+        return total
 
     def _weighed(self, rng: np.random.Generator) -> float:
         """Settles the share of components that are seen; about ln of the factor by which one changes the evidence."""
@@ -158,12 +181,10 @@ class Newcomer:
         """Draws of components that filters see, (n, Z), and how others give way, (n, d)."""
         flat = rng.choice(self.cells.size, size=n, p=self.cells.ravel())
         *rows, column = np.unravel_index(flat, self.cells.shape)
-        cells = zip(self.edges, [column, *rows], strict=True)
-        xi = np.stack([_inside(edges, cell, rng) for edges, cell in cells], -1)
+        cells = zip(self.ranges, self.edges, [column, *rows], strict=True)
+        xi = np.stack([_inside(law, edges, cell, rng) for law, edges, cell in cells], -1)
         basis = self._basis(xi)
-        centre, spread = self._seen(xi, basis)
-        normal = rng.standard_normal((2, *centre.shape))
-        c = centre + spread * (normal[0] + 1j * normal[1])
+        c = Moduli(self.amplitude, *self._seen(xi, basis)).sample(rng)
         return self.member.pack(xi, c), self.response.moved(basis, c)
 
     def _anywhere(self, n: int, rng: np.random.Generator) -> tuple[Array, Array]:
@@ -181,9 +202,9 @@ class Newcomer:
         xi, c = self.member.unpack(new)
         shape = self._log_shape(xi)
         (centre, spread), size = self._seen(xi, basis), np.maximum(np.abs(c), 1e-300)
-        away = np.abs(c - centre) ** 2 / (2 * spread**2) + np.log(2 * math.pi * spread**2)
+        along = Moduli(self.amplitude, centre, spread).log_prob(c).sum(-1)
         column, *rows = (_cell(edges, x) for edges, x in zip(self.edges, xi.T, strict=True))
-        peak = np.where(np.isfinite(shape), self.log_cells[(*rows, column)] - away.sum(-1), -np.inf)
+        peak = shape + self.log_cells[(*rows, column)] + along
         low, high = self.amplitude.low, self._highest(centre, spread)
         width = size * np.log(high / low) if self._is_log else high - low
         inside = (size >= low) & (size <= high)
@@ -221,8 +242,8 @@ def _cell(edges: Array, values: Array) -> NDArray[np.int64]:
     return (np.searchsorted(edges, values, side="right") - 1).clip(0, len(edges) - 2)
 
 
-def _inside(edges: Array, cell: NDArray[np.int64], rng: np.random.Generator) -> Array:
-    """Uniform numbers inside cells, same shape as cell."""
-    low, high = edges[cell], edges[cell + 1]
-    inside: Array = low + rng.random(len(low)) * (high - low)
+def _inside(law: Range, edges: Array, cell: NDArray[np.int64], rng: np.random.Generator) -> Array:
+    """Numbers inside cells as a law has them, same shape as cell."""
+    low, high = law.cumulative(edges[cell]), law.cumulative(edges[cell + 1])
+    inside: Array = law.draw(low + rng.random(len(low)) * (high - low))
     return inside

@@ -13,7 +13,6 @@ are drawn again.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -31,7 +30,7 @@ from slotflow.network.multiclass.mixed import MixedSlots
 from slotflow.posterior.tuples import log_permanent
 from slotflow.signal.waveforms import Classes
 
-__all__ = ["Alone", "FamilySlots"]
+__all__ = ["FamilySlots"]
 
 REDRAWS = 50
 """Times that draws outside the prior are drawn again; what is outside then is kept as it is."""
@@ -39,17 +38,6 @@ LARGEST_LOG = 50.0
 """Largest logarithm of a positive shape that a draw may have: of an untrained network they know no bounds."""
 MASS_DRAWS = 1024
 """Draws from which the mass inside the prior is estimated."""
-
-
-class Alone(NamedTuple):
-    """Draws of one slot."""
-
-    amplitude: Array
-    """(n,)."""
-    place: Array
-    """(n,)."""
-    unit: float
-    """Amplitude at which ρ is 1."""
 
 
 class FamilySlots(MixedSlots):
@@ -147,30 +135,8 @@ class FamilySlots(MixedSlots):
         wide[:, 0, 0, : z.shape[-1]] = z
         raw, c = from_coordinates(units, mine, wide)
         raw = torch.where(units.positive, raw.clamp(-LARGEST_LOG, LARGEST_LOG), raw)
-        xi = units.values(raw)[:, 0, 0][:, units.own[one.kind][: len(one.member.shape)]]
-        user, amplitude = one.to_user(xi.cpu().numpy(), c[:, 0, 0].cpu().numpy())
-        theta: Array = one.member.join(user, amplitude[:, None], self.signal.record.reference)
-        return theta
-
-    def drawn_alone(self, k: int, n: int) -> list[Alone]:
-        """Draws of K slots under their most probable classes, as the flows give them, within no bounds."""
-        kinds, units = self.signal.choices(k).kinds[0], self.signal.parts.units
-        slots, generator = self.signal.slots(kinds), torch.Generator(device=self._device)
-        generator.manual_seed(0)
-        own = slots.fit.slots
-        energy = units.fine.basis(units.xi(own.raw, own.kind), own.kind).abs().square().sum(-1)
-        loud = (own.c.abs() * energy.sqrt())[0].cpu().numpy()  # ρ, (K,)
-        found = []
-        for slot, kind in enumerate(kinds):
-            one = self._map(int(kind))
-            z = self._z(slots, slot, n, generator)
-            fit, theta = (
-                self._theta(slots, slot, one, rows) for rows in (torch.zeros_like(z[:1]), z)
-            )
-            unit = float(one.member.of(fit, "amplitude")[0]) / max(float(loud[slot]), 1e-12)
-            amplitude = one.member.of(theta, "amplitude")
-            found.append(Alone(amplitude, one.member.place_of(theta), unit))
-        return found
+        xi = units.values(raw)[:, 0, 0][:, units.own[one.kind]].cpu().numpy()
+        return one.theta(xi, c[:, 0, 0].cpu().numpy(), self.signal.record.reference)
 
     def _inside(self, one: ClassMap, theta: Array) -> NDArray[np.bool_]:
         """Whether amplitude, place and shapes are in the prior's ranges, (n, P_c) to (n,)."""

@@ -21,6 +21,7 @@ from slotflow.data.observation import Observation
 from slotflow.data.sampling import Grid
 from slotflow.network.cardinality import k_posterior, under_k_prior
 from slotflow.network.config import ModelConfig
+from slotflow.network.family.alone import slots_alone
 from slotflow.network.family.batches import taken
 from slotflow.network.family.bounds import Bounds
 from slotflow.network.family.carried import carried
@@ -28,6 +29,7 @@ from slotflow.network.family.densities import FamilySlots
 from slotflow.network.family.network import FamilyParts, Pass
 from slotflow.network.family.record import Record, bounds_of, record_of
 from slotflow.network.family.slot_choices import NEGLIGIBLE, Signal
+from slotflow.network.family.slots import Begun, Seen
 from slotflow.network.model import SlotFlow
 from slotflow.network.multiclass.posterior import ClassPosterior
 from slotflow.network.options import KPrior
@@ -125,7 +127,7 @@ class FamilySlotFlow(SlotFlow):
             signals = self._begun(found, records, priors, probs)
             return [
                 ClassPosterior(
-                    FamilySlots(signal, carried(FamilySlots(signal, p), p)),
+                    FamilySlots(signal, carried(signal, p)),
                     observation,
                     signal.record.level,
                     f"slotflow:{self.config.name}",
@@ -135,13 +137,18 @@ class FamilySlotFlow(SlotFlow):
             ]
 
     def _check_read(self, observations: Sequence[Observation], priors: Sequence[Prior]) -> None:
-        """Refuses observations that the network cannot read."""
+        """Refuses observations that the network cannot read; those of one prior and one grid are looked at once."""
+        fine: set[tuple[int, Grid]] = set()
         for observation, prior in zip(observations, priors, strict=True):
+            is_single = len(observation.channels) == 1 and observation.long.is_even
+            if is_single and (id(prior), observation.long.grid) in fine:
+                continue
             if why := self.reads(observation, prior):
                 raise ValueError(
                     f"the model {self.config.name!r} alone cannot answer here: {why}; leave the exact step on "
                     "(method='exact')."
                 )
+            fine.add((id(prior), observation.long.grid))
 
     def _k_probs(self, found: Pass, priors: Sequence[Prior], k_prior: KPrior | None) -> Array:
         """q(K | x) under the priors over K, (B, k_max + 1)."""
@@ -166,10 +173,13 @@ class FamilySlotFlow(SlotFlow):
     def _begun(
         self, found: Pass, records: Sequence[Record], priors: Sequence[Prior], probs: Array
     ) -> list[Signal]:
-        """Each signal of a pass, with the slots of all plausible K, probs being q(K | x), (B, k_max + 1)."""
-        rows = torch.arange(len(records), device=self.device)
+        """Each signal of a pass, with the slots of all plausible K, probs being q(K | x), (B, k_max + 1).
+
+        Where several K are plausible the slots are finished as well, under their most probable classes: their evidences
+        are to be carried over to the prior.
+        """
         signals = [
-            Signal(self.parts, taken(found, rows[i : i + 1]), record, prior)
+            Signal(self.parts, taken(found, slice(i, i + 1)), record, prior)
             for i, (record, prior) in enumerate(zip(records, priors, strict=True))
         ]
         for k in range(1, probs.shape[1]):
@@ -179,8 +189,24 @@ class FamilySlotFlow(SlotFlow):
             index = torch.from_numpy(own).to(self.device)
             begun = self.parts.given(taken(found, index), torch.full_like(index, k))
             for place, i in enumerate(own):
-                signals[i].begin(k, taken(begun, rows[place : place + 1]))
+                signals[i].begin(k, taken(begun, slice(place, place + 1)))
+            unsure = np.flatnonzero((probs[own] > NEGLIGIBLE).sum(1) > 1)
+            if len(unsure):
+                chosen = torch.from_numpy(unsure).to(self.device)
+                seen = taken(found.seen, index[chosen])
+                self._finish(k, [signals[i] for i in own[unsure]], seen, taken(begun, chosen))
         return signals
+
+    def _finish(self, k: int, signals: Sequence[Signal], seen: Seen, begun: Begun) -> None:
+        """Finishes K slots of several signals at once, under their most probable classes."""
+        kinds = np.stack([signal.choices(k).kinds[0] for signal in signals])  # (B, K)
+        wide = np.pad(kinds, ((0, 0), (0, self.k_max - k)))
+        units, kind = self.parts.units, torch.from_numpy(wide).to(self.device)
+        done = self.parts.slots.finish(units, seen, begun, kind)
+        alone = slots_alone(units, done, [signal.record for signal in signals], k)
+        for i, signal in enumerate(signals):
+            signal.finished[tuple(kinds[i].tolist())] = taken(done, slice(i, i + 1))
+            signal.known_alone[k] = alone[i]
 
     def _looked(
         self, observations: Sequence[Observation], priors: Sequence[Prior]
@@ -216,10 +242,13 @@ class FamilySlotFlow(SlotFlow):
         x = x.to(self.device)
         loudest = parts.filters.gains(x).amax((1, 2)).sqrt().tolist()
         low, high = self.config.gain
-        told = []
+        told, known = [], dict[tuple[int, float, float], Bounds]()
         for record, prior, loud in zip(records, priors, loudest, strict=True):
             most = high * parts.sizes.loudest if loud > LOUD * high else high
-            told.append(bounds_of(record, prior, parts.units, parts.outer, (low, most))[0])
+            key = id(prior), record.duration, most
+            if key not in known:
+                known[key] = bounds_of(record, prior, parts.units, parts.outer, (low, most))[0]
+            told.append(known[key])
         bounds = Bounds(*(torch.cat(part) for part in zip(*told, strict=True)))
         return self.analyse(x, bounds)
 

@@ -58,6 +58,18 @@ class ClassMap(NamedTuple):
         """The user's ξ, (..., D_c), and c, (...)."""
         return xi @ self.matrix.T + self.offset, c * np.exp(xi @ self.log_slope + self.log_offset)
 
+    def theta(self, xi: Array, c: Complex, reference: float) -> Array:
+        """The user's θ, (..., P_c), of the network's ξ and c.
+
+        Args:
+            xi: (..., E), of which the first D_c are the class's own.
+            c: (...).
+            reference: τ, in seconds.
+        """
+        user, amplitude = self.to_user(xi[..., : len(self.offset)], c)
+        theta: Array = self.member.join(user, amplitude[..., None], reference)
+        return theta
+
     def to_network(self, xi: Array, c: Complex) -> tuple[Array, Complex]:
         """The network's ξ, (..., D_c), and c, (...)."""
         own = (xi - self.offset) @ np.linalg.inv(self.matrix).T

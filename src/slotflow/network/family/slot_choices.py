@@ -14,6 +14,7 @@ import torch
 from numpy.typing import NDArray
 
 from slotflow.core.arrays import Array
+from slotflow.network.family.alone import Alone, slots_alone
 from slotflow.network.family.network import FamilyParts, Pass
 from slotflow.network.family.record import Record
 from slotflow.network.family.slots import Begun, Finished
@@ -49,6 +50,7 @@ class Signal:
     prior: Prior
     begun: dict[int, tuple[Begun, Choices]] = field(default_factory=dict)
     finished: dict[tuple[int, ...], Finished] = field(default_factory=dict)
+    known_alone: dict[int, list[Alone]] = field(default_factory=dict)
 
     @torch.inference_mode()
     def choices(self, k: int) -> Choices:
@@ -83,3 +85,10 @@ class Signal:
                 self.parts.units, self.answer.seen, begun, kind
             )
         return self.finished[key]
+
+    def alone(self, k: int) -> list[Alone]:
+        """Each of K slots under their most probable classes as the likelihood has it."""
+        if k not in self.known_alone:
+            slots = self.slots(self.choices(k).kinds[0])
+            self.known_alone[k] = slots_alone(self.parts.units, slots, [self.record], k)[0]
+        return self.known_alone[k]

@@ -86,6 +86,17 @@ class Range:
             return self.low * namespace(u).exp(u * math.log(self.high / self.low))
         return self.low + u * (self.high - self.low)
 
+    def cumulative(self, x: Array) -> Array:
+        """Probability below values, same shape: the inverse of `draw`."""
+        inside = np.clip(x, self.low, self.high)
+        if self.law == "loguniform":
+            return np.asarray(np.log(inside / self.low) / math.log(self.high / self.low))
+        return np.asarray((inside - self.low) / (self.high - self.low))
+
+    def mass(self, edges: Array) -> Array:
+        """Probability between neighbouring edges, (S + 1,) to (S,)."""
+        return np.diff(self.cumulative(edges))
+
     def log_prob(self, x: Any) -> Any:
         """Log density, same shape; −inf outside the bounds."""
         xp = namespace(x)

@@ -114,3 +114,18 @@ def test_signals_answered_beside_are_those_answered_here(
         draws = [post.sample_joint(5)[0] for post in (one, other)]
         assert np.allclose(*draws, atol=1e-5, equal_nan=True)
         assert one.verdict.status == other.verdict.status
+
+
+def test_many_signals_without_a_stated_prior_are_answered_in_processes(
+    zoom: SlotFlow, stress: Observations
+) -> None:
+    some = [stress[i] for i in (0, 2)]
+    asked: dict[str, Any] = {"prior": {"frequency": (2.5, 3.0)}, "draws": 500}
+    here, beside = zoom.infer(some, **asked), zoom.infer(some, processes=2, **asked)
+    assert np.allclose(here.k_probs, beside.k_probs, atol=1e-4)
+    assert [v.status for v in here.verdicts] == [v.status for v in beside.verdicts]
+
+
+def test_fewer_than_no_processes_are_refused(zoom: SlotFlow, stress: Observations) -> None:
+    with pytest.raises(ValueError, match="expected processes >= 0, received -1"):
+        zoom.infer(stress, processes=-1, **OPTIONS)

@@ -25,7 +25,7 @@ from typing import Any, Generic, TypeVar
 
 from slotflow.core.threads import limit_threads
 
-__all__ = ["Beside", "processes_for"]
+__all__ = ["Beside", "can_be_copied", "processes_for"]
 
 Item = TypeVar("Item")
 Found = TypeVar("Found")
@@ -37,9 +37,14 @@ _work: Callable[[Any], bytes] | None = None
 """What the copies do; set before they are made."""
 
 
+def can_be_copied() -> bool:
+    """Whether this process can have copies."""
+    return "fork" in get_all_start_methods() and not current_process().daemon
+
+
 def processes_for(count: int) -> int:
     """How many processes are worth having beside this one where up to `count` items may need them; 0 for none."""
-    if "fork" not in get_all_start_methods() or current_process().daemon:
+    if not can_be_copied():
         return 0
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
     return min(cores, count // FEWEST_EACH, MOST_PROCESSES) if cores > 1 else 0

@@ -43,6 +43,7 @@ class Call:
     max_seconds: float | None = None
     seed: int = 0
     threads: int | None = None
+    processes: int | None = None
     batch_size: int | None = None
     sampler: Mapping[str, Any] | None = None
     noise: Any = "auto"
@@ -63,6 +64,8 @@ class Call:
             raise ValueError(f"infer expects batch_size >= 1, received {self.batch_size}.")
         if self.threads is not None and self.threads < 1:
             raise ValueError(f"expected threads >= 1, received {self.threads}.")
+        if self.processes is not None and self.processes < 0:
+            raise ValueError(f"expected processes >= 0, received {self.processes}.")
         if self.exact:
             check_budget(self.draws, self.seconds)
         _ = self.request  # refuses what cannot be asked of the data

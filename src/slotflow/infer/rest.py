@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
 from typing import Any
 
-from slotflow.core.beside import Beside, processes_for
+from slotflow.core.beside import Beside, can_be_copied, processes_for
 from slotflow.data.observation import Observation
 from slotflow.exact.batch.posteriors import ExactPosteriors, Judging
 from slotflow.infer.run import posteriors
@@ -45,12 +45,14 @@ class Rest:
         self.model, self.observations, self.options = model, observations, options
         if processes is None:
             processes = processes_for(len(observations)) if model.device.type == "cuda" else 0
+        elif not can_be_copied():
+            processes = 0
         self._alone: list[int] = []
         self._owners: list[int | tuple[ExactPosteriors, int]] = []
         """Whom each task is for: the place of a signal, or a row of a batch."""
         self._beside: Beside[Task, Posterior | Verdict] | None = None
         if processes:
-            copy, own = deepcopy(model).to("cpu"), options | {"threads": 1}
+            copy, own = deepcopy(model).to("cpu"), options | {"threads": 1, "processes": None}
 
             def work(task: Task) -> Posterior | Verdict:
                 if isinstance(task, Judging):

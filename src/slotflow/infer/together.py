@@ -116,16 +116,23 @@ def posteriors_together(
     """
     call, stated = asked(model, method, prior, **options)
     options |= {"method": method, "prior": prior}
-    if not (isinstance(model, ZoomSlotFlow) and _is_common(stated, call)):
+    common = isinstance(model, ZoomSlotFlow) and _is_common(stated, call)
+    if not common and not call.processes:
         return Posteriors(
             posteriors(model, as_list(observations), device=device, dtype=dtype, **options)
         )
     model._move(device, dtype)
+    if not common:
+        observations = as_list(observations)
+        with Rest(model, observations, options, call.processes) as rest:
+            rest.take(range(len(observations)))
+            return Posteriors(rest.posteriors().values())
+    assert isinstance(model, ZoomSlotFlow)
     parts: list[Batched | Posterior] = []
     places: list[int] = []
     alone: list[int] = []
     groups = _groups(observations, alone)
-    with Rest(model, observations, options) as rest:
+    with Rest(model, observations, options, call.processes) as rest:
         rest.take(alone)
         for group in groups:
             case = _common_case(model, group, stated, call)

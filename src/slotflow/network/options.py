@@ -30,6 +30,7 @@ class InferOptions(TypedDict, total=False):
     device: str | torch.device | None
     dtype: torch.dtype | None
     threads: int | None
+    processes: int | None
     batch_size: int
     sampler: Mapping[str, Any] | None
     noise: Any

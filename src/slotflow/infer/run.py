@@ -44,8 +44,8 @@ from slotflow.signal.waveforms import TONE
 __all__ = ["asked", "case_of", "posteriors"]
 
 EXACT_THREADS = 1
-"""CPU threads of the exact step of one signal, unless others are asked for: its arrays are small, and on a machine of
-many cores the threads would wait for each other most of the time."""
+"""CPU threads of the exact step of one even series in white noise, unless others are asked for: its arrays are small, and
+on a machine of many cores the threads would wait for each other most of the time."""
 Sampled = Callable[[Prior, float], Posterior]
 """The exact answer under a prior within some seconds."""
 
@@ -199,7 +199,8 @@ def _exact(
         sampled: The exact step.
         any_noise: Whether another noise may be tried.
     """
-    with threads(call.threads or EXACT_THREADS), evaluating(model):
+    plain = EXACT_THREADS if case.start is not None else None
+    with threads(call.threads or plain), evaluating(model):
         with case.budget.running(LAST_SHARE) as seconds:
             prior = under_k_prior(case.assumed.prior, call.k_prior, model.config.prior)
             post = sampled(prior, seconds)

@@ -177,7 +177,7 @@ class SlotFlow(nn.Module):
                   agree to seven digits, because the rounding of the network depends on what it computes together.
                 - device: Moves the model there first; it stays there. The exact step runs on the CPU.
                 - dtype: torch.float32 or torch.float64, likewise.
-                - threads: CPU threads to use during the call; by default torch's, in the exact step of a signal one.
+                - threads: CPU threads to use during the call; by default torch's, in the exact step of plain data one.
                 - processes: Processes that answer, beside this one, those of many signals that cannot be answered in a
                   batch, where the system can copy processes; by default none on a CPU, and beside a GPU one per core.
                 - batch_size: Observations that go through the network together; by default 32, on a GPU 4096.

@@ -44,8 +44,8 @@ from slotflow.signal.waveforms import TONE
 __all__ = ["asked", "case_of", "posteriors"]
 
 EXACT_THREADS = 1
-"""CPU threads of the exact step of one even series in white noise, unless others are asked for: its arrays are small, and
-on a machine of many cores the threads would wait for each other most of the time."""
+"""CPU threads of the exact step of an even series in white noise, unless others are asked for: its arrays are small,
+and on a machine of many cores the threads would wait for each other most of the time."""
 Sampled = Callable[[Prior, float], Posterior]
 """The exact answer under a prior within some seconds."""
 

@@ -203,8 +203,10 @@ def _draw_shares(ax: Axes, name: str, cells: Sequence[Data]) -> None:
     ax.set_yticks((0, 0.25, 0.5, 0.75, 1))
     ax.minorticks_off()
     high = np.mean([cell["separated"][0] for cell in cells]) > 0.5
-    place = "lower right" if high else "center left"  # beside the curves
-    ax.legend(loc=place, frameon=True, facecolor="white", edgecolor="none", framealpha=1.0)
+    ax.legend(
+        loc="lower right" if high else "center left",  # beside the curves
+        frameon=True, facecolor="white", edgecolor="none", framealpha=1.0,
+    )  # fmt: skip
     ax.set_title(f"Network {name}, {cells[0]['pairs']} pairs at each distance")
 
 

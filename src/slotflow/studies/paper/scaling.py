@@ -181,7 +181,7 @@ def _exponent_row(by_k: list[Data], i: int, label: str) -> Row:
             f"{PAPER_EXPONENTS[i]:g}",
             slope_error,
             ".2f",
-            f"{first:.2f} at K = {counts[0]}, {last:.2f} at K = {counts[-1]}; {note}",
+            f"{note}; ours is {first:.2f} at K = {counts[0]} and {last:.2f} at K = {counts[-1]}",
         )
     shape = ", so that they saturate" if last < SATURATES * first else ""
     return Row(

@@ -44,8 +44,9 @@ def crowded() -> Figure:
         draw_counts(counts, methods)
         draw_pair(frequencies, methods, theta[i, j : j + 2], j, "frequency")
         draw_pair(amplitudes, methods, theta[i, j : j + 2], j, "amplitude")
-        frequencies.set_title("Frequencies of the closest pair (cross: truth)")
-        amplitudes.set_title("Their amplitudes")
+        frequencies.set_title("Closest pair: frequencies")
+        amplitudes.set_title("Closest pair: amplitudes")
+        frequencies.legend(loc="upper right")
     return figure
 
 
@@ -85,7 +86,15 @@ def draw_pair(
         below = (TONE.of(draws, name) < TONE.of(truth, name)).mean(0)
         correlation = np.corrcoef(x, y)[0, 1]
         print(f"  {name}, {method}: correlation {correlation:+.2f}, truth at the quantiles {below}")
-    ax.plot(*(scale * (TONE.of(truth, name) - middle)), "x", color=INK, ms=8, mew=2)
+    ax.plot(
+        *(scale * (TONE.of(truth, name) - middle)),
+        "x",
+        color=INK,
+        ms=8,
+        mew=2,
+        label="truth",
+        ls="",
+    )
     label = "f − truth [mHz]" if offset else "A"
     ax.set(xlabel=f"tone {j + 1}: {label}", ylabel=f"tone {j + 2}: {label}")
 

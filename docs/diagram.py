@@ -18,7 +18,7 @@ def draw_zoom() -> str:
         box(340, 20, 280, 74, GREY, "Short stream (optional)", "its own length, step and noise"),
         box(660, 20, 280, 74, GREY, "Prior", "band, bounds of A,", "minimum separation, p(K)"),
         box(
-            20, 140, 920, 76, BLUE, "Spectrum of the band, dimensionless (zoom/window.py)",
+            20, 140, 920, 76, BLUE, "Spectrum of the band, dimensionless (zoom/spectrum.py)",
             "190 bins of 1/T at half-bin steps, phase at mid-time, amplitude over the prior's largest;",
             "σ from outside the band; the short stream at every 10th bin; 11 numbers for prior and noise",
         ),

@@ -30,6 +30,7 @@ from slotflow.studies.frame.registry import STUDIES
 from slotflow.studies.measures.learning_curve import read_metrics
 from slotflow.studies.paper.files import Record, collect, read_record, write_record
 from slotflow.studies.paper.markdown import render_markdown
+from slotflow.studies.paper.pictures import draw_result
 from slotflow.studies.paper.registry import RESULTS
 from slotflow.studies.paper.training_curve import plot_curve
 
@@ -50,6 +51,8 @@ PAGES = (
 )
 RESULTS_PAGE = ROOT / "docs" / "results.md"
 MODEL = "zoom"
+LARGEST_PICTURE = 250_000
+"""Bytes above which a result's picture is given a palette."""
 
 
 def main() -> None:
@@ -164,7 +167,7 @@ def draw_pictures() -> None:
     (images / "zoom.svg").write_text(draw_zoom(), encoding="utf-8")
     (images / "exact.svg").write_text(draw_exact(), encoding="utf-8")
     for name in ("zoom", "paper", "debug"):
-        curve = plot_training(ROOT / "docs" / "data" / f"{name}-metrics.jsonl")
+        curve = plot_training(ROOT / "docs" / "data" / f"{name}-metrics.jsonl", model=name)
         save_figure(curve, images / f"{name}-training.png", dpi=110)
     metrics = read_metrics(ROOT / "docs" / "data" / "paper-metrics.jsonl")
     save_figure(plot_curve(metrics, PAPER_BATCH), images / "paper-curve.png", dpi=110)
@@ -178,9 +181,20 @@ def draw_pictures() -> None:
     if (curves := cost_picture(DATA)) is not None:
         save_figure(curves, images / PICTURE, dpi=110)
     for record in (record for group in collected() for record in group):
-        save_figure(record.result.plot(record.content["data"]), record.picture, dpi=110)
+        drawn = draw_result(record.result, record.content["data"], record.model)
+        save_figure(drawn, record.picture, dpi=110)
+        make_small(record.picture)
     for name, content in study_records(DATA).items():
         save_figure(STUDIES[name].plot(content["data"]), images / f"study-{name}.png", dpi=110)
+
+
+def make_small(picture: Path) -> None:
+    """Gives a large picture a palette of 256 colours, which its lines and areas hardly need all of."""
+    from PIL import Image
+
+    if picture.stat().st_size > LARGEST_PICTURE:
+        with Image.open(picture) as image:
+            image.convert("RGB").quantize(256).save(picture, optimize=True)
 
 
 if __name__ == "__main__":

@@ -112,6 +112,10 @@ def test_an_exponent_is_reported_only_where_there_is_a_power_law(seed: int) -> N
         assert follows_power_law(k, noisy.tolist(), (relative * law).tolist())
     saturating = [1.8 * (1 - np.exp(-0.6 * (x - 0.9))) for x in k]
     assert not follows_power_law(k, saturating, [0.005 * x for x in saturating])
+    slow = [1.2 - 0.2 * np.exp(-1.5 * (x - 1)) for x in k]  # grows by a fifth and stops
+    assert not follows_power_law(k, slow, [0.001 * x for x in slow])
+    assert follows_power_law(k, slow, [0.05 * x for x in slow])  # cannot be told from a law
+    assert follows_power_law(k, [2.0] * 10, [0.0] * 10)
     ones = [1.0, 1.0, 1.0]
     by_k = [
         {"k": x, "sd": [law[x - 1], saturating[x - 1], law[x - 1]], "sd_se": [1e-3] * 3}

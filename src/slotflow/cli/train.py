@@ -71,7 +71,7 @@ def run(
     if os.environ.get("RANK", "0") != "0":  # one process of several; the first one reports
         return
     figure = out / "training.png"
-    save_figure(plot_training(out / "metrics.jsonl"), figure)
+    save_figure(plot_training(out / "metrics.jsonl", model=full.model.name), figure)
     record = {"model": str(model), "figure": str(figure)} | describe(model)["facts"]
     if as_json:
         output.print_json(record)

@@ -13,7 +13,7 @@ from slotflow.show.plots.colours import COLOURS, GREY, INK
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["COLOURS", "GREY", "INK", "LEGEND", "save_figure", "style"]
+__all__ = ["COLOURS", "GREY", "INK", "LEGEND", "name_figure", "save_figure", "style"]
 
 STYLE: Any = {
     "axes.axisbelow": True,
@@ -46,6 +46,9 @@ STYLE: Any = {
 LEGEND: Any = {"loc": "lower right", "bbox_to_anchor": (1.0, 1.0), "borderaxespad": 0.2}
 """A legend above the axes, right-aligned beside the title."""
 
+BESIDE_CORNER = 0.2
+"""Where the empty half of a corner plot begins, as a share of the figure's width."""
+
 FORMATS = (".png", ".svg", ".pdf")
 
 
@@ -54,6 +57,12 @@ def style() -> AbstractContextManager[None]:
     from matplotlib import rc_context
 
     return rc_context(STYLE)
+
+
+def name_figure(figure: Figure, name: str) -> None:
+    """Writes above all panels, at the left, what a figure is about; a corner plot's first panel is left free."""
+    x = BESIDE_CORNER if figure.get_layout_engine() is None else 0.005
+    figure.suptitle(name, x=x, ha="left", size=11, weight="bold", color=INK)
 
 
 def save_figure(figure: Figure, path: str | os.PathLike[str], dpi: int = 160) -> None:

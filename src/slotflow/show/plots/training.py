@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slotflow.show.plots.colours import INK, colour_of, text_colour
-from slotflow.show.plots.style import LEGEND, style
+from slotflow.show.plots.style import LEGEND, name_figure, style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -25,13 +25,14 @@ WIDE_RANGE = 300.0
 """Ratio of the largest to the smallest value from which on only powers of ten are marked on an axis."""
 
 
-def plot_training(metrics_path: str | os.PathLike[str]) -> Figure:
+def plot_training(metrics_path: str | os.PathLike[str], *, model: str = "") -> Figure:
     """Draws the course of a training run.
 
     Args:
         metrics_path: The run's ``metrics.jsonl``: one JSON object per line with ``step``,
             ``split`` ("train" or "val"), ``loss`` and, where they are known, its terms, ``k_accuracy``,
             ``lr`` and ``signals_per_second``.
+        model: Name of the network, which is written above the panels; nothing if empty.
 
     Returns:
         A figure with the loss, its terms, the share of signals whose K is wrong (1 − ``k_accuracy``), and learning rate
@@ -53,6 +54,8 @@ def plot_training(metrics_path: str | os.PathLike[str]) -> Figure:
             _use_decades(ax)
         _draw_curves(rate, records, ("lr",), "Learning rate and throughput")
         _draw_throughput(rate, records)
+        if model:
+            name_figure(figure, f"Training of network {model}")
     return figure
 
 

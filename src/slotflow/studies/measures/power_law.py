@@ -5,7 +5,8 @@ w_K = (log K − mean) / Σ (log K − mean)² it is Σ w_K log v_K. With s_K th
 is (Σ w_K² (s_K/v_K)²)^{1/2}.
 
 An exponent means something only where the values follow a power law: where each of them lies within 10 % of the fitted
-law, or within four of its standard errors. Widths that approach those of the prior, for example, saturate.
+law and within a quarter of its whole growth (10 % alone would let any curve pass that grows by a fifth), or within four
+of its standard errors. Widths that approach those of the prior, for example, saturate.
 """
 
 from __future__ import annotations
@@ -17,8 +18,11 @@ from numpy.typing import NDArray
 
 __all__ = ["fit_exponent", "follows_power_law", "largest_factor", "local_exponents"]
 
-LARGEST_DEPARTURE, STANDARD_ERRORS = 0.1, 4.0
-"""How far a value may lie from a power law that is said to describe it: as a share, or in its standard errors."""
+LARGEST_DEPARTURE, SHARE_OF_GROWTH, STANDARD_ERRORS = 0.1, 0.25, 4.0
+"""How far a value may lie from a power law that is said to describe it: as a share of itself, as a share of the law's
+growth on a logarithmic scale, or in its standard errors."""
+ROUNDING = 1e-9
+"""Departure that rounding may cause."""
 
 
 def fit_exponent(k: list[int], value: list[float], error: list[float]) -> tuple[float, float]:
@@ -38,7 +42,9 @@ def fit_exponent(k: list[int], value: list[float], error: list[float]) -> tuple[
 def follows_power_law(k: list[int], value: list[float], error: list[float]) -> bool:
     """Whether every value lies near the fitted power law; the arguments are those of `fit_exponent`."""
     relative = np.asarray(error) / np.asarray(value)
-    allowed = np.maximum(math.log1p(LARGEST_DEPARTURE), STANDARD_ERRORS * relative)
+    growth = abs(fit_exponent(k, value, error)[0]) * math.log(max(k) / min(k))
+    near = max(min(math.log1p(LARGEST_DEPARTURE), SHARE_OF_GROWTH * growth), ROUNDING)
+    allowed = np.maximum(near, STANDARD_ERRORS * relative)
     return bool((np.abs(_log_ratios(k, value)) <= allowed).all())
 
 

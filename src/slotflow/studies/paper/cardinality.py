@@ -194,27 +194,21 @@ def _wilson(hits: int, n: int, z: float = 1.96) -> tuple[float, float]:
 
 
 def _plot(data: Data) -> Figure:
-    """For each method: confusion matrices of both sets, and the reliability diagram."""
+    """For each method: confusion matrices of the sets that it was asked about, and the reliability diagram."""
     from matplotlib.figure import Figure
 
     methods = data["methods"]
+    names = [name for name in SET_NAMES if all(name in sets for sets in methods.values())]
     with style():
-        figure = Figure(figsize=(13, 4.4 * len(methods)), layout="constrained")
-        grid = figure.subplots(len(methods), 3, squeeze=False)
+        width = 4.4 * (len(names) + 1)
+        figure = Figure(figsize=(width, 4.4 * len(methods)), layout="constrained")
+        grid = figure.subplots(len(methods), len(names) + 1, squeeze=False)
         for axes, (method, sets) in zip(grid, methods.items(), strict=True):
-            for ax, name in zip(axes, SET_NAMES, strict=False):
+            for ax, name in zip(axes, names, strict=False):
                 title = f"{METHOD_TITLES[method]}, {SET_TITLES[name]}"
-                if name in sets:
-                    draw_confusion(ax, sets[name]["confusion"], title)
-                else:
-                    ax.set_axis_off()
-                    ax.set_title(title)
-                    ax.text(
-                        0.5, 0.5, "not asked: the network\nknows another prior", ha="center",
-                        va="center", color=GREY, transform=ax.transAxes,
-                    )  # fmt: skip
+                draw_confusion(ax, sets[name]["confusion"], title)
             _reliability(
-                axes[2], sets, f"{METHOD_TITLES[method]}: reliability of q(K | x), 95 % error"
+                axes[-1], sets, f"{METHOD_TITLES[method]}: reliability of q(K | x), 95 % error"
             )
     return figure
 

@@ -149,7 +149,7 @@ CONTENTS = (
     Item(
         "Figure 16", "B.2", "t-SNE of slot contexts", "latent",
         (Claim("R² of f, all coordinates, neighbours", Target(low=0.5)),),
-        "contexts of `zoom` hold no frequency",
+        "slots of `zoom` with like contexts have unlike frequencies",
     ),
     Item(
         "Figure 17", "B.2", "Isomap of one slot", "latent",
@@ -159,9 +159,11 @@ CONTENTS = (
         "A varies smoothly, φ is not there",
     ),
     Item("Table 4", "B.3", "regimes of sample complexity", beside=NOT_YET,
-         words="its formulas are in the [study `formulas`](studies.md#the-formulas), the experiment is missing"),
+         words="its formulas are in the [study `formulas`](studies.md#the-formulas); the "
+               "[study `sample_complexity`](studies.md#sample-complexity) is there, its measurement is not"),
     *(
-        Item(f"Figure {number}", "B.3", what, beside=NOT_YET, words="needs training sets of fixed size")
+        Item(f"Figure {number}", "B.3", what, beside=NOT_YET,
+             words="the [study `sample_complexity`](studies.md#sample-complexity) is there, its measurement is not")
         for number, what in ((18, "loss against training set"), (19, "least training set"))
     ),
     Item("Figure 20", "B.4", "training curve", beside="[curve](model.md#preset-paper-beside-it)",

@@ -23,6 +23,7 @@ from slotflow.show.plots.style import save_figure
 from slotflow.studies.paper.bench import Bench
 from slotflow.studies.paper.files import collect, folder_of, read_record, write_record
 from slotflow.studies.paper.html import write_html
+from slotflow.studies.paper.pictures import draw_result
 from slotflow.studies.paper.registry import RESULTS
 from slotflow.studies.paper.result import Data, Result
 from slotflow.studies.paper.settings import INDEX
@@ -99,7 +100,8 @@ def reproduce(
             "data": data,
         }
         write_record(path, record)
-        save_figure(result.plot(data), place / f"{result.name}.png", dpi=110)
+        figure = draw_result(result, data, model["name"])
+        save_figure(figure, place / f"{result.name}.png", dpi=110)
         write_html(folder / INDEX, collect(folder, list(RESULTS.values())))
         records.append(record | {"reused": old is not None})
     return records

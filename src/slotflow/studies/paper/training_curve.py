@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from slotflow.show.plots.style import COLOURS, GREY, INK, style
+from slotflow.show.plots.style import COLOURS, GREY, INK, name_figure, style
 from slotflow.studies.measures.learning_curve import (
     FEWEST_POINTS,
     LawDraws,
@@ -111,6 +111,7 @@ def plot_curve(metrics: Metrics, batch: int) -> Figure:
         loss.set_title("Loss, and what its annealed points allow")
         loss.legend(loc="best")
         _draw_rates(rate, metrics, batch)
+        name_figure(figure, "Training of network paper: ours, and the authors' own")
     return figure
 
 

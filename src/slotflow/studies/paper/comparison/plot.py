@@ -105,7 +105,7 @@ def _corner(figure: Figure, shown: Data) -> None:
     frequencies = ", ".join(f"{line[PLACE]:.3f}" for line in shown["truth"])
     figure.text(
         0.20,
-        0.965,
+        0.95,
         f"tones at {frequencies} Hz, σ = {shown['sigma']:.2f}",
         size=11,
         weight="bold",

@@ -170,9 +170,9 @@ COST = Result(
     title="Time and memory",
     section="5.2, table 3",
     caption="Left: time of 1,000 effective draws against K for all methods, and of the network without draws. Middle: "
-    "time against the number of draws. Right: peak memory of a fresh process. Pale bars are what modules and weights "
-    "take before the first answer, numbers in brackets what the answer adds, and dots what Python's allocator sees of "
-    "it.",
+    "time against the number of draws. Right: memory of a fresh process. Squares are what modules and weights take "
+    "before the first answer, diamonds what the answer adds at its peak, and circles the part of it that Python's "
+    "allocator sees. The dashed line is what the paper prints for its network.",
     uses=("n", "seed", "model"),
     work=lambda settings: count_steps(_sizes(settings)),
     run=_run,

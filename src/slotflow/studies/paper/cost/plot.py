@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from slotflow.show.plots.colours import text_colour
 from slotflow.show.plots.style import COLOURS, GREY, INK, style
 from slotflow.studies.paper.cost.methods import LABELS
 from slotflow.studies.paper.result import Data
@@ -16,8 +17,20 @@ __all__ = ["plot"]
 
 MARKS = dict(zip(LABELS, "sDv^oP", strict=True))
 SHADES = dict(zip(LABELS, (COLOURS[1], COLOURS[3], COLOURS[4], GREY, COLOURS[0], COLOURS[2]), strict=True))  # fmt: skip
-PALE = 0.35
 MB = 1e6
+PAPER_BYTES = 5e3
+"""What the paper's table states for its network."""
+MEMORY_LOOKS: dict[str, tuple[str, str, str, tuple[int, int]]] = {
+    "before": ("s", "open", "left", (6, 0)),
+    "added": ("D", "full", "center", (0, 10)),
+    "python": ("o", "open", "right", (-6, 0)),
+}
+"""Mark, filling, and where the number stands beside it (in points), of each kind of memory."""
+MEMORY_LABELS = {
+    "before": "process before",
+    "added": "added by the answer",
+    "python": "seen by Python",
+}
 
 
 def plot(data: Data) -> Figure:
@@ -72,37 +85,43 @@ def _against_draws(ax: Axes, data: Data) -> None:
 
 
 def _memory(ax: Axes, data: Data) -> None:
-    """Process peak as a bar, pale as far as it was there before the answer; Python's peak as a dot."""
+    """What was there before the answer, what the answer added, and what Python's allocator saw: a point for each."""
     names = list(data["methods"])[::-1]
     for y, name in enumerate(names):
         found = data["methods"][name]
-        before, peak = found["process_before"] / MB, found["process_peak"] / MB
-        python = found["python_peak"] / MB
-        ax.barh(y, before, color=SHADES[name], alpha=PALE, height=0.6)
-        ax.barh(y, peak - before, left=before, color=SHADES[name], height=0.6)
-        ax.plot(python, y, "o", ms=6, color=INK, mec="white", mew=0.8, zorder=3)
-        ax.annotate(
-            f"{peak:.0f} (+{peak - before:.0f})",
-            (peak, y),
-            (4, 0),
-            textcoords="offset points",
-            va="center",
-            fontsize=8,
-        )
-        text = f"{python:.1f} MB" if python >= 1 else f"{1e3 * python:.0f} KB"
-        ax.annotate(
-            text, (python, y), (0, 11), textcoords="offset points", ha="center", va="center",
-            fontsize=7.5,
-        )  # fmt: skip
-    ax.set_yticks(range(len(names)), [LABELS[name] for name in names])
-    ax.set(xlabel="peak memory [MB]", xscale="log", ylim=(-0.6, len(names) - 0.3))
-    lowest = min(found["python_peak"] for found in data["methods"].values()) / MB
-    highest = max(found["process_peak"] for found in data["methods"].values()) / MB
-    ax.set_xlim(min(lowest, 0.005) / 2, 10 * highest)
-    ax.axvline(0.005, color=GREY, ls="--", lw=1)
+        before = found["process_before"]
+        added = found["process_peak"] - before
+        for key, size in (("python", found["python_peak"]), ("added", added), ("before", before)):
+            mark, fill, side, offset = MEMORY_LOOKS[key]
+            ax.plot(
+                size / MB, y, mark, ms=6.5, color=SHADES[name], mfc="white" if fill == "open" else None,
+                mew=1.4,
+            )  # fmt: skip
+            ax.annotate(
+                _bytes(size), (size / MB, y), offset, textcoords="offset points", ha=side,
+                va="center", fontsize=7.5,
+            )  # fmt: skip
+    ax.set_yticks(range(len(names)), [LABELS[name].replace(", ", ",\n") for name in names])
+    ax.set(xlabel="memory [MB]", xscale="log", ylim=(-0.6, len(names) - 0.2))
+    lowest = min(found["python_peak"] for found in data["methods"].values())
+    highest = max(found["process_peak"] for found in data["methods"].values())
+    ax.set_xlim(min(lowest, PAPER_BYTES) / MB / 2.5, 15 * highest / MB)
+    ax.xaxis.set_major_formatter("{x:g}")
+    ax.axvline(PAPER_BYTES / MB, color=GREY, ls="--", lw=1)
     ax.annotate(
-        "paper: 5 KB", (0.005, 1), (3, -2), xycoords=("data", "axes fraction"),
-        textcoords="offset points", va="top", fontsize=8, color=GREY,
+        "paper: 5 KB", (PAPER_BYTES / MB, 1), (3, -2), xycoords=("data", "axes fraction"),
+        textcoords="offset points", va="top", fontsize=8, color=text_colour(GREY),
     )  # fmt: skip
     ax.grid(visible=False, axis="y")
+    for key, label in MEMORY_LABELS.items():
+        mark, fill, *_ = MEMORY_LOOKS[key]
+        ax.plot([], [], mark, color=INK, mfc="white" if fill == "open" else None, label=label)
+    ax.legend(loc="upper center", bbox_to_anchor=(0.4, -0.14), ncols=3, handletextpad=0.2)
     ax.set_title(f"Memory of one answer, K = {data['table_k']}")
+
+
+def _bytes(size: float) -> str:
+    """A size of memory with its unit."""
+    if size < MB:
+        return f"{size / 1e3:.0f} KB"
+    return f"{size / MB:.0f} MB" if size >= 10 * MB else f"{size / MB:.1f} MB"

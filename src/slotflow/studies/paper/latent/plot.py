@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from slotflow.show.plots.style import COLOURS, style
+from slotflow.show.plots.style import COLOURS, GREY, style
 from slotflow.signal.waveforms.base import DATA_UNIT
 from slotflow.studies.measures.parameters import (
     AMPLITUDE,
@@ -18,6 +18,7 @@ from slotflow.studies.measures.parameters import (
     WAVEFORM,
 )
 from slotflow.studies.paper.result import Data
+from slotflow.studies.row import tidy
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -39,7 +40,7 @@ def plot(data: Data) -> Figure:
             _cloud(
                 ax, data["isomap"], i, f"Isomap of the lowest slot, {data['mixtures']:,} mixtures"
             )
-        _bars(axes[1, 2], data["explained"])
+        _draw_explained(axes[1, 2], data["explained"])
     return figure
 
 
@@ -60,21 +61,21 @@ def _cloud(ax: Axes, found: Data, i: int, title: str) -> None:
     ax.set_title(f"{title}, by {symbol}")
 
 
-def _bars(ax: Axes, explained: Data) -> None:
-    """R² of each parameter in each space."""
-    order = TABLE_ORDER
-    place = np.arange(len(order))
-    width = 0.8 / len(explained)
+def _draw_explained(ax: Axes, explained: Data) -> None:
+    """R² of each parameter in each space; below 0, a regression is worse than the mean."""
+    place = np.arange(len(TABLE_ORDER))
     for j, (where, shares) in enumerate(explained.items()):
-        values = [max(shares[i], 0.0) for i in order]
-        bars = ax.bar(
-            place + (j - (len(explained) - 1) / 2) * width, values, 0.9 * width, color=COLOURS[j],
-            alpha=0.8, label=where,
-        )  # fmt: skip
-        labels = [f"{shares[i]:.2f}" if shares[i] > 0 else "< 0" for i in order]
-        ax.bar_label(bars, labels, fontsize=8, padding=2)
-    ax.set_xticks(place, [SYMBOLS[i] for i in order])
-    ax.set(ylabel="R² on other signals", ylim=(0, 1.45), yticks=(0, 0.25, 0.5, 0.75, 1.0))
+        at, values = place + 0.25 * (j - (len(explained) - 1) / 2), [shares[i] for i in TABLE_ORDER]
+        ax.plot(at, values, "os^"[j], ms=6, color=COLOURS[j], label=where)
+        for x, y in zip(at, values, strict=True):
+            ax.annotate(
+                tidy(f"{y:.2f}"), (x, y), (0, 9), textcoords="offset points", ha="center",
+                va="center", fontsize=8,
+            )  # fmt: skip
+    ax.axhline(0, color=GREY, lw=0.9)
+    ax.set_xticks(place, [SYMBOLS[i] for i in TABLE_ORDER])
+    ax.set(ylabel="R² on other signals", ylim=(-0.2, 1.05), yticks=(0, 0.25, 0.5, 0.75, 1.0))
+    ax.set_xlim(-0.5, len(place) - 0.5)
     ax.grid(visible=False, axis="x")
-    ax.legend(loc="upper right")
+    ax.legend(loc="center right")
     ax.set_title("How much of each parameter the context explains")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from slotflow.show.plots.colours import text_colour
 from slotflow.show.plots.style import COLOURS, GREY, INK, style
 from slotflow.studies.paper.cost.methods import LABELS
 from slotflow.studies.paper.result import Data
@@ -231,12 +232,12 @@ def _cell(ax: Axes, x: int, y: int, cell: Cell, paper: str) -> None:
     if cell.verdict:
         ax.text(
             x + 0.5, y + 0.22, cell.verdict, ha="center", va="center", weight="bold", fontsize=10,
-            color=TINTS[cell.verdict],
+            color=text_colour(TINTS[cell.verdict]),
         )  # fmt: skip
     middle = y + (0.52 if cell.verdict else 0.4)
     ax.text(x + 0.5, middle, text, ha="center", va="center", fontsize=8, color=INK, linespacing=1.1)
     if paper:
         ax.text(
             x + 0.5, y + 0.81, f"paper: {paper}", ha="center", va="center", fontsize=7.5,
-            style="italic", color=GREY,
+            style="italic", color=text_colour(GREY),
         )  # fmt: skip

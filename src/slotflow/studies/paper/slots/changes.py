@@ -248,21 +248,26 @@ def change_rows(data: Mapping[str, Data]) -> list[Row]:
 
 
 def draw_shares(ax: Axes, data: Mapping[str, Data]) -> None:
-    """Shares that are still found, and by the same slot, for each kind."""
+    """Shares that are found before and after, and by the same slot, for each kind of change."""
     place = np.arange(len(data))
-    for i, (key, label) in enumerate(
-        (
-            ("found_after", "still found by a slot"),
-            ("same_number", "nearest slot keeps its number"),
-        )
-    ):
-        share = [found[key] for found in data.values()]
-        bars = ax.bar(place + 0.4 * i - 0.2, share, 0.36, color=COLOURS[i], alpha=0.75, label=label)
-        ax.bar_label(bars, [f"{100 * x:.1f} %" for x in share], fontsize=8, padding=2)
-    ax.set(ylabel="share of untouched components", ylim=(0, 1.3), yticks=(0, 0.25, 0.5, 0.75, 1))
+    shown = (
+        ("found_before", "found by a slot before", GREY, "D"),
+        ("found_after", "found by a slot after", COLOURS[0], "o"),
+        ("same_number", "nearest slot keeps its number", COLOURS[1], "s"),
+    )
+    for i, (key, label, colour, mark) in enumerate(shown):
+        share, at = [found[key] for found in data.values()], place + 0.3 * (i - 1)
+        ax.plot(at, share, mark, ms=6, color=colour, label=label, clip_on=False, zorder=3)
+        for x, y in zip(at, share, strict=True):
+            ax.annotate(
+                f"{100 * y:.3g} %", (x, y), (0, -8), textcoords="offset points", ha="center",
+                va="top", fontsize=7.5,
+            )  # fmt: skip
+    ax.set(ylabel="share of untouched components", yticks=(0, 0.25, 0.5, 0.75, 1))
+    ax.set(xlim=(-0.55, len(data) - 0.45), ylim=(0, 1.03))
     ax.set_xticks(place, list(data))
     ax.grid(visible=False, axis="x")
-    ax.legend(loc="upper right", ncols=2)
+    ax.legend(loc="lower left")
     ax.set_title("Untouched components when another one comes, goes or moves")
 
 

@@ -44,6 +44,7 @@ SINGLE = SignalSet(81, NOMINAL, k=K)
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 PAPER_ENDS = (2.55, 2.95)
 """Frequencies in Hz of the first and the last slot, read off the paper's text."""
+SLOT_AXIS = "number of the slot, in the order of f"
 
 
 @torch.no_grad()
@@ -128,9 +129,14 @@ def _compare(data: Data) -> list[Row]:
     ]
 
 
+def _median_frequencies(data: Data) -> list[float]:
+    """Median frequency of the components that each slot takes, slot by slot."""
+    return [row[QUANTILES.index(0.5)] for row in data["frequency"]]
+
+
 def _specialization_rows(data: Data) -> list[Row]:
     """What the number of a slot says of its component."""
-    median = [row[QUANTILES.index(0.5)] for row in data["frequency"]]
+    median = _median_frequencies(data)
     order = "emergent in the paper; slots of `zoom` start in the order of frequency, so that there it is built in"
     return [
         Row(
@@ -199,30 +205,35 @@ def _stability_rows(repeated: Data) -> list[Row]:
 
 
 def _plot(data: Data) -> Figure:
-    """Box plots of frequency and amplitude by slot, the two match matrices, and what a change does."""
+    """Box plots of frequency and amplitude by slot, the two match matrices, and what a change does.
+
+    Slots stand in the order of their median frequency, as in the paper, since their numbers mean nothing; the numbers
+    are written at the axes.
+    """
     from matplotlib.figure import Figure
 
     repeated = data["repeated"]
+    order = np.argsort(_median_frequencies(data))
     with style():
         figure = Figure(figsize=(12, 12), layout="constrained")
         axes = figure.subplots(3, 2)
         draw_shares(axes[2, 0], data["changes"])
         draw_moves(axes[2, 1], data["changes"])
-        _boxes(axes[0, 0], data["frequency"], COLOURS[0])
+        _boxes(axes[0, 0], data["frequency"], order, COLOURS[0])
         axes[0, 0].plot(
             (1, K), PAPER_ENDS, "D:", ms=5, color=GREY, label="paper, first and last slot"
         )
         axes[0, 0].set(ylabel="f of the matched component [Hz]", ylim=NOMINAL.frequency)
         axes[0, 0].legend(loc="lower right")
         axes[0, 0].set_title(f"Frequency by slot, {data['mixtures']:,} mixtures of K = {K}")
-        _boxes(axes[0, 1], data["amplitude"], COLOURS[1])
+        _boxes(axes[0, 1], data["amplitude"], order, COLOURS[1])
         axes[0, 1].set(ylabel="A of the matched component", ylim=NOMINAL.amplitude)
         axes[0, 1].set_title("Amplitude by slot")
         for ax, key, what in (
             (axes[1, 0], "draws", f"{repeated['runs']} draws of one posterior"),
             (axes[1, 1], "noise", f"{repeated['runs']} draws of the noise"),
         ):
-            matrix = np.asarray(repeated[key])
+            matrix = np.asarray(repeated[key])[order]
             image = ax.imshow(
                 matrix / matrix.sum(1, keepdims=True),
                 cmap="Blues",
@@ -231,19 +242,18 @@ def _plot(data: Data) -> Figure:
                 extent=(0.5, K + 0.5, K + 0.5, 0.5),
                 aspect="auto",
             )
-            ticks = range(1, K + 1)
-            ax.set(xlabel="component, by frequency", ylabel="slot", xticks=ticks, yticks=ticks)
+            ax.set(xlabel="component, by frequency", ylabel=SLOT_AXIS, xticks=range(1, K + 1))
+            ax.set_yticks(range(1, K + 1), [str(slot + 1) for slot in order])
             ax.grid(visible=False)
             ax.set_title(f"One signal, {what}: consistency {consistency(matrix):.3f}")
             figure.colorbar(image, ax=ax, label="share of runs")
     return figure
 
 
-def _boxes(ax: Axes, quantiles: list[list[float]], colour: str) -> None:
-    """Boxes from the quantiles of each slot; whiskers reach from 5 to 95 %."""
-    boxes = [
-        {"whislo": q[0], "q1": q[1], "med": q[2], "q3": q[3], "whishi": q[4]} for q in quantiles
-    ]
+def _boxes(ax: Axes, quantiles: list[list[float]], order: NDArray[np.intp], colour: str) -> None:
+    """Boxes from the quantiles of each slot, in the order given; whiskers reach from 5 to 95 %."""
+    ends = ("whislo", "q1", "med", "q3", "whishi")
+    boxes = [dict(zip(ends, quantiles[slot], strict=True)) for slot in order]
     ax.bxp(
         boxes,
         showfliers=False,
@@ -251,7 +261,8 @@ def _boxes(ax: Axes, quantiles: list[list[float]], colour: str) -> None:
         boxprops={"facecolor": colour, "alpha": 0.35},
         medianprops={"color": colour, "lw": 1.8},
     )
-    ax.set_xlabel("slot")
+    ax.set_xticks(range(1, K + 1), [str(slot + 1) for slot in order])
+    ax.set_xlabel(SLOT_AXIS)
 
 
 SLOTS = Result(
@@ -259,7 +270,9 @@ SLOTS = Result(
     title="Slots: specialization and stability",
     section="5.1.2, figure 4; B.1",
     caption="What each slot takes (boxes: quartiles, whiskers: 5 to 95 %), how often it takes the same component, and "
-    "what happens to six components when a seventh comes, one goes or one moves, in the same noise.",
+    "what happens to six components when a seventh comes, one goes or one moves, in the same noise. Slots stand in the "
+    "order of their median frequency, as in the paper. The consistency is the share of slots with the same component "
+    "over all pairs of runs; it does not say that a slot is near its component.",
     uses=("n", "draws", "repeats", "seed", "model"),
     work=lambda settings: 2 * settings.tenth + 1 + settings.repeats,
     pooled=True,

@@ -222,8 +222,7 @@ def _draw_gap(ax: Axes, name: str, signals: Sequence[Data]) -> None:
         ax.semilogy([x + 0.12 for x, _ in shown], [v for _, v in shown], "x", ms=4,
                     color=COLOURS[1], label="cost of independent slots")  # fmt: skip
     ax.set(xlabel="K", ylabel="nat", xticks=sorted(set(k)))
-    ax.set_ylim(top=50 * max(one["gap"] for one in signals))  # room for the legend
-    ax.legend(loc="upper left")
+    ax.legend(loc="best")
     ax.set_title(f"Network {name}, {len(signals)} signals")
 
 
@@ -240,7 +239,7 @@ def _draw_importance(ax: Axes, data: Data) -> None:
         xscale="log", xlabel="effective draws of q", ylabel="ln Z_K from q's draws − exact [nat]"
     )
     ax.set_yscale("symlog", linthresh=0.1)
-    ax.set_ylim(top=100)
+    ax.set_ylim(top=10)
     ax.legend(loc="upper left")
     ax.set_title("Evidence by importance sampling from q")
 

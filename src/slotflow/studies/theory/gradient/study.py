@@ -219,7 +219,8 @@ GRADIENT = Study(
     claim="With phase coordinates scaled by w_φ, the gradient with respect to (cos φ, sin φ), and that of the "
     "network's weights, is w_φ times the unweighted one.",
     caption="Left: one network, trained or random, with targets of other weights. Middle and right: networks that are "
-    "trained from the same weights on the same signals, each with its own w_φ; means over trainings.",
+    "trained from the same weights on the same signals, each with its own w_φ; means over trainings, with one "
+    "standard error.",
     code=("studies/theory/gradient", "studies/slots", "studies/trainings"),
     rounds=_rounds,
     signals=_signals,

@@ -18,6 +18,7 @@ from typing import Any
 
 from slotflow.exact.batch import answers, group
 from slotflow.infer import together
+from slotflow.infer.rest import Rest
 from slotflow.network.zoom.analysis import Analysis
 from slotflow.network.zoom.model import ZoomSlotFlow
 
@@ -46,7 +47,7 @@ STAGES: dict[str, tuple[tuple[Any, str], ...]] = {
     NEIGHBOURS: ((group, "_evidences"), (group, "one_more")),
     TESTS: ((group, "screen"), (group, "steady")),
     HANDED: ((group, "_group"), (answers, "ExactPosteriors")),
-    ALONE: ((together, "_alone"),),
+    ALONE: ((Rest, "posteriors"),),
 }
 """Stages, and the functions that do the work of each: where they are looked up, and their names."""
 

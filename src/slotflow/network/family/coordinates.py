@@ -18,6 +18,9 @@ from slotflow.network.family.units import Units
 
 __all__ = ["from_coordinates", "log_volume", "to_coordinates"]
 
+LARGEST_LOG = 50.0
+"""Largest logarithm of a positive shape that a draw may have: of an untrained network they know no bounds."""
+
 
 def to_coordinates(units: Units, slots: Finished, raw: Tensor, c: Tensor) -> Tensor:
     """Coordinates of components under slots of the same classes, (..., B, K, Z), float64.
@@ -49,7 +52,7 @@ def from_coordinates(units: Units, slots: Finished, z: Tensor) -> tuple[Tensor, 
     own = units.own_raw(centre.raw, centre.kind).double() + torch.cat([place, rest], -1)
     raw = units.with_own(centre.raw.double().expand(*z.shape[:-1], -1), kind, own)
     c = torch.complex(centre.c.abs().double() + along[..., 0], across[..., 0]) * _turn(centre.c)
-    return raw, c
+    return torch.where(units.positive, raw.clamp(-LARGEST_LOG, LARGEST_LOG), raw), c
 
 
 def log_volume(slots: Finished) -> Tensor:

@@ -34,8 +34,6 @@ __all__ = ["FamilySlots"]
 
 REDRAWS = 50
 """Times that draws outside the prior are drawn again; what is outside then is kept as it is."""
-LARGEST_LOG = 50.0
-"""Largest logarithm of a positive shape that a draw may have: of an untrained network they know no bounds."""
 MASS_DRAWS = 1024
 """Draws from which the mass inside the prior is estimated."""
 
@@ -134,7 +132,6 @@ class FamilySlots(MixedSlots):
         wide = torch.zeros(len(z), 1, 1, units.coordinates, dtype=torch.float64, device=z.device)
         wide[:, 0, 0, : z.shape[-1]] = z
         raw, c = from_coordinates(units, mine, wide)
-        raw = torch.where(units.positive, raw.clamp(-LARGEST_LOG, LARGEST_LOG), raw)
         xi = units.values(raw)[:, 0, 0][:, units.own[one.kind]].cpu().numpy()
         return one.theta(xi, c[:, 0, 0].cpu().numpy(), self.signal.record.reference)
 

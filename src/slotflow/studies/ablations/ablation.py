@@ -67,8 +67,9 @@ QUICK = Size(steps=4, batch=16, rounds=1, signals=16, draws=16, checkpoints=2)
 def base_config(size: Size) -> Config:
     """What all variants of an ablation start from: the paper's network in small, for up to three tones.
 
-    Rates and batch are those with the least loss after half a minute in single trials on tasks like this one: 0.01, 0.02
-    and 0.05 for the matrices, batches of 32, 64 and 128 signals. The jitter of the radius makes the target well posed.
+    Rates and batch are those with the least loss after half a minute in single trials on tasks like this one: 0.01,
+    0.02 and 0.05 for the matrices, batches of 32, 64 and 128 signals. The jitter of the radius makes the target
+    well posed.
     """
     preset = Config.from_preset("debug")
     prior = replace(

@@ -16,7 +16,7 @@ from slotflow.network.config import Config
 from slotflow.network.paper.densities import PaperSlotDensities
 from slotflow.network.paper.model import PaperSlotFlow
 from slotflow.signal.simulation import Simulation
-from slotflow.studies.ablations.ablation import QUICK, Ablation, base_config
+from slotflow.studies.ablations.ablation import QUICK, Ablation, small_config
 from slotflow.studies.ablations.depth import ABLATION as DEPTH_ABLATION
 from slotflow.studies.ablations.depth import DEPTH
 from slotflow.studies.ablations.domain import ABLATION as DOMAIN_ABLATION
@@ -33,7 +33,7 @@ CPU = torch.device("cpu")
 
 @pytest.fixture
 def tiny() -> Config:
-    return base_config(QUICK)
+    return small_config(QUICK)
 
 
 def flat(network: PaperSlotFlow) -> Tensor:
@@ -194,7 +194,7 @@ def test_slots_of_a_batch_are_those_of_its_signals(debug_model: SlotFlow, seed: 
 
 @pytest.mark.parametrize("ablation", [DOMAIN_ABLATION, WEIGHT_ABLATION, DEPTH_ABLATION])
 def test_variants_of_full_size_share_their_signals(ablation: Ablation) -> None:
-    config = base_config(ablation.full)
+    config = small_config(ablation.full)
     variants = ablation.variants(config)
     assert len(variants) == len({str(one.model) for one in variants.values()})
     for one in variants.values():
@@ -204,7 +204,7 @@ def test_variants_of_full_size_share_their_signals(ablation: Ablation) -> None:
 
 def test_the_small_task_has_the_bounds_of_the_papers() -> None:
     """Tones at least three bins apart that fit into the band, and as much information on A, φ and f T."""
-    config, paper = base_config(DOMAIN_ABLATION.full).model, Config.from_preset("paper").model
+    config, paper = small_config(DOMAIN_ABLATION.full).model, Config.from_preset("paper").model
     low, high = config.prior.frequency
     apart = config.prior.min_separation
     assert apart * config.long.duration == pytest.approx(3)
@@ -273,7 +273,7 @@ def test_the_papers_own_depths_hold() -> None:
 
 
 def test_the_best_weight_is_looked_for_in_both_targets() -> None:
-    config = base_config(QUICK)
+    config = small_config(QUICK)
     data = {}
     for name, one in WEIGHT_ABLATION.variants(config).items():
         w, w_f = one.model.flow.phase_weight, one.model.flow.frequency_weight

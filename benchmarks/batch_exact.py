@@ -234,7 +234,7 @@ def main() -> None:
     )
     parser.add_argument("--sets", nargs="+", default=["nominal"], choices=sorted(PRIORS))
     parser.add_argument("--size", type=int, default=256, help="signals of each set")
-    parser.add_argument("--batch", type=int, default=256, help="signals at a time")
+    parser.add_argument("--batch", type=int, help="signals that the network takes at a time")
     parser.add_argument(
         "--compare", type=int, default=64, help="signals that are answered alone too"
     )

@@ -16,7 +16,7 @@ from slotflow.network.config import Config
 from slotflow.network.paper.densities import PaperSlotDensities
 from slotflow.network.paper.model import PaperSlotFlow
 from slotflow.signal.simulation import Simulation
-from slotflow.studies.ablations.ablation import QUICK, Ablation, base_config
+from slotflow.studies.ablations.ablation import QUICK, Ablation, small_config
 from slotflow.studies.ablations.depth import ABLATION as DEPTH_ABLATION
 from slotflow.studies.ablations.depth import DEPTH
 from slotflow.studies.ablations.domain import ABLATION as DOMAIN_ABLATION
@@ -33,7 +33,7 @@ CPU = torch.device("cpu")
 
 @pytest.fixture
 def tiny() -> Config:
-    return base_config(True, QUICK)
+    return small_config(QUICK)
 
 
 def flat(network: PaperSlotFlow) -> Tensor:
@@ -128,22 +128,22 @@ def test_the_score_is_the_density_of_the_posterior(network: PaperSlotFlow, seed:
 def test_errors_of_draws_that_are_known(
     network: PaperSlotFlow, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Draws at the truth but for a frequency that scatters by 20 mHz around 10 mHz too much."""
+    """Draws at the truth but for a frequency that scatters by 10 mHz around 5 mHz too much."""
     batch = one_tone_each(network, 40, seed)
     truth = batch.theta[batch.mask]  # (40, 3)
 
     def draw(terms: Tensor, n: int, generator: torch.Generator) -> Tensor:
         theta = truth.expand(n, -1, -1).clone()
         noise = torch.randn(theta.shape[:-1], generator=generator, dtype=theta.dtype)
-        theta[..., 2] += 0.01 + 0.02 * noise
+        theta[..., 2] += 0.005 + 0.01 * noise
         return network.target.encode(theta)
 
     monkeypatch.setattr(network.flow, "draw", draw)
     found = errors_of(network, [batch], 200, seed)
-    error = 0.02 / math.sqrt(40 * 200)
-    assert found["mean"]["f"] == pytest.approx(0.01, abs=5 * error)
-    assert found["sd"]["f"] == pytest.approx(0.02, abs=5 * error)
-    assert found["robust"]["f"] == pytest.approx(0.02, abs=5 * error)
+    error = 0.01 / math.sqrt(40 * 200)
+    assert found["mean"]["f"] == pytest.approx(0.005, abs=5 * error)
+    assert found["sd"]["f"] == pytest.approx(0.01, abs=5 * error)
+    assert found["robust"]["f"] == pytest.approx(0.01, abs=5 * error)
     assert found["sd"]["A"] < 1e-12 and found["sd"]["φ"] < 1e-12
     assert sum(found["histogram"]["f"]) == pytest.approx(1, abs=1e-3)
     assert np.sum(found["confusion"]) == 40
@@ -194,13 +194,24 @@ def test_slots_of_a_batch_are_those_of_its_signals(debug_model: SlotFlow, seed: 
 
 @pytest.mark.parametrize("ablation", [DOMAIN_ABLATION, WEIGHT_ABLATION, DEPTH_ABLATION])
 def test_variants_of_full_size_share_their_signals(ablation: Ablation) -> None:
-    config = base_config(False, ablation.full)
+    config = small_config(ablation.full)
     variants = ablation.variants(config)
     assert len(variants) == len({str(one.model) for one in variants.values()})
     for one in variants.values():
         assert one.train == config.train and one.model.prior == config.model.prior
         assert (one.model.long, one.model.short) == (config.model.long, config.model.short)
-    assert config.model.prior.k_max == 5 and config.model.flow.hidden == 768
+
+
+def test_the_small_task_has_the_bounds_of_the_papers() -> None:
+    """Tones at least three bins apart that fit into the band, and as much information on A, φ and f T."""
+    config, paper = small_config(DOMAIN_ABLATION.full).model, Config.from_preset("paper").model
+    low, high = config.prior.frequency
+    apart = config.prior.min_separation
+    assert apart * config.long.duration == pytest.approx(3)
+    assert paper.prior.min_separation * paper.long.duration == pytest.approx(3)
+    assert (config.prior.k_max - 1) * apart < high - low
+    per_sample = [one.prior.sigma[1] / math.sqrt(one.long.n) for one in (config, paper)]
+    assert per_sample[0] == pytest.approx(per_sample[1])
 
 
 def spreads(a: float, phi: float, f: float) -> dict[str, list[float | None]]:
@@ -216,6 +227,20 @@ def measured(a: float, phi: float, f: float, score: float = 0.0, **other: Any) -
     return plain | other
 
 
+def sized(variants: dict[str, Any]) -> dict[str, Any]:
+    """Variants with the size of their task, as rounds are put together."""
+    size = {
+        "seconds": 15.0,
+        "samples": [96, 32],
+        "bins": 7.5,
+        "k_max": 3,
+        "sigma": 0.27,
+        "steps": 10,
+        "batch": 4,
+    }
+    return {"variants": variants, "size": size | {"weights": dict.fromkeys(variants, 1000)}}
+
+
 def verdicts(rows: list[Any]) -> dict[str, bool | None]:
     return {row.measure: row.met for row in rows if row.target is not None}
 
@@ -227,10 +252,10 @@ def test_the_papers_own_domains_hold() -> None:
         TIME: measured(0.5, 1.8, 71.6, accuracy=[0.908, None], confusion=below),
         FREQUENCY: measured(0.22, 0.887, 0.011, accuracy=[0.996, None]),
     }
-    assert all(verdicts(DOMAIN.compare(data)).values())
+    assert all(verdicts(DOMAIN.compare(sized(data))).values())
     data[HYBRID], data[TIME] = data[TIME], data[HYBRID]
     assert not any(
-        met for name, met in verdicts(DOMAIN.compare(data)).items() if "frequency" in name and "sd" in name
+        met for name, met in verdicts(DOMAIN.compare(sized(data))).items() if "frequency" in name and "sd" in name
     )  # fmt: skip
 
 
@@ -239,16 +264,16 @@ def test_the_papers_own_depths_hold() -> None:
     data = {f"L = {depth}": measured(0.8, phi, 0.01) for depth, phi in by_depth.items()}
     data["8 splines"] = measured(0.8, 1.0, 0.01, gradient_spread=[8.0, None])
     data["third stride 2"] = measured(0.8, 1.0, 0.02)
-    assert all(verdicts(DEPTH.compare(data)).values())
+    assert all(verdicts(DEPTH.compare(sized(data))).values())
     data["8 splines"]["gradient_spread"] = None
     data["L = 12"] = measured(0.8, 0.5, 0.01)
-    found = verdicts(DEPTH.compare(data))
+    found = verdicts(DEPTH.compare(sized(data)))
     assert not found["L with the least sd of φ"] and not found["sd of φ, L = 12 over L = 8"]
     assert "restlessness, 8 splines over L = 8" not in found
 
 
 def test_the_best_weight_is_looked_for_in_both_targets() -> None:
-    config = base_config(True, QUICK)
+    config = small_config(QUICK)
     data = {}
     for name, one in WEIGHT_ABLATION.variants(config).items():
         w, w_f = one.model.flow.phase_weight, one.model.flow.frequency_weight
@@ -256,7 +281,7 @@ def test_the_best_weight_is_looked_for_in_both_targets() -> None:
         spoiled = 3.0 if w == 20 else 1.0
         phi, f = 0.1 + abs(math.log(w / best)), spoiled * (0.1 + abs(math.log(w_f / 3)))
         data[name] = measured(1.24, phi, f, score=abs(math.log(w / best)))
-    found = verdicts(PHASE_WEIGHT.compare(data))
+    found = verdicts(PHASE_WEIGHT.compare(sized(data)))
     assert all(met for name, met in found.items() if name.startswith("4-D"))
     assert found.pop("3-D: w_φ with the least sd of φ") is False
     assert all(found.values())
@@ -280,7 +305,10 @@ def test_rounds_are_put_together(tiny: Config) -> None:
     other = one | {"accuracy": 0.7, "gradient_spread": 3.0}
     other["curve"] = [{"step": 1, "loss": 2.0, "score": 3.0, "thickness": None}]
     ablation = replace(DOMAIN_ABLATION, variants=lambda config: {"only": tiny})
-    found = ablation.gather([{"only": one}, {"only": other}])["only"]
+    rounds = [{"variants": {"only": found}, "size": {"bins": 7.5}} for found in (one, other)]
+    gathered = ablation.gather(rounds)
+    assert gathered["size"] == {"bins": 7.5}
+    found = gathered["variants"]["only"]
     assert found["accuracy"] == [pytest.approx(0.6), pytest.approx(0.1)]
     assert found["sd"]["A"] == [1.0, 0.0] and found["confusion"] == [[2, 0], [0, 2]]
     assert found["skipped"] == 2 and found["gradient_spread"] == [3.0, None]

@@ -9,7 +9,7 @@ from slotflow.show.plots.style import style
 from slotflow.studies.ablations.ablation import Ablation, Size
 from slotflow.studies.ablations.errors import PARAMETERS
 from slotflow.studies.ablations.pictures import draw_curves, draw_values
-from slotflow.studies.ablations.rows import best_of, claim, ratio, score_row, spread_rows
+from slotflow.studies.ablations.rows import best_of, claim, ratio, score_row, size_rows, spread_rows
 from slotflow.studies.frame.study import Data, Study
 from slotflow.studies.row import Row, Target
 from slotflow.studies.trainings import varied
@@ -46,36 +46,37 @@ def _variants(config: Config) -> dict[str, Config]:
 
 ABLATION = Ablation(
     set_number=122,
-    full=Size(steps=240, batch=512, rounds=2, signals=2048, draws=100, checkpoints=8),
+    full=Size(steps=900, batch=64, rounds=2, signals=1024, draws=50, checkpoints=8),
     variants=_variants,
 )
 
 
 def _by_depth(data: Data) -> dict[float, Data]:
     """The alternating flows by their number of layers."""
-    return {depth: data[_named(depth)] for depth in DEPTHS}
+    return {depth: data["variants"][_named(depth)] for depth in DEPTHS}
 
 
 def _compare(data: Data) -> list[Row]:
     """Spreads and score of each variant, then what the paper says of them."""
-    rows = []
+    variants = data["variants"]
+    rows = size_rows(data["size"], _named(DEFAULT_DEPTH))
     printed = {_named(depth): values for depth, values in PRINTED.items()}
-    for name, found in data.items():
+    for name, found in variants.items():
         rows += [*spread_rows(name, found, printed.get(name)), score_row(name, found)]
-    default, deepest = data[_named(DEFAULT_DEPTH)], data[_named(DEPTHS[-1])]
+    default, deepest = variants[_named(DEFAULT_DEPTH)], variants[_named(DEPTHS[-1])]
     best, words = best_of(_by_depth(data), lambda one: one["sd"]["φ"])
     least, score_words = best_of(_by_depth(data), lambda one: one["score"])
     rows += [
         claim("L with the least sd of φ", best, "8", Target(low=8, high=10, words="8–10"), words),
         Row("L with the least −ln q", least, form=".0f", note=score_words),
-        claim("sd of φ, L = 2 over L = 8", ratio(data[_named(2)], default, "φ"), "1.79",
+        claim("sd of φ, L = 2 over L = 8", ratio(variants[_named(2)], default, "φ"), "1.79",
               Target(low=SAME, words=f"> {SAME}")),
         claim("sd of φ, L = 12 over L = 8", ratio(deepest, default, "φ"), "minimal improvement",
               Target(low=1 / SAME, words=f"≥ {1 / SAME:.2f}")),
-        claim("sd of f, third stride 2 over 1", ratio(data[COARSE], default, "f"), "improved spectral detail",
+        claim("sd of f, third stride 2 over 1", ratio(variants[COARSE], default, "f"), "improved spectral detail",
               Target(low=1, strict=True), "3.1"),
     ]  # fmt: skip
-    rows += _calm_rows(data[SPLINES], default)
+    rows += _calm_rows(variants[SPLINES], default)
     return rows
 
 
@@ -102,7 +103,7 @@ def _plot(data: Data) -> Figure:
             draw_values(ax, _by_depth(data), parameter, "alternating")
             ax.set(xlabel="layers L")
         left[0].legend(loc="best")
-        draw_curves(right, data, "score")
+        draw_curves(right, data["variants"], "score")
         right.set(ylabel="−ln q(A, φ, f | x) at the truth [nat]")
         right.legend(loc="best")
     return figure

@@ -38,8 +38,8 @@ PARAMETERS = {"A": AMPLITUDE, "φ": PHASE, "f": PLACE}
 """Columns of what the paper reports."""
 FARTHEST = 1e6
 """Errors and scores beyond this, and those that are no numbers, count as this: draws of a flow that has diverged."""
-HISTOGRAM_BINS = 80
-HISTOGRAM_HALF_WIDTHS = {"A": 1.0, "φ": 3.1416, "f": 0.25}
+HISTOGRAM_BINS = 121
+HISTOGRAM_HALF_WIDTHS = {"A": 0.6, "φ": 3.1416, "f": 0.06}
 """Largest errors that the histograms hold, in data units, rad and Hz."""
 SHARE_DIGITS = 6
 """Digits of a histogram's shares that are kept."""

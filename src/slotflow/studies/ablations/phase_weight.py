@@ -14,7 +14,7 @@ from slotflow.network.config import Config
 from slotflow.show.plots.style import style
 from slotflow.studies.ablations.ablation import Ablation, Size
 from slotflow.studies.ablations.pictures import draw_curves, draw_values
-from slotflow.studies.ablations.rows import best_of, claim, score_row, spread_rows
+from slotflow.studies.ablations.rows import best_of, claim, score_row, size_rows, spread_rows
 from slotflow.studies.frame.study import Data, Study
 from slotflow.studies.row import Row, Target
 from slotflow.studies.trainings import varied
@@ -62,30 +62,31 @@ def _variants(config: Config) -> dict[str, Config]:
 
 ABLATION = Ablation(
     set_number=121,
-    full=Size(steps=240, batch=256, rounds=2, signals=2048, draws=100, checkpoints=8),
+    full=Size(steps=900, batch=64, rounds=2, signals=1024, draws=50, checkpoints=8),
     variants=_variants,
 )
 
 
 def _by_phase_weight(data: Data, target: str) -> dict[float, Data]:
     """The variants of a target by w_φ, at the paper's w_f."""
-    return {w: data[_named(target, w, DEFAULT_FREQUENCY)] for w in PHASE_WEIGHTS}
+    return {w: data["variants"][_named(target, w, DEFAULT_FREQUENCY)] for w in PHASE_WEIGHTS}
 
 
 def _by_frequency_weight(data: Data, target: str) -> dict[float, Data]:
     """The variants of a target by w_f, at the paper's w_φ."""
-    return {w: data[_named(target, DEFAULT_PHASE, w)] for w in FREQUENCY_WEIGHTS}
+    return {w: data["variants"][_named(target, DEFAULT_PHASE, w)] for w in FREQUENCY_WEIGHTS}
 
 
 def _compare(data: Data) -> list[Row]:
     """Spreads and score of each variant, the best weights of both targets, and what a degenerate density shows."""
-    rows = []
+    variants = data["variants"]
+    rows = size_rows(data["size"], _named("circle", DEFAULT_PHASE, DEFAULT_FREQUENCY))
     for target in TARGETS:
         for phase, frequency in _weights():
             name = _named(target, phase, frequency)
             swept = target == "circle" and frequency == DEFAULT_FREQUENCY
             printed = PRINTED.get(phase) if swept else None
-            rows += [*spread_rows(name, data[name], printed), score_row(name, data[name])]
+            rows += [*spread_rows(name, variants[name], printed), score_row(name, variants[name])]
     for target in TARGETS:
         rows += _best_rows(data, target)
     for target in TARGETS:
@@ -126,7 +127,7 @@ def _best_rows(data: Data, target: str) -> list[Row]:
 def _descent_rows(data: Data, target: str) -> list[Row]:
     """How far loss and score still fall in the last half of training, at the paper's weights."""
     words = TARGETS[target]
-    curve = data[_named(target, DEFAULT_PHASE, DEFAULT_FREQUENCY)]["curve"]
+    curve = data["variants"][_named(target, DEFAULT_PHASE, DEFAULT_FREQUENCY)]["curve"]
     middle = (len(curve["step"]) - 1) // 2
     rows = []
     for key, what in (("loss", "loss"), ("score", "−ln q(A, φ, f given x)")):
@@ -155,9 +156,10 @@ def _plot(data: Data) -> Figure:
             ax.set(xlabel=f"weight {symbol}")
         above[0].legend(loc="best")
         shown = {
-            _named(target, w, DEFAULT_FREQUENCY): data[_named(target, w, DEFAULT_FREQUENCY)]
+            name: data["variants"][name]
             for target in TARGETS
             for w in (1.0, DEFAULT_PHASE, 5.0)
+            for name in [_named(target, w, DEFAULT_FREQUENCY)]
         }
         labels = {
             "loss": "flow loss, as if both weights were 1 [nat]",

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from slotflow.show.plots.style import COLOURS
 from slotflow.studies.ablations.errors import HISTOGRAM_BINS, HISTOGRAM_HALF_WIDTHS
@@ -18,6 +19,8 @@ __all__ = ["draw_curves", "draw_errors", "draw_values"]
 
 LABELS = {"A": "A − truth [data units]", "φ": "φ − truth [rad]", "f": "f − truth [mHz]"}
 FACTORS = {"A": 1.0, "φ": 1.0, "f": 1e3}
+DRAWN_SHARE = 0.005
+"""Share of the highest bin of a histogram below which a bin need not be in the picture."""
 
 
 def draw_errors(ax: Axes, found: Mapping[str, Data], parameter: str) -> None:
@@ -27,7 +30,16 @@ def draw_errors(ax: Axes, found: Mapping[str, Data], parameter: str) -> None:
     for i, (name, one) in enumerate(found.items()):
         density = np.asarray(one["histogram"][parameter]) / np.diff(edges)
         ax.stairs(density, edges, color=COLOURS[i % len(COLOURS)], lw=1.2, label=name)
-    ax.set(xlabel=LABELS[parameter], ylabel="density of draws", xlim=(-half, half))
+    shown = max(_reach(one["histogram"][parameter], edges) for one in found.values())
+    ax.set(xlabel=LABELS[parameter], ylabel="density of draws", xlim=(-shown, shown))
+
+
+def _reach(shares: Sequence[float], edges: NDArray[np.float64]) -> float:
+    """How far from 0 the bins of a histogram, (bins + 1,) edges, are worth drawing."""
+    drawn = np.asarray(shares) > DRAWN_SHARE * max(shares)
+    return float(
+        np.maximum(np.abs(edges[:-1]), np.abs(edges[1:]))[drawn].max(initial=edges[1] - edges[0])
+    )
 
 
 def draw_curves(ax: Axes, found: Mapping[str, Data], key: str) -> None:

@@ -8,10 +8,34 @@ from collections.abc import Callable, Mapping, Sequence
 from slotflow.studies.frame.study import Data
 from slotflow.studies.row import Row, Target
 
-__all__ = ["best_of", "claim", "ratio", "score_row", "spread_rows"]
+__all__ = ["best_of", "claim", "ratio", "score_row", "size_rows", "spread_rows"]
 
 UNITS = {"A": (1.0, "data units"), "φ": (1.0, "rad"), "f": (1e3, "mHz")}
 """Factor and unit in which the paper prints an error."""
+
+PAPERS_TASK = "300 s with 3,000 + 5,120 samples, K 1 to 5"
+"""What the ablations of section 5.3 are made with."""
+
+
+def size_rows(size: Data, default: str) -> list[Row]:
+    """How large task and networks are, beside the paper's.
+
+    Args:
+        size: What `Ablation.measure` says of it.
+        default: Name of the variant that has the paper's choices.
+    """
+    weights, (long, short) = size["weights"], size["samples"]
+    task = (
+        f"{size['seconds']:g} s with {long} + {short} samples, K 1 to {size['k_max']}; "
+        f"the paper: {PAPERS_TASK}"
+    )
+    spread = f"{min(weights.values()):,} to {max(weights.values()):,} in all variants"
+    seen = size["steps"] * size["batch"]
+    return [
+        Row("size of the task: bins 1/T of the band", size["bins"], "150", note=task),
+        Row(f"weights of the network, {default}", weights[default], form=",.0f", note=spread),
+        Row("signals of a training", seen, form=",.0f", note=f"{size['steps']} steps of {size['batch']}"),
+    ]  # fmt: skip
 
 
 def spread_rows(name: str, found: Data, printed: Mapping[str, str] | None = None) -> list[Row]:

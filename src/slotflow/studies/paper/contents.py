@@ -21,6 +21,7 @@ NOT_YET = "**not yet**"
 PAPER = "paper"
 """The network of the paper's text, as the results call it."""
 NETWORKS = (DEFAULT, PAPER)
+DOMAIN_STUDY = "[study `domain`](studies.md#domain-representation)"
 
 
 @dataclass(frozen=True)
@@ -132,12 +133,15 @@ CONTENTS = (
         ),
         "`paper` takes part untrained",
     ),
+    Item("Figure 11", "5.3.1", "domain representation, widths", beside=DOMAIN_STUDY,
+         words="not held by small networks on a small task: samples of both streams give f as well, and spectra "
+         "of both give phases that are no broader"),
+    Item("Figure 12", "5.3.1", "domain representation, K", beside=DOMAIN_STUDY,
+         words="in part, by small networks on a small task: spectra count every K, and so do samples"),
     *(
         Item(f"Figure {number}", section, what, beside=NOT_YET,
              words=f"the [study `{study}`](studies.md#{anchor}) is there, its measurement is not")
         for number, section, what, study, anchor in (
-            (11, "5.3.1", "domain representation, widths", "domain", "domain-representation"),
-            (12, "5.3.1", "domain representation, K", "domain", "domain-representation"),
             (13, "5.3.2", "phase weight", "phase_weight", "phase-weight"),
             (14, "5.3.3", "flow depth", "depth", "flow-depth"),
         )

@@ -40,7 +40,7 @@ COMMANDS = {
     "rate": "python benchmarks/rate.py --device cuda --size 20000 --out docs/data/rate.json",
     "batch-exact-gpu": f"{BATCH} --device cuda --size 20000 --compare 100 --draws 1000 --batch 4096 "
     "--out docs/data/batch-exact-gpu.json",
-    "batch-exact": f"{BATCH} --size 256 --compare 150 --sets nominal stress --out docs/data/batch-exact.json",
+    "batch-exact": f"{BATCH} --size 256 --compare 100 --sets nominal stress --draws 1000 --out docs/data/batch-exact.json",
     "batch-equal": f"{BATCH} --sets nominal stress frontier weak --size 2000 --compare 2000 --equality --jobs 16 "
     "--out docs/data/batch-equal.json",
     "against-eryn": "python benchmarks/against_eryn.py --out docs/data/against-eryn.json",

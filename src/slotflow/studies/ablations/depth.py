@@ -116,7 +116,7 @@ DEPTH = Study(
     claim="The errors of the phase have their minimum at L = 8 or 10; L = 2 underfits, L = 12 gains little. Affine "
     "layers between the splines make training stable, and a third convolution of stride 1 keeps spectral detail.",
     caption="Left: spread of the draws around the components that the slots are matched to; bars are standard errors "
-    "over seeds. Right: the score on fresh signals in the course of training.",
+    "where there are several seeds. Right: the score on fresh signals in the course of training.",
     code=("studies/ablations", "studies/slots", "studies/trainings", "train"),
     rounds=ABLATION.rounds,
     signals=ABLATION.signals,

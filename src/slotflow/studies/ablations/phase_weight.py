@@ -180,9 +180,9 @@ PHASE_WEIGHT = Study(
     claim="The errors of the phase have a clear minimum at w_φ = 2, those of the amplitude do not depend on w_φ, and "
     "w_φ = 20 spoils the frequency; for the frequency's own weight the best value is 3.",
     caption="Above: spread of the draws around the components that the slots are matched to, with the paper's target "
-    "(4-D) and with a well-posed one (3-D); bars are standard errors over seeds. Below: the loss as it is trained, "
-    "which has no lower bound with the 4-D target; the score on fresh signals, which both targets share; and how thin "
-    "the density around the circle has become.",
+    "(4-D) and with a well-posed one (3-D); bars are standard errors where there are several seeds. Below: the loss as "
+    "it is trained, which has no lower bound with the 4-D target; the score on fresh signals, which both targets share;"
+    " and how thin the density around the circle has become.",
     code=("studies/ablations", "studies/slots", "studies/trainings", "train"),
     rounds=ABLATION.rounds,
     signals=ABLATION.signals,

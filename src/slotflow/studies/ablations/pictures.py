@@ -58,6 +58,8 @@ def draw_values(
     ax: Axes, found: Mapping[float, Data], parameter: str, label: str, number: int = 0
 ) -> None:
     """Standard deviation and, dotted, the spread by quantiles of a parameter's errors against a setting."""
+    from matplotlib.ticker import LogLocator
+
     place = np.arange(len(found))
     for kind, line in (("sd", "-"), ("robust", ":")):
         values = [FACTORS[parameter] * one[kind][parameter][0] for one in found.values()]
@@ -67,5 +69,6 @@ def draw_values(
                     color=COLOURS[number % len(COLOURS)])  # fmt: skip
     ax.set_xticks(place, [f"{setting:g}" for setting in found])
     ax.set(yscale="log", ylabel=f"spread of {LABELS[parameter]}")
+    ax.yaxis.set_minor_locator(LogLocator(subs=(2, 3, 5)))
     ax.yaxis.set_major_formatter("{x:g}")
     ax.yaxis.set_minor_formatter("{x:g}")

@@ -31,9 +31,9 @@ INTRODUCTION = (
     "“Network alone” means `zoom` without the exact step. It still contains two joint Gauss–Newton steps on the "
     "likelihood, at the end of its slots. How much of what it reaches is owed to these steps, and how much to what it "
     "has learned, is measured by the study `zoom_scaling` (docs/studies.md), which trains the network without them.",
-    "The ablations (section 5.3) are studies of their own, on a small task (docs/studies.md); that of the domain is "
-    "measured. Not reproduced are the sample complexity (appendix B.3 with table 4), and the paper's training runs "
-    "(5.2.1 and the learning curves of B.4).",
+    "The ablations (section 5.3) are studies of their own, on a small task (docs/studies.md); that of the flow's "
+    "depth is not measured yet. Not reproduced are the sample complexity (appendix B.3 with table 4), and the "
+    "paper's training runs (5.2.1 and the learning curves of B.4).",
 )
 """Paragraphs that stand above all results."""
 CONTENTS_WORDS = (

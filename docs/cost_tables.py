@@ -159,7 +159,7 @@ def _catalogue(records: Records) -> Iterator[Cells]:
             NOT_MEASURED if cost.cores is None else f"{math.ceil(cost.cores):,} cores",
             _hours(cost.core_hours, "core hours"),
         )
-    crowded, eryn = records.get("crowded"), eryn_seconds(records)
+    crowded, eryn = records.get("crowded-now"), eryn_seconds(records)
     mean = None if crowded is None else crowded["results"]["frontier"]["now"]["cpu_seconds"]["mean"]
     yield "the frontier set, one by one", "", "all", "", "", _hours(_core_hours(mean), "core hours")
     seconds = median(one for one, _ in eryn) if eryn else None

@@ -203,7 +203,7 @@ def cost_picture(folder: Path) -> Figure | None:
         folder: Of the records.
     """
     from matplotlib.figure import Figure
-    from matplotlib.ticker import FuncFormatter, NullFormatter
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
     from slotflow.show.plots.style import COLOURS, style
 
@@ -227,6 +227,9 @@ def cost_picture(folder: Path) -> Figure | None:
             ax.set_xticks(ticks)
             ax.xaxis.set_major_formatter(plain)
             ax.xaxis.set_minor_formatter(NullFormatter())
+            ax.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+            ax.yaxis.set_major_formatter(plain)
+            ax.yaxis.set_minor_formatter(NullFormatter())
             ax.yaxis.set_major_formatter(plain)
         for ax in panels[:, 0]:
             ax.set_ylabel("ms a signal")

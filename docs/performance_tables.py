@@ -42,7 +42,7 @@ COMMANDS = {
     "--out docs/data/batch-exact-gpu.json",
     "batch-exact": f"{BATCH} --size 256 --compare 100 --sets nominal stress --draws 1000 "
     "--out docs/data/batch-exact.json",
-    "batch-equal": f"{BATCH} --sets nominal stress frontier weak --size 2000 --compare 2000 --equality --jobs 16 "
+    "batch-equal": f"{BATCH} --sets nominal stress --size 2000 --compare 2000 --equality "
     "--out docs/data/batch-equal.json",
     "against-eryn": "python benchmarks/against_eryn.py --out docs/data/against-eryn.json",
     "cost": "python benchmarks/cost.py --out docs/data/cost.json",

@@ -19,7 +19,7 @@ from slotflow.network.build import MODEL_FILE
 from slotflow.network.cards import Card, Row, card_path
 from slotflow.network.checkpoint import model_config, read_model, save_model
 from slotflow.network.config import ModelConfig
-from slotflow.network.write_card import fact_of, read_evaluation, write_card
+from slotflow.network.write_card import add_card_flags, stated_of, write_card
 
 __all__ = ["LARGEST_FILE", "main", "publish"]
 
@@ -72,15 +72,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     )
     parser.add_argument("source", type=Path, help="a training folder or a model file")
     parser.add_argument("target", type=Path, help="the .safetensors file to write")
-    parser.add_argument("--evaluation", type=Path, help="output of `slotflow evaluate --json`")
-    parser.add_argument(
-        "--fact", action="append", default=[], metavar="KEY=VALUE", help="JSON or text; repeatable"
-    )
+    add_card_flags(parser)
     options = parser.parse_args(arguments)
     try:
-        facts = dict(fact_of(text) for text in options.fact)
-        rows = [] if options.evaluation is None else read_evaluation(options.evaluation)
-        card = publish(options.source, options.target, facts, rows)
+        card = publish(options.source, options.target, *stated_of(options))
     except (ValueError, OSError) as error:
         parser.error(str(error))
     size = options.target.stat().st_size

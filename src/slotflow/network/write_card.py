@@ -19,7 +19,7 @@ from slotflow.network.build import build_model
 from slotflow.network.cards import Card, Row, card_path, checked_entries, content_hash
 from slotflow.network.checkpoint import model_config, read_model
 
-__all__ = ["fact_of", "main", "read_evaluation", "write_card"]
+__all__ = ["add_card_flags", "fact_of", "main", "read_evaluation", "stated_of", "write_card"]
 
 
 def write_card(
@@ -81,6 +81,20 @@ def read_evaluation(path: str | Path) -> list[Row]:
     return rows
 
 
+def add_card_flags(parser: argparse.ArgumentParser) -> None:
+    """Adds the flags that tell what a card cannot find out by itself."""
+    parser.add_argument("--evaluation", type=Path, help="output of `slotflow evaluate --json`")
+    parser.add_argument(
+        "--fact", action="append", default=[], metavar="KEY=VALUE", help="JSON or text; repeatable"
+    )
+
+
+def stated_of(options: argparse.Namespace) -> tuple[dict[str, Any], list[Row]]:
+    """Facts and rows of an evaluation that these flags state."""
+    facts = dict(fact_of(text) for text in options.fact)
+    return facts, [] if options.evaluation is None else read_evaluation(options.evaluation)
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Writes a card; see the module's docstring."""
     parser = argparse.ArgumentParser(
@@ -88,15 +102,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         description="Writes the card of a weights file beside it.",
     )
     parser.add_argument("weights", type=Path, help="a .safetensors file")
-    parser.add_argument("--evaluation", type=Path, help="output of `slotflow evaluate --json`")
-    parser.add_argument(
-        "--fact", action="append", default=[], metavar="KEY=VALUE", help="JSON or text; repeatable"
-    )
+    add_card_flags(parser)
     options = parser.parse_args(arguments)
     try:
-        facts = dict(fact_of(text) for text in options.fact)
-        rows = [] if options.evaluation is None else read_evaluation(options.evaluation)
-        card = write_card(options.weights, facts, rows)
+        card = write_card(options.weights, *stated_of(options))
     except (ValueError, OSError) as error:
         parser.error(str(error))
     print(f"{card_path(options.weights)}: {card.hash}, {len(card.evaluation)} rows")

@@ -52,6 +52,13 @@ def run_study(study: Study, setup: Setup, *, resume: bool = False, progress: boo
         raise ValueError(
             f"{setup.folder} {state} of the study {study.name!r}; {advice}, or choose another folder."
         )
+    try:
+        setup.folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ValueError(
+            f"{setup.folder}: expected a folder that can be made, received {error.strerror!r}; choose another "
+            "with --out."
+        ) from None
     made = _made_by(study, setup)
     rounds = _measured(study, setup, path, made["key"], progress)
     data = json.loads(json.dumps(study.gather([r["data"] for r in rounds]), allow_nan=False))

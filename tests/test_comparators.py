@@ -13,7 +13,6 @@ from torch import Tensor
 from slotflow.network.config import Config
 from slotflow.network.zoom.model import ZoomSlotFlow
 from slotflow.signal.simulation import Simulation, simulate
-from slotflow.studies.ablations.ablation import QUICK, base_config
 from slotflow.studies.comparators import training
 from slotflow.studies.comparators.equivariant import Equivariant
 from slotflow.studies.comparators.interface import Comparator, Encoded
@@ -29,6 +28,7 @@ from slotflow.studies.comparators.saturated import Saturated
 from slotflow.studies.comparators.scores import log_joint
 from slotflow.studies.comparators.sequential import Sequential
 from slotflow.studies.comparators.slots import PaperSlots
+from slotflow.studies.comparators.task import task_config
 from slotflow.studies.comparators.training import METHODS, build, train
 from slotflow.studies.trainings import draw_batch
 
@@ -38,7 +38,7 @@ SORTED_OR_SLOTS = ("paper", "saturated", "sequential", "presences")
 
 @pytest.fixture
 def tiny() -> Config:
-    return base_config(True, QUICK)
+    return task_config(4, 16, quick=True)
 
 
 @pytest.fixture(params=list(METHODS))
@@ -358,7 +358,7 @@ def test_a_step_without_a_finite_gradient_is_left_out(
 
 
 def test_the_released_network_answers_as_the_others_do(seed: int) -> None:
-    config = base_config(False, QUICK).model
+    config = task_config(4, 16).model
     network = ZoomSlotFlow.from_pretrained("zoom")
     assert isinstance(network, ZoomSlotFlow)
     method = Released(network, config.prior)

@@ -15,7 +15,6 @@ from slotflow.network.config import Config
 from slotflow.network.model import SlotFlow
 from slotflow.signal.bounds import crb_covariance
 from slotflow.signal.simulation import Simulation, simulate
-from slotflow.studies.ablations.ablation import QUICK, base_config
 from slotflow.studies.answers import exact_answer
 from slotflow.studies.comparators import leaderboard
 from slotflow.studies.comparators.leaderboard import LEADERBOARD
@@ -27,6 +26,7 @@ from slotflow.studies.comparators.properties import (
 )
 from slotflow.studies.comparators.scores import draw_at, scores_of
 from slotflow.studies.comparators.table import TITLES
+from slotflow.studies.comparators.task import task_config
 from slotflow.studies.comparators.training import build
 from slotflow.studies.frame.settings import Settings
 from slotflow.studies.measures.correlation import between_components, correlation
@@ -37,7 +37,7 @@ CPU = torch.device("cpu")
 
 @pytest.fixture
 def tiny() -> Config:
-    return base_config(True, QUICK)
+    return task_config(4, 16, quick=True)
 
 
 class Known:
@@ -153,7 +153,7 @@ def test_correlations_of_draws_that_have_them_and_of_some_that_do_not(
 
 def test_the_bound_has_the_correlations_of_the_exact_posterior(seed: int) -> None:
     """At a separation of three bins, by the exact step; differences are those of 4,000 draws and of its curvature."""
-    config = base_config(False, QUICK).model
+    config = task_config(4, 16).model
     pairs = close_pairs(config, 1, seed, CPU)
     covariance = crb_covariance(pairs.theta, pairs.sigma, pairs.grids)[0].numpy()
     scale = 1 / np.sqrt(np.diag(covariance))

@@ -30,13 +30,12 @@ from slotflow.studies.measures.means import mean_and_error
 from slotflow.studies.suites.sets import suite_seed
 from slotflow.studies.trainings import Training, draw_batch, train_together, training_seed, varied
 
-__all__ = ["Ablation", "Size", "base_config", "small_config"]
+__all__ = ["Ablation", "Size", "small_config"]
 
 LONG, SHORT = Grid(96, 0.15625), Grid(32, 0.03125)
 """15 s at 6.4 Hz and 1 s at 32 Hz."""
 K_MAX = 3
-LEADERBOARD_K_MAX = 5
-"""Largest numbers of tones, here and in the study `leaderboard`."""
+"""Largest number of tones."""
 LARGEST_SIGMA = 1.5 * math.sqrt(LONG.n / 3000)
 """The paper's largest noise, where 3,000 samples say as much as these do."""
 EVALUATION_BATCH = 256
@@ -64,36 +63,6 @@ class Size:
 
 
 QUICK = Size(steps=4, batch=16, rounds=1, signals=16, draws=16, checkpoints=2)
-
-
-def base_config(quick: bool, size: Size) -> Config:
-    """What the methods of the leaderboard start from: the paper's network for up to five tones, or a tiny one.
-
-    The recipe is that of our trainings of preset `paper` (benchmarks/paper.yaml) with half its learning rate, which
-    rises over a fifth of the steps: with the whole of it after a tenth, and batches of 16 signals, the losses of the
-    first steps grew. The jitter of the radius makes the target well posed.
-    """
-    train = {
-        "batch_size": size.batch,
-        "optimizer": "adamw",
-        "learning_rate": 4e-4,
-        "schedule": "cosine",
-        "warmup_steps": size.steps // 5,
-        "ema": 0.99,
-        "clip_norm": 1.0,
-        "bfloat16": not quick,
-    }
-    if quick:
-        tiny_encoder = {"channels": (8, 8, 16), "context": 16, "noise": False}
-        return varied(
-            Config.from_preset("debug"),
-            encoder=tiny_encoder,
-            flow={"hidden": 16, "bins": 4},
-            train=train,
-        )
-    config = varied(Config.from_preset("paper"), flow={"radius_jitter": 0.1}, train=train)
-    prior = replace(config.model.prior, k_max=LEADERBOARD_K_MAX)
-    return replace(config, model=replace(config.model, prior=prior))
 
 
 def small_config(size: Size) -> Config:

@@ -1,8 +1,8 @@
 """Study `leaderboard`: the methods of the paper's table 1, trained alike on one task (paper, section 1.2).
 
 A round is one method with one seed. All methods of a seed see the same signals in the same order, take the same number
-of steps, and answer the same fresh signals, whichever process trains them. The task is that of the ablations (5.3.1):
-one to five tones.
+of steps, and answer the same fresh signals, whichever process trains them (`task` says what they are). A core trains a
+method within minutes, so that the cores of one machine are as good as a GPU: `--jobs`.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ import torch
 
 from slotflow.network.config import Config
 from slotflow.network.zoom.model import ZoomSlotFlow
-from slotflow.studies.ablations.ablation import EVALUATION_BATCH, base_config
-from slotflow.studies.ablations.ablation import Size as AblationSize
+from slotflow.studies.ablations.ablation import EVALUATION_BATCH
 from slotflow.studies.comparators.picture import plot
 from slotflow.studies.comparators.properties import properties_of
 from slotflow.studies.comparators.released import Released
 from slotflow.studies.comparators.scores import Method, scores_of
 from slotflow.studies.comparators.table import compare
+from slotflow.studies.comparators.task import task_config
 from slotflow.studies.comparators.training import METHODS, train
 from slotflow.studies.frame.settings import Settings
 from slotflow.studies.frame.study import Data, Setup, Study
@@ -53,13 +53,8 @@ class Size:
     pair_draws: int
     """Draws of each pair."""
 
-    @property
-    def training(self) -> AblationSize:
-        """The same as `base_config` takes it."""
-        return AblationSize(self.steps, self.batch, self.seeds, self.signals, self.draws, 1)
 
-
-FULL = Size(steps=1500, batch=512, seeds=2, signals=2048, draws=200, pairs=16, pair_draws=2000)
+FULL = Size(steps=6000, batch=64, seeds=3, signals=1024, draws=200, pairs=16, pair_draws=2000)
 QUICK = Size(steps=4, batch=16, seeds=1, signals=24, draws=16, pairs=2, pair_draws=64)
 
 
@@ -87,7 +82,7 @@ def _measure(setup: Setup, number: int) -> Data:
     settings, size = setup.settings, _size(setup.settings)
     which, index = divmod(number, len(_names(settings)))
     name = _names(settings)[index]
-    config = base_config(settings.quick, size.training)
+    config = task_config(size.steps, size.batch, settings.quick)
     device = torch.device(setup.device or "cpu")
     method, facts = _method(setup, name, config, which)
     first = suite_seed(SET_NUMBER, 1000 * which, settings.seed)

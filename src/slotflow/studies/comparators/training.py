@@ -2,8 +2,8 @@
 
 Signals follow from the seed of the round and the number of the step (`slotflow.studies.trainings.draw_batch`), so that
 methods which are trained in different processes see the same batches in the same order. Before anything else is drawn,
-the seed decides the weights of the encoder, which is built first: they are the same for all methods. Optimizer,
-schedule, clipping and precision are those of the ablations. What is kept is a moving average of the weights.
+the seed decides the weights of the encoder, which is built first: they are the same for all methods. What is kept is a
+moving average of the weights.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from slotflow.studies.comparators.sequential import Sequential
 from slotflow.studies.comparators.slots import PaperSlots
 from slotflow.studies.frame.study import Data
 from slotflow.studies.trainings import draw_batch
+from slotflow.train.muon import Muon
 from slotflow.train.schedule import set_learning_rate
 
 __all__ = ["METHODS", "build", "train"]
@@ -68,10 +69,13 @@ def train(
     cfg = config.train
     model = build(name, config, seed, device).train()
     averaged = AveragedModel(model, multi_avg_fn=get_ema_multi_avg_fn(cfg.ema))  # type: ignore[no-untyped-call]
-    optimizer = torch.optim.AdamW(
-        model.parameters(), cfg.learning_rate, cfg.betas, weight_decay=cfg.weight_decay,
-        fused=device.type == "cuda",
-    )  # fmt: skip
+    optimizer = Muon(
+        model.parameters(),
+        cfg.learning_rate,
+        cfg.matrix_learning_rate,
+        cfg.betas,
+        cfg.weight_decay,
+    )
     skipped, last, began = 0, [], time.perf_counter()
     for step in range(steps):
         batch = draw_batch(config, cfg.batch_size, seed + step + 1, device)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,10 @@ from slotflow.studies.ablations.errors import errors_of, score_of
 from slotflow.studies.ablations.phase_weight import ABLATION as WEIGHT_ABLATION
 from slotflow.studies.ablations.phase_weight import PHASE_WEIGHT
 from slotflow.studies.ablations.rows import best_of
+from slotflow.studies.frame.settings import Settings
+from slotflow.studies.frame.study import Setup
 from slotflow.studies.slots import paper_network, slot_terms
+from slotflow.studies.suites.sizes import SEED_LIMIT
 from slotflow.studies.trainings import Training, draw_batch, train_together, varied
 
 CPU = torch.device("cpu")
@@ -295,7 +299,7 @@ def test_the_best_says_how_sure_it_is() -> None:
     assert best_of(found, lambda one: one["value"]) == (2.0, "then 1; one seed")
 
 
-def test_rounds_are_put_together(tiny: Config) -> None:
+def test_rounds_are_put_together() -> None:
     one = {
         "sd": {"A": 1.0, "φ": 1.0, "f": 1.0}, "robust": {"A": 1.0, "φ": 1.0, "f": 1.0},
         "mean": {"A": 0.0, "φ": 0.0, "f": 0.0}, "histogram": {n: [0.5, 0.5] for n in "Aφf"},
@@ -304,12 +308,38 @@ def test_rounds_are_put_together(tiny: Config) -> None:
     }  # fmt: skip
     other = one | {"accuracy": 0.7, "gradient_spread": 3.0}
     other["curve"] = [{"step": 1, "loss": 2.0, "score": 3.0, "thickness": None}]
-    ablation = replace(DOMAIN_ABLATION, variants=lambda config: {"only": tiny})
-    rounds = [{"variants": {"only": found}, "size": {"bins": 7.5}} for found in (one, other)]
-    gathered = ablation.gather(rounds)
-    assert gathered["size"] == {"bins": 7.5}
-    found = gathered["variants"]["only"]
+    rounds = [
+        {
+            "seed": seed,
+            "variant": name,
+            "variants": 2,
+            "found": found,
+            "size": {"bins": 7.5},
+            "weights": weights,
+        }
+        for seed, found in enumerate((one, other))
+        for name, weights in (("few", 10), ("many", 20))
+    ]
+    gathered = DOMAIN_ABLATION.gather(rounds)
+    assert gathered["size"] == {"bins": 7.5, "weights": {"few": 10, "many": 20}}
+    assert list(gathered["variants"]) == ["few", "many"]
+    found = gathered["variants"]["many"]
     assert found["accuracy"] == [pytest.approx(0.6), pytest.approx(0.1)]
     assert found["sd"]["A"] == [1.0, 0.0] and found["confusion"] == [[2, 0], [0, 2]]
     assert found["skipped"] == 2 and found["gradient_spread"] == [3.0, None]
     assert found["curve"] == {"step": [1.0], "loss": [2.0], "score": [2.0], "thickness": [None]}
+    part = DOMAIN_ABLATION.gather(rounds[:3])  # the second seed lacks a variant
+    assert part["variants"]["few"]["accuracy"] == [0.5, None]
+    with pytest.raises(ValueError, match="all of its 2 variants, received at most 1 .* --resume"):
+        DOMAIN_ABLATION.gather(rounds[1:2])
+
+
+def test_a_variant_does_not_depend_on_the_others(seed: int, tmp_path: Path) -> None:
+    """Rounds of a seed see the same signals and first weights, whatever was trained before."""
+    ablation = replace(
+        DOMAIN_ABLATION, variants=lambda config: {"one": config, "same": config}
+    )
+    setup = Setup(Settings(quick=True, seed=seed % SEED_LIMIT), tmp_path)
+    one, same, other_seed = (ablation.measure(setup, number) for number in range(3))
+    assert one["found"] == same["found"] and (one["seed"], same["seed"]) == (0, 0)
+    assert other_seed["seed"] == 1 and other_seed["found"] != one["found"]

@@ -1,8 +1,9 @@
 r"""An ablation: variants of one network, trained side by side in rounds, and what is measured of each of them.
 
-A round is one seed: all variants begin with weights of that seed, see the same signals in the same order
-(`slotflow.studies.trainings`), and answer the same fresh ones afterwards. Each signal is drawn once; the paper trains
-for many passes over a set of the stated size.
+A round is one variant with one seed, so that the rounds can share out the cores of a machine. All variants of a seed
+begin with weights of that seed, see the same signals in the same order (`slotflow.studies.trainings`), and answer the
+same fresh ones afterwards, whichever process trains them; only seeds that all variants have count. Each signal is drawn
+once; the paper trains for many passes over a set of the stated size.
 
 **In small.** At the published size, trainings that are short enough for an ablation leave the phases unlearned, and
 variants differ by chance alone. The task here is one that a core learns within a minute. The record is 15 s long
@@ -15,7 +16,7 @@ bounds on A, φ and f T from the long stream are those of the paper's data. The 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -52,8 +53,8 @@ class Size:
     """Steps of each training."""
     batch: int
     """Signals of a step."""
-    rounds: int
-    """Seeds."""
+    seeds: int
+    """Trainings of each variant."""
     signals: int
     """Fresh signals of the evaluation."""
     draws: int
@@ -62,7 +63,7 @@ class Size:
     """Equal parts of the training after which loss and score are looked at."""
 
 
-QUICK = Size(steps=4, batch=16, rounds=1, signals=16, draws=16, checkpoints=2)
+QUICK = Size(steps=4, batch=16, seeds=1, signals=16, draws=16, checkpoints=2)
 
 
 def small_config(size: Size) -> Config:
@@ -112,54 +113,70 @@ class Ablation:
         return QUICK if settings.quick else self.full
 
     def rounds(self, settings: Settings) -> int:
-        """Number of rounds."""
-        return self.size(settings).rounds
+        """Number of rounds: those of a seed follow each other."""
+        size = self.size(settings)
+        return size.seeds * len(self.variants(small_config(size)))
 
     def signals(self, settings: Settings) -> int:
-        """Signals of a round, which every variant sees."""
+        """Signals of a round."""
         size = self.size(settings)
         return size.steps * size.batch + size.signals
 
     def measure(self, setup: Setup, number: int) -> Data:
-        """Trains and evaluates all variants with one seed: their "variants" by name, and the "size" of all of it."""
-        size, seed = self.size(setup.settings), setup.settings.seed
+        """Trains and evaluates one variant with one seed: what was "found", and the "size" of task and network."""
+        size, user_seed = self.size(setup.settings), setup.settings.seed
         config = small_config(size)
+        variants = self.variants(config)
+        seed, place = divmod(number, len(variants))
+        name = list(variants)[place]
         device = torch.device(setup.device or "cpu")
         whole, rest = divmod(size.signals, EVALUATION_BATCH)
         fresh = [
-            draw_batch(config, n, suite_seed(self.set_number, 1000 * number + i, seed), device)
+            draw_batch(config, n, suite_seed(self.set_number, 1000 * seed + i, user_seed), device)
             for i, n in enumerate([EVALUATION_BATCH] * whole + [rest] * bool(rest))
         ]
         parts = range(1, size.checkpoints + 1)
         steps = [size.steps * part // size.checkpoints for part in parts]
-        curves: dict[str, list[Data]] = {}
-        found: Data = {}
+        curve: list[Data] = []
         for step, trainings in train_together(
-            self.variants(config), steps, training_seed(number, seed), device
+            {name: variants[name]}, steps, training_seed(seed, user_seed), device
         ):
-            for name, training in trainings.items():
-                network = training.averaged()
-                looked = {"step": step, "loss": _unweighted_loss(training)}
-                looked |= score_of(network, fresh[0], size.draws, seed)
-                curves.setdefault(name, []).append(looked)
-                if step == size.steps:
-                    errors = errors_of(network, fresh, size.draws, seed)
-                    found[name] = errors | _calm(training) | {"curve": curves[name]}
-        weights = {
-            name: sum(p.numel() for p in training.network.parameters())
-            for name, training in trainings.items()
+            training = trainings[name]
+            network = training.averaged()
+            looked = {"step": step, "loss": _unweighted_loss(training)}
+            curve.append(looked | score_of(network, fresh[0], size.draws, user_seed))
+        found = errors_of(network, fresh, size.draws, user_seed)
+        return {
+            "seed": seed,
+            "variant": name,
+            "variants": len(variants),
+            "found": found | _calm(training) | {"curve": curve},
+            "size": _size_facts(config, size),
+            "weights": sum(p.numel() for p in network.parameters()),
         }
-        return {"variants": found, "size": _size_facts(config, size, weights)}
 
     def gather(self, rounds: Sequence[Data]) -> Data:
-        """Means over rounds, of single numbers with their standard errors; counts are summed."""
-        found = [one["variants"] for one in rounds]
-        variants = {name: _together([one[name] for one in found]) for name in found[0]}
-        return {"variants": variants, "size": rounds[0]["size"]}
+        """Means over the seeds that all variants have, of single numbers with standard errors; counts are summed."""
+        seeds: dict[int, dict[str, Data]] = {}
+        for one in rounds:
+            seeds.setdefault(one["seed"], {})[one["variant"]] = one
+        expected = rounds[0]["variants"]
+        whole = [found for found in seeds.values() if len(found) == expected]
+        if not whole:
+            raise ValueError(
+                f"expected a seed with all of its {expected} variants, received at most "
+                f"{max(len(found) for found in seeds.values())} of them in this time; they are kept: go on with "
+                "--resume."
+            )
+        weights = {name: one["weights"] for name, one in whole[0].items()}
+        return {
+            "variants": {name: _together([one[name]["found"] for one in whole]) for name in weights},
+            "size": rounds[0]["size"] | {"weights": weights},
+        }
 
 
-def _size_facts(config: Config, size: Size, weights: Mapping[str, int]) -> Data:
-    """How large the task and the networks are, for the record."""
+def _size_facts(config: Config, size: Size) -> Data:
+    """How large the task is, for the record."""
     model = config.model
     low, high = model.prior.frequency
     return {
@@ -170,7 +187,6 @@ def _size_facts(config: Config, size: Size, weights: Mapping[str, int]) -> Data:
         "sigma": model.prior.sigma[1],
         "steps": size.steps,
         "batch": size.batch,
-        "weights": dict(weights),
     }
 
 
@@ -194,7 +210,7 @@ def _calm(training: Training) -> Data:
 
 
 def _together(rounds: Sequence[Data]) -> Data:
-    """A variant over all rounds."""
+    """A variant over all seeds."""
     spreads = [one["gradient_spread"] for one in rounds if one["gradient_spread"] is not None]
     return {
         **{

@@ -49,7 +49,7 @@ def _variants(config: Config) -> dict[str, Config]:
 
 ABLATION = Ablation(
     set_number=120,
-    full=Size(steps=1300, batch=64, rounds=2, signals=1024, draws=50, checkpoints=8),
+    full=Size(steps=1300, batch=64, seeds=2, signals=1024, draws=50, checkpoints=8),
     variants=_variants,
 )
 

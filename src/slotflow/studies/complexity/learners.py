@@ -99,7 +99,7 @@ LEARNERS = {
         floor=0.0,
         target=0.0,
         lines=(-1.0, -1.5, -2.0),
-        steps=1000,
+        steps=600,
         words="classification + flow [nat]",
         scored=True,
     ),
@@ -110,7 +110,7 @@ LEARNERS = {
         floor=NORMAL_ENTROPY,
         target=0.1,
         lines=(0.2, 0.05),
-        steps=400,
+        steps=300,
         words="classification + flow − H [nat]",
     ),
 }
@@ -119,6 +119,9 @@ LEARNERS = {
 
 def learner_config(learner: Learner, steps: int, batch: int) -> Config:
     """The config of all trainings of a network.
+
+    In single trials of 300 steps of 64 signals with four tones, `paper` ended at a loss of 0.53, 0.09 and −0.13 with
+    rates of 0.002, 0.004 and 0.008; `zoom`, after 60 steps, 0.95 and 0.44 above H with 0.002 and 0.005.
 
     Args:
         learner: The network.
@@ -137,7 +140,7 @@ def learner_config(learner: Learner, steps: int, batch: int) -> Config:
         preset.train,
         batch_size=batch,
         optimizer="adamw",
-        learning_rate=2e-3,
+        learning_rate=5e-3,
         weight_decay=0.01,
         schedule="cosine",
         warmup_steps=steps // 10,

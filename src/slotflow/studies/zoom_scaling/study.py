@@ -58,8 +58,8 @@ class Size:
     """Fresh signals and draws of a look."""
 
 
-FULL = Size((100, 300, 800), 512, 3, Sizes(n=4000, draws=200))
-"""Batches are a quarter of the preset's: at this number of signals, steps count for more than the GPU's convenience."""
+FULL = Size((100, 300, 1000), 1024, 2, Sizes(n=4000, draws=200))
+"""Batches are half the preset's: a step takes the host as long with fewer signals, and fewer steps would learn less."""
 QUICK = Size((2, 4), 8, 1, Sizes(n=24, draws=16))
 
 

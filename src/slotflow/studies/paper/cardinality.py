@@ -260,7 +260,9 @@ CARDINALITY = Result(
     section="5.1.3, figure 5",
     caption="Numbers of signals by true and most probable K, shaded by their share of the row; and how often a K is "
     "the true one, against the probability that it was given.",
-    exact_caption="First the network alone, then the exact step behind it, on a tenth of the signals.",
+    method_captions={
+        "exact": "First the network alone, then the exact step behind it, on a tenth of the signals."
+    },
     uses=("n", "draws", "seed", "method", "model"),
     work=lambda settings: settings.work(2 * settings.n, 2 * settings.exact_n),
     pooled=True,

@@ -19,6 +19,7 @@ from slotflow.network.paper.onehot import slot_contexts, slot_index
 from slotflow.signal.prior import Prior
 from slotflow.signal.simulation import Simulation
 from slotflow.signal.waveforms import TONE
+from slotflow.studies.slots import pair_log_prob
 from slotflow.studies.suites.sets import GRIDS
 
 __all__ = ["PooledAnalyser", "PooledSlots"]
@@ -136,6 +137,19 @@ class PooledSlots:
         signal, slot = (index.to(theta.device) for index in slot_index(self.k))
         found[signal, slot] = theta.transpose(0, 1)
         return found.transpose(1, 2)
+
+    @torch.inference_mode()
+    def pair_log_prob(self, theta: Tensor) -> Tensor:
+        """Log density of the flow's target of component j under slot i, (B, k_max, P) to (B, k_max, k_max).
+
+        It is that of the training's matching; −inf where there is no slot or no component.
+        """
+        projected = self.network.flow.project(self.contexts())
+        mask, together = self.mask, self._rows(projected)
+        flat = pair_log_prob(self.network, projected, theta[mask], self.k, together)
+        found = flat.new_full((*mask.shape, mask.shape[1]), -torch.inf)
+        found[mask[:, :, None] & mask[:, None, :]] = flat
+        return found
 
     def _draw_again(self, theta: Tensor, projected: Tensor, generator: torch.Generator) -> None:
         """Replaces draws with A <= 0 or outside the band, (n, S, P), in place."""

@@ -37,6 +37,8 @@ SHARED_CODE = (
     *ANSWERING_ROOMS,
     "studies/answers",
     "studies/measures",
+    "studies/slots",
+    "studies/suites/analyser",
     "studies/suites/exact/parts",
     "studies/suites/results",
     "studies/suites/sets",

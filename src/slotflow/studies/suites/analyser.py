@@ -9,7 +9,7 @@ from torch import Tensor
 from slotflow.signal.prior import Prior
 from slotflow.signal.simulation import Simulation
 
-__all__ = ["Analyser", "AnalysisLike", "SlotsLike"]
+__all__ = ["Analyser", "AnalysisLike", "PairedSlots", "SlotsLike"]
 
 
 class SlotsLike(Protocol):
@@ -21,6 +21,14 @@ class SlotsLike(Protocol):
 
     def sample(self, n: int, seed: int) -> Tensor:
         """Draws of (A, φ, f), (B, n, K, P), float64."""
+
+
+@runtime_checkable
+class PairedSlots(Protocol):
+    """Slots with densities, by which they can be matched to components."""
+
+    def pair_log_prob(self, theta: Tensor) -> Tensor:
+        """Log density of component j under slot i, up to a constant for each slot, (B, K, P) to (B, slots, K)."""
 
 
 class AnalysisLike(Protocol):

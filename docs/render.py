@@ -81,7 +81,7 @@ def main() -> None:
         pages[RESULTS_PAGE] = (
             RESULTS_PAGE.read_text(encoding="utf-8") if RESULTS_PAGE.exists() else ""
         )
-        wanted[RESULTS_PAGE] = render_markdown(groups, RESULTS_PAGE)
+        wanted[RESULTS_PAGE] = render_markdown(groups, RESULTS_PAGE, study_records(DATA))
     stale = [path for path, text in pages.items() if wanted[path] != text]
     if check:
         names = ", ".join(str(path.relative_to(ROOT)) for path in stale)

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from slotflow.network.build import MODEL_FILE
+from slotflow.network.checkpoint import read_model
 from slotflow.network.model import DEFAULT, SlotFlow
 from slotflow.network.paper.model import PaperSlotFlow
 from slotflow.network.zoom.model import ZoomSlotFlow
@@ -21,6 +23,9 @@ from slotflow.studies.paper.settings import Settings
 from slotflow.studies.suites.analyser import Analyser
 
 __all__ = ["Request", "reproduce_request"]
+
+TRAINING_FACTS = ("signals", "seconds", "device")
+"""What is kept of the facts that stand in a file of weights."""
 
 
 @dataclass(frozen=True)
@@ -68,6 +73,7 @@ def reproduce_request(request: Request, out: Path, progress: bool = False) -> li
         out,
         model=model,
         source=request.model,
+        training=_training(request.model),
         force=request.force,
         progress=progress,
     )
@@ -106,6 +112,15 @@ def _analyser(network: SlotFlow) -> Analyser:
         return PooledAnalyser(network)
     assert isinstance(network, ZoomSlotFlow)  # there is no other kind
     return network
+
+
+def _training(model: str | None) -> dict[str, object]:
+    """Signals, time and device of the training of weights that are not embedded, as far as their file says."""
+    if model is None or not Path(model).exists():
+        return {}
+    path = Path(model) / MODEL_FILE if Path(model).is_dir() else Path(model)
+    facts = read_model(path)[1].get("facts", {})
+    return {key: facts[key] for key in TRAINING_FACTS if key in facts}
 
 
 def _name(model: str | None, network: SlotFlow) -> str:

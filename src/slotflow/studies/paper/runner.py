@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -58,6 +58,7 @@ def reproduce(
     *,
     model: dict[str, Any],
     source: str | None = None,
+    training: Mapping[str, Any] | None = None,
     force: bool = False,
     progress: bool = False,
 ) -> list[Data]:
@@ -69,6 +70,7 @@ def reproduce(
         out: Folder of the files; made if it is not there.
         model: What tells the network from others, as plain values: ``name``, ``hash``.
         source: What --model was told, for the command beside each result; None: nothing.
+        training: What the weights say of their training, for the page; None where it need not be said.
         force: Whether to compute what is there already.
         progress: Whether to show a bar for each result on standard error.
 
@@ -94,6 +96,8 @@ def reproduce(
             }
             if source is not None and "model" in result.uses:
                 facts["source"] = source
+            if training and "model" in result.uses:
+                facts["training"] = dict(training)
         record = {
             "name": result.name,
             "made": made,

@@ -280,7 +280,6 @@ CALIBRATION = Result(
     },
     uses=("n", "draws", "seed", "method", "model"),
     work=lambda settings: len(NOMINAL_SETS) * settings.work(settings.n, settings.exact_n),
-    pooled=True,
     run=_run,
     compare=_compare,
     plot=_plot,

@@ -265,7 +265,6 @@ CARDINALITY = Result(
     },
     uses=("n", "draws", "seed", "method", "model"),
     work=lambda settings: settings.work(2 * settings.n, 2 * settings.exact_n),
-    pooled=True,
     run=_run,
     compare=_compare,
     plot=_plot,

@@ -62,7 +62,7 @@ def reproduce_request(request: Request, out: Path, progress: bool = False) -> li
         raise ValueError(f"--only: {error}") from error
     network = SlotFlow.from_pretrained(request.model, device=request.device)
     analyser = _analyser(network)
-    results = _possible(chosen, network, named=request.only is not None)
+    results = _possible(chosen, named=request.only is not None)
     model = {"name": _name(request.model, network), "hash": weights_hash(network)}
     records = None if request.force else out / RECORDS
     step = ExactStep(request.model, request.jobs, weights=model["hash"], records=records)
@@ -87,15 +87,11 @@ def _settings(request: Request, network: SlotFlow) -> Settings:
     return Settings(settings.n, settings.draws, settings.repeats, settings.seed, "network")
 
 
-def _possible(chosen: Sequence[Result], network: SlotFlow, named: bool) -> list[Result]:
+def _possible(chosen: Sequence[Result], named: bool) -> list[Result]:
     """The results that can be made here. One that cannot is refused if it was named; otherwise a line says so."""
     kept, problems = [], []
     for result in chosen:
-        problem = missing(result)
-        own = "model" in result.uses and not result.pooled
-        if not problem and own and not isinstance(network, ZoomSlotFlow):
-            problem = f"{result.name} is made with a network of preset zoom only"
-        if problem:
+        if problem := missing(result):
             problems.append(problem)
         else:
             kept.append(result)

@@ -48,8 +48,6 @@ class Result:
     """A module that is not always installed, and the extra that brings it."""
     method_captions: Mapping[str, str] = field(default_factory=dict)
     """What the picture shows besides, by the method that was asked for as well."""
-    pooled: bool = False
-    """Whether it can be made for the paper's network too, which knows one prior and one sampling only."""
 
 
 def unasked(rows: Sequence[Row]) -> list[Row]:

@@ -224,7 +224,6 @@ SCALING = Result(
     work=lambda settings: settings.work(
         settings.tenth * len(COUNTS), settings.exact_tenth * len(COUNTS)
     ),
-    pooled=True,
     run=_run,
     compare=_compare,
     plot=plot,

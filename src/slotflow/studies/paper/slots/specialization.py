@@ -245,7 +245,6 @@ SLOTS = Result(
     "over all pairs of runs; it does not say that a slot is near its component.",
     uses=("n", "draws", "repeats", "seed", "model"),
     work=lambda settings: 2 * settings.tenth + 1 + settings.repeats,
-    pooled=True,
     run=_run,
     compare=_compare,
     plot=plot,

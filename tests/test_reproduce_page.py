@@ -171,8 +171,11 @@ def test_the_documentation_takes_results_over(
 ) -> None:
     target = tmp_path / "results"
     target.mkdir()
-    (target / "old.json").write_text("{}")
+    for name in ("latent", "dataset"):
+        (target / f"{name}.json").write_text("{}")
     render.take_over(folder, target)
+    assert (target / "latent.json").read_text() == "{}"  # which the folder does not have
+    (target / "latent.json").unlink()
     found = sorted(str(p.relative_to(target)) for p in target.rglob("*") if p.is_file())
     names = ("cardinality", "dataset", "paper/cardinality")
     assert found == sorted(f"{name}.{kind}" for name in names for kind in ("json", "png"))

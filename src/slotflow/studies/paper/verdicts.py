@@ -19,6 +19,8 @@ from slotflow.studies.paper.result import METHOD_SUFFIXES
 from slotflow.studies.row import Target, met_of
 
 __all__ = [
+    "NOTHING",
+    "NOT_YET",
     "PAPER",
     "TAKES_PART_UNTRAINED",
     "Claim",

@@ -101,7 +101,7 @@ def training_lines(cfg: TrainConfig, first: int, last: int, total: int) -> list[
 
 
 @pytest.mark.parametrize("log_steps", [10, 400])
-@pytest.mark.parametrize("stopped", [None, 400, 700])
+@pytest.mark.parametrize("stopped", [None, 250, 700])
 def test_warm_restarts_give_a_point_each_however_the_training_was_resumed(
     log_steps: int, stopped: int | None
 ) -> None:
@@ -111,14 +111,10 @@ def test_warm_restarts_give_a_point_each_however_the_training_was_resumed(
         warmup_steps=20, steps_per_epoch=150, log_steps=log_steps,
     )  # fmt: skip
     whole = training_lines(cfg, 0, 1300, 1300)
-    if (
-        stopped is not None
-    ):  # the line at the stop is not annealed, and is dropped with the resumed step
+    if stopped is not None:  # lines beyond the last checkpoint are dropped, and written again
         whole = [line for line in whole if line["step"] <= stopped]
         whole += training_lines(cfg, stopped, 1300, 1300)
     expected = [(1000, -100.0), (4000, -400.0), (13_000, -1300.0)]
-    if stopped == 400:  # exactly at the end of a cycle, whose own validation was then not made
-        expected = [point for point in expected if point[0] != 4000]
     assert annealed_points(whole, batch=1) == expected
 
 

@@ -207,13 +207,17 @@ def test_the_papers_network_is_measured_with_its_weights(
 ) -> None:
     """The untrained one does not stand beside it, and the exact posterior is that behind the default network."""
     network, seed = small_paper_network(), seed % 2**20
-    monkeypatch.setattr(cost, "LABELS", {name: LABELS[name] for name in ("paper", "network")})
+    measured = ("paper", "classical", "network", "exact")
+    monkeypatch.setattr(cost, "LABELS", {name: LABELS[name] for name in measured})
     monkeypatch.setattr(properties, "DOUBT_CANDIDATES", 2)
     monkeypatch.setattr(properties, "DRAWS", 400)
     bench = Bench(PooledAnalyser(network), Settings(n=20, seed=seed))  # type: ignore[arg-type]
     found = cost.measure(bench, TINY, curves=False)
-    assert list(found["methods"]) == ["network"]
-    methods = load_methods(network, list(found["methods"]), small=True)
+    assert list(found["methods"]) == ["classical", "network"]
+    rows = COST.compare(found)
+    assert row(rows, "network, 1,000 effective draws, K = 1 [ms]").value > 0
+    assert not [r.measure for r in rows if "exact" in r.measure or "untrained" in r.measure]
+    methods = load_methods(network, ["network"], small=True)
     assert methods.untrained is None and set(methods.networks()) == {"network"}
     assert methods.yardstick.config.name == "zoom"
     doubt, answers = properties._doubt(methods, seed)

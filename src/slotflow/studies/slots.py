@@ -53,7 +53,7 @@ def pair_log_prob(
     size = together or max(1, len(i))
     found = [
         network.flow.log_prob(projected[slot], y[component])
-        for slot, component in zip(i.split(size), j.split(size), strict=True)
+        for slot, component in zip(torch.split(i, size), torch.split(j, size), strict=True)
     ]
     return torch.cat(found)
 

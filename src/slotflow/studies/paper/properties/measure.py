@@ -81,9 +81,7 @@ def _run(bench: Bench) -> Data:
         cost, known = measure(bench, SMALL, curves=False), False
     else:
         bench.advance(count_steps(SMALL, curves=False))
-    network = bench.network()
-    own = isinstance(network, PaperSlotFlow)
-    names = [name for name in cost["methods"] if not (own and name == "exact")]
+    network, names = bench.network(), list(cost["methods"])
     methods = load_methods(deepcopy(network).cpu(), names, small=bench.settings.n < 1000)
     seed = bench.settings.seed
     doubt, found = _doubt(methods, seed)

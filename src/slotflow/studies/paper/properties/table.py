@@ -54,7 +54,7 @@ class Cell:
 
 def _name(method: str, data: Data) -> str:
     """What a method is called; the network by its own name, in records from before there were two of them `zoom`."""
-    network = data.get("network", DEFAULT)
+    network = str(data.get("network", DEFAULT))
     own = {"paper": "paper, untrained", "network": network, "exact": f"{network} + exact"}
     return own.get(method, LABELS[method])
 

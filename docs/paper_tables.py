@@ -29,6 +29,7 @@ WEIGHTS = Path("weights") / "paper.safetensors"
 """Where the weights of preset `paper` are in the repository."""
 REACHED = (
     ("cardinality", "accuracy of K"),
+    ("cardinality", "noise pathway: root mean square error of σ"),
     ("calibration", "largest |coverage − α|, all sets and parameters"),
     ("scaling", "sd of A at K = 10 [%]"),
     ("scaling", "sd of φ at K = 10 [rad]"),

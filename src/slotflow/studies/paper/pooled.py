@@ -79,7 +79,8 @@ class PooledAnalyser:
         logits = torch.cat([logits for _, logits in parts])
         chosen = np.pad(known.k_probs_full, (0, self.network.k_max - known.k_max))
         probs = k_posterior(logits, self.network.config.prior, chosen)
-        return PooledAnalysis(self.network, context, probs)
+        levels = [encoding.noise for encoding, _ in parts if encoding.noise is not None]
+        return PooledAnalysis(self.network, context, probs, torch.cat(levels) if levels else None)
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,6 +92,8 @@ class PooledAnalysis:
     """g, (B, H)."""
     k_probs: Tensor
     """q(K | x), (B, k_max + 1), float64."""
+    sigma_estimate: Tensor | None = None
+    """Noise level by the noise pathway, (B,); None where the network has none."""
 
     def slots(self, k: Tensor | None = None) -> PooledSlots:
         """The first k slots of each signal, (B,), int64, on the CPU; of the most probable K if None."""

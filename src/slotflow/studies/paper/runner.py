@@ -46,6 +46,7 @@ SHARED_CODE = (
     "studies/paper/bench",
     "studies/paper/cost",
     "studies/paper/exact_step",
+    "studies/paper/noise_pathway",
     "studies/paper/pooled",
 )
 """Rooms and modules whose code decides the numbers of any result, besides the result's own."""

@@ -9,7 +9,7 @@ from torch import Tensor
 from slotflow.signal.prior import Prior
 from slotflow.signal.simulation import Simulation
 
-__all__ = ["Analyser", "AnalysisLike", "PairedSlots", "SlotsLike"]
+__all__ = ["Analyser", "AnalysisLike", "NoiseEstimate", "PairedSlots", "SlotsLike"]
 
 
 class SlotsLike(Protocol):
@@ -40,6 +40,15 @@ class AnalysisLike(Protocol):
 
     def slots(self, k: Tensor | None = None) -> SlotsLike:
         """Slots for K = k, (B,), int64, on the CPU; for the most probable K if None."""
+
+
+@runtime_checkable
+class NoiseEstimate(Protocol):
+    """A posterior of B signals whose network may have a pathway for the noise level."""
+
+    @property
+    def sigma_estimate(self) -> Tensor | None:
+        """σ̂ of each signal, (B,); None without such a pathway."""
 
 
 @runtime_checkable

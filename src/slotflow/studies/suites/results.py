@@ -25,7 +25,7 @@ from slotflow.studies.measures.tones import (
     summarise,
     summarise_slots,
 )
-from slotflow.studies.suites.analyser import Analyser, PairedSlots, SlotsLike
+from slotflow.studies.suites.analyser import Analyser, NoiseEstimate, PairedSlots, SlotsLike
 from slotflow.studies.suites.sets import GRIDS, SignalSet, batches, default_batch, posterior_seed
 from slotflow.studies.suites.sizes import Sizes
 
@@ -55,6 +55,8 @@ class SetResult:
     slot_tones: ToneSummary | None = None
     """Posterior of the slot that takes each component, as the paper has it, (n, K, P) each; None where slots have no
     densities to be matched by."""
+    sigma_estimate: Tensor | None = None
+    """Noise level by the network's own pathway, (n,), float64; None where it has none."""
 
     @property
     def n(self) -> int:
@@ -103,6 +105,7 @@ class _Parts:
             catalogue=whole.get("catalogue"),
             seconds=seconds,
             slot_tones=ToneSummary.cat(self.slot_tones) if self.slot_tones else None,
+            sigma_estimate=whole.get("sigma_estimate"),
         )
 
 
@@ -157,6 +160,8 @@ def _analyse(
         parts.add(bound=crb_std(sim.theta, sim.sigma, sim.grids, sim.mask))
     if signals.catalogue:
         parts.add(catalogue=_frequencies(analysis.slots(), draws, seed + 2))
+    if isinstance(analysis, NoiseEstimate) and analysis.sigma_estimate is not None:
+        parts.add(sigma_estimate=analysis.sigma_estimate.double())
     k_probs = analysis.k_probs.double()
     _check_finite(k_probs, found, sim.seed)
     parts.add(k=sim.k, k_probs=k_probs, sigma=sim.sigma, theta=sim.theta)

@@ -34,12 +34,12 @@ def simulated(signals: SignalSet, n: int, seed: int) -> list[Simulation]:
     return list(batches(signals, n, n, seed % 2**20, torch.device("cpu")))
 
 
-def small_paper_network() -> SlotFlow:
-    """The paper's preset in small, untrained, the same each time."""
+def small_paper_network(noise: bool = False) -> SlotFlow:
+    """The paper's preset in small, untrained, the same each time; with a noise pathway if asked for."""
     config = Config.from_preset("paper").model
     small = replace(
         config,
-        encoder=replace(config.encoder, channels=(4, 4, 8), heads=2, context=8),
+        encoder=replace(config.encoder, channels=(4, 4, 8), heads=2, context=8, noise=noise),
         flow=replace(config.flow, layers=2, hidden=16, bins=4),
     )
     with torch.random.fork_rng(devices=[]):

@@ -217,6 +217,7 @@ def test_the_papers_network_is_measured_with_its_weights(
     rows = COST.compare(found)
     assert row(rows, "network, 1,000 effective draws, K = 1 [ms]").value > 0
     assert not [r.measure for r in rows if "exact" in r.measure or "untrained" in r.measure]
+    assert len(COST.plot(found).axes) == 3
     methods = load_methods(network, ["network"], small=True)
     assert methods.untrained is None and set(methods.networks()) == {"network"}
     assert methods.yardstick.config.name == "zoom"

@@ -162,6 +162,18 @@ def test_densities_of_the_papers_network_pair_by_pair(
     assert torch.equal(component[sim.mask], rows)
 
 
+def test_the_noise_pathway_of_a_batch_is_that_of_single_signals(seed: int) -> None:
+    network: Any = small_paper_network(noise=True)
+    (sim,) = simulated(MIXTURES, 18, seed)  # more than are encoded at once
+    found = PooledAnalyser(network).analyse(sim, NOMINAL).sigma_estimate
+    assert found is not None and found.shape == (18,)
+    for i in (0, 17):
+        assert network.infer(sim.observation(i), refine=False).noise_std == pytest.approx(
+            float(found[i]), rel=1e-4
+        )
+    assert PooledAnalyser(small_paper_network()).analyse(sim, NOMINAL).sigma_estimate is None  # type: ignore[arg-type]
+
+
 def test_densities_of_the_default_network_pair_by_pair(zoom: Any, seed: int) -> None:
     """They differ from the restricted densities by a constant for each slot, and slots stand in the order of f."""
     (sim,) = simulated(MIXTURES, 3, seed)

@@ -14,7 +14,9 @@ from typing import Any
 import pytest
 from browser_helpers import needs_browser, open_page
 from matplotlib.text import Text
+from reproduce_helpers import small_paper_network
 
+from slotflow.network.publish import publish
 from slotflow.show.plots.style import save_figure
 from slotflow.studies.frame.registry import STUDIES
 from slotflow.studies.frame.runner import run_study
@@ -384,3 +386,47 @@ def test_a_training_is_described_by_what_its_weights_say(folder: Path) -> None:
     )
     bare = record.content["facts"] | {"training": {}}
     assert "its training, where" in about(replace(record, content=record.content | {"facts": bare}))
+
+
+def test_pages_of_the_papers_network_follow_its_card_and_the_records(
+    render: ModuleType, quick_studies: dict[str, Any], tmp_path: Path
+) -> None:
+    module = sys.modules["paper_tables"]
+    table = sys.modules["tables"].table
+    studies = tmp_path / "docs" / "data" / "studies"
+    studies.mkdir(parents=True)
+    (tmp_path / "docs" / "results").symlink_to(render.RESULTS_FOLDER)
+    before = dict(module.paper_tables(tmp_path, table))
+    assert "not published yet" in before["paper_weights"]
+    assert "Figure 14" in before["paper_tally"] and "`depth`" in before["paper_missing"]
+    facts = {"seed": 1, "signals": 7654, "seconds": 5400.0, "device": "some GPU"}
+    small_paper_network().save(
+        tmp_path / "model.safetensors", facts | {"validation": {"k_accuracy": 0.5}}
+    )
+    publish(tmp_path / "model.safetensors", tmp_path / module.WEIGHTS)
+    for name, record in quick_studies.items():
+        write_record(studies / f"{name}.json", record)
+    after = dict(module.paper_tables(tmp_path, table))
+    assert "| training | 90 minutes of one some GPU |" in after["paper_weights"]
+    assert "| signals, each seen once | 7,654 |" in after["paper_weights"]
+    assert "--config weights/paper.yaml --minutes 90 --out" in after["paper_weights"]
+    assert "Figure 14" not in after["paper_tally"] and "`depth`" not in after["paper_missing"]
+    counted = [
+        int(re.findall(r"measurements, (\d+) have", x["paper_tally"])[0]) for x in (before, after)
+    ]
+    assert counted[1] > counted[0]
+
+
+def test_what_the_papers_network_reached_has_both_protocols(
+    folder: Path, render: ModuleType
+) -> None:
+    module = sys.modules["paper_tables"]
+    record = next(
+        r for group in collect(folder, list(RESULTS.values())) for r in group if r.model == "paper"
+    )
+    name, measure = module.REACHED[0]
+    assert record.result.name == name
+    rows = [Row(measure, 0.25, "0.5"), Row(f"{measure}, slot by slot", 0.75)]
+    changed = replace(record, content=record.content | {"rows": [row.to_dict() for row in rows]})
+    assert list(module._reached([[changed]])) == [(measure, "0.5", "0.25", "0.75")]
+    assert list(module._reached([[record]])) == []

@@ -22,8 +22,9 @@ from pathlib import Path
 from cost_tables import PICTURE, cost_picture
 from crowded import crowded
 from diagram import draw_exact, draw_zoom
+from paper_tables import PAPER_BATCH
 from study_tables import STUDY_FOLDER, study_records
-from tables import DATA, PAPER_BATCH, RESULTS_FOLDER, ROOT, render_tables
+from tables import DATA, RESULTS_FOLDER, ROOT, render_tables
 
 from slotflow.network.cards import embedded_card
 from slotflow.studies.frame.registry import STUDIES
@@ -81,7 +82,7 @@ def main() -> None:
         pages[RESULTS_PAGE] = (
             RESULTS_PAGE.read_text(encoding="utf-8") if RESULTS_PAGE.exists() else ""
         )
-        wanted[RESULTS_PAGE] = render_markdown(groups, RESULTS_PAGE)
+        wanted[RESULTS_PAGE] = render_markdown(groups, RESULTS_PAGE, study_records(DATA))
     stale = [path for path, text in pages.items() if wanted[path] != text]
     if check:
         names = ", ".join(str(path.relative_to(ROOT)) for path in stale)
@@ -127,17 +128,15 @@ def take_over_studies(source: Path, folder: Path) -> None:
 
 
 def take_over(source: Path, folder: Path) -> None:
-    """Copies numbers and pictures of results, those of each network in a folder of its own, and drops old ones.
+    """Copies numbers and pictures of results, those of each network in a folder of its own.
 
     Args:
         source: Folder that `slotflow reproduce` wrote.
-        folder: Where they go; what was there is removed.
+        folder: Where they go; other results, and those of other networks, stay.
     """
     groups = collect(source, list(RESULTS.values()))
     if not groups:
         sys.exit(f"{source}: expected results of `slotflow reproduce`, found none; check the path.")
-    if folder.exists():
-        shutil.rmtree(folder)
     for record in (record for group in groups for record in group):
         for file in (record.picture, record.picture.with_suffix(".json")):
             target = folder / file.relative_to(source)

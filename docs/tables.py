@@ -13,22 +13,19 @@ from pathlib import Path
 from typing import Any
 
 from cost_tables import cost_tables
+from paper_tables import paper_tables
 from performance_tables import performance_tables
 from proof_tables import proof_tables
 from study_tables import quoted_sentences, study_tables
 
 from slotflow.network.cards import Card
-from slotflow.studies.measures.learning_curve import read_metrics
-from slotflow.studies.paper.training_curve import curve_rows
 from slotflow.studies.row import met_of
 
-__all__ = ["DATA", "PAPER_BATCH", "RESULTS_FOLDER", "ROOT", "render_tables"]
+__all__ = ["DATA", "RESULTS_FOLDER", "ROOT", "render_tables"]
 
 ROOT = Path(__file__).resolve().parents[1]
 DATA = ROOT / "docs" / "data"
 RESULTS_FOLDER = ROOT / "docs" / "results"
-PAPER_BATCH = 1024
-"""Signals of a step in docs/data/paper-metrics.jsonl, where its lines do not say how many were seen."""
 COMPARED_AT_LEAST = 100
 """A comparison on fewer signals says nothing and is shown as not measured."""
 
@@ -82,7 +79,7 @@ def render_tables(card: Card) -> Iterator[tuple[str, str]]:
                 "paper",
                 "`zoom`",
                 "`zoom` and the exact step",
-                "preset `paper` (the paper's text), trained for minutes",
+                "preset `paper` (the paper's text), our training",
             ),
             _reproduced(RESULTS_FOLDER),
         ),
@@ -100,10 +97,7 @@ def render_tables(card: Card) -> Iterator[tuple[str, str]]:
     yield from performance_tables(DATA, table)
     yield from cost_tables(DATA, table)
     yield from quoted_sentences(DATA)
-    if (metrics := DATA / "paper-metrics.jsonl").exists():
-        curve = curve_rows(read_metrics(metrics), PAPER_BATCH)
-        lines = ((row.measure, row.text, row.paper, row.note) for row in curve)
-        yield "paper_curve", table(("", "ours", "paper", ""), lines)
+    yield from paper_tables(ROOT, table)
 
 
 def _read(name: str) -> Any:

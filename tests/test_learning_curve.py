@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
+from slotflow.network.config import TrainConfig
 from slotflow.studies.measures.learning_curve import (
     EXPONENTS,
     annealed_points,
@@ -15,6 +18,7 @@ from slotflow.studies.measures.learning_curve import (
     read_metrics,
 )
 from slotflow.studies.paper.training_curve import PAPER_SIGNALS, curve_rows, plot_curve
+from slotflow.train.schedule import cycle_at, set_learning_rate
 
 ROOT = Path(__file__).resolve().parents[1]
 SIGNALS = np.array([1e5, 4e5, 1.3e6, 5e6, 2e7])
@@ -75,6 +79,56 @@ def test_only_the_ends_of_annealings_count() -> None:
     assert annealed_points(lines[:4], batch=10) == []
 
 
+def training_lines(cfg: TrainConfig, first: int, last: int, total: int) -> list[dict[str, Any]]:
+    """Metrics of the steps from `first` to `last` of a training of `total` steps: the loop's lines, without a network.
+
+    The loss is the negative number of the step, so that a point says where it comes from.
+    """
+    optimizer = torch.optim.SGD([torch.zeros(1)], lr=cfg.learning_rate)
+    lines, cycle = [], None
+    for step in range(first, last):
+        before, cycle = cycle, cycle_at(cfg, step / total)[0]
+        head = {"step": step, "signals": 10 * step, "split": "val", "loss": float(-step)}
+        if before not in (None, cycle):
+            lines.append(head | {"cycle": before})
+        set_learning_rate(optimizer, cfg, step, step / total)
+        done = {"step": step + 1, "signals": 10 * (step + 1), "loss": float(-step - 1)}
+        if (step + 1) % cfg.log_steps == 0 or step + 1 == last:
+            lines.append(done | {"split": "train", "lr": optimizer.param_groups[0]["lr"]})
+        if (step + 1) % cfg.steps_per_epoch == 0 or step + 1 == last:
+            lines.append(done | {"split": "val"})
+    return lines
+
+
+@pytest.mark.parametrize("log_steps", [10, 400])
+@pytest.mark.parametrize("stopped", [None, 250, 700])
+def test_warm_restarts_give_a_point_each_however_the_training_was_resumed(
+    log_steps: int, stopped: int | None
+) -> None:
+    """Cycles of 1, 3 and 9 parts of 1,300 steps; stopped in between, the metrics go on where they were cut."""
+    cfg = TrainConfig(
+        schedule="cosine", cycles=3, cycle_growth=3.0, learning_rate=1e-3, min_learning_rate=1e-6,
+        warmup_steps=20, steps_per_epoch=150, log_steps=log_steps,
+    )  # fmt: skip
+    whole = training_lines(cfg, 0, 1300, 1300)
+    if stopped is not None:  # lines beyond the last checkpoint are dropped, and written again
+        whole = [line for line in whole if line["step"] <= stopped]
+        whole += training_lines(cfg, stopped, 1300, 1300)
+    expected = [(1000, -100.0), (4000, -400.0), (13_000, -1300.0)]
+    assert annealed_points(whole, batch=1) == expected
+
+
+def test_a_training_that_is_resumed_with_more_time_has_a_point_where_it_ended_before() -> None:
+    cfg = TrainConfig(
+        schedule="cosine", learning_rate=1e-3, min_learning_rate=1e-6, warmup_steps=20,
+        steps_per_epoch=150, log_steps=10,
+    )  # fmt: skip
+    lines = training_lines(cfg, 0, 1000, 1000) + training_lines(cfg, 1000, 4000, 4000)
+    assert annealed_points(lines, batch=1) == [(10_000, -1000.0), (40_000, -4000.0)]
+    cut = training_lines(cfg, 0, 700, 1000)  # the control: not annealed when it was stopped
+    assert annealed_points(cut, batch=1) == []
+
+
 def test_the_recorded_training_has_annealed_points() -> None:
     points = annealed_points(read_metrics(ROOT / "docs/data/paper-metrics.jsonl"), batch=1024)
     assert len(points) >= 3
@@ -92,7 +146,7 @@ def test_rows_and_picture_of_the_recorded_training() -> None:
     titles = [ax.get_title(loc="left") for ax in figure.axes]
     assert titles == ["Loss, and what its annealed points allow", "Learning rate"]
     first = metrics[: next(i for i, line in enumerate(metrics) if line["split"] == "val") + 1]
-    assert len(curve_rows(first, 1024)) == 4  # nothing is said beyond a single point
-    *others, last = first
+    *others, last = [{k: v for k, v in line.items() if k != "noise"} for line in first]
+    assert len(curve_rows([*others, last], 1024)) == 4  # nothing is said beyond a single point
     found = {row.measure: row.value for row in curve_rows([*others, {**last, "noise": 0.04}], 1024)}
     assert found["noise pathway: root mean square error of σ"] == pytest.approx(0.2)

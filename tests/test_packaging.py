@@ -163,6 +163,11 @@ def test_wheel_contents(wheel: Path) -> None:
         entries = archive.read(f"slotflow-{__version__}.dist-info/entry_points.txt").decode()
     expected = ["py.typed", "presets/debug.yaml", "presets/paper.yaml", "weights/debug.safetensors"]
     assert {f"slotflow/{name}" for name in expected} <= names
+    published = {path.name for path in (ROOT / "weights").glob("paper.*")}
+    assert (
+        "paper.yaml" in published
+    )  # the recipe, and the weights with their card where they are there
+    assert not {f"slotflow/weights/{name}" for name in published} & names
     sources = [*(ROOT / "src").rglob("*.py"), *(ROOT / "src").rglob("templates/*")]
     assert {str(path.relative_to(ROOT / "src")) for path in sources} <= names
     assert {name.split("/")[0] for name in names} == {

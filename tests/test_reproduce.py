@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from oracle_helpers import Oracle
+from oracle_helpers import Oracle, OracleAnalysis, OracleSlots
 from reproduce_helpers import bench, row
 from scipy.integrate import trapezoid
 from statistics_helpers import assert_within
 
+from slotflow import Simulation
 from slotflow.studies.measures.power_law import fit_exponent, follows_power_law
 from slotflow.studies.paper import exact_step
 from slotflow.studies.paper.bench import Bench
@@ -87,6 +89,47 @@ def test_cardinality_counts_errors_and_their_direction(seed: int) -> None:
     assert found["too_few"] == int(np.tril(matrix, -1).sum()) == matrix[10, 9]
     assert found["too_many"] == wrong - matrix[10, 9]
     assert row("cardinality", doubting, "too few, per 10,000").value == 50 * matrix[10, 9]
+
+
+def test_the_noise_pathway_is_measured_where_there_is_one(seed: int) -> None:
+    """An estimate that is off by a known law, one that is biased, and a network without one."""
+
+    @dataclass(frozen=True, eq=False)
+    class Analysis:
+        inner: OracleAnalysis
+        sigma_estimate: torch.Tensor
+
+        @property
+        def k_probs(self) -> torch.Tensor:
+            return self.inner.k_probs
+
+        def slots(self, k: torch.Tensor | None = None) -> OracleSlots:
+            return self.inner.slots(k)
+
+    @dataclass(frozen=True)
+    class Estimating(Oracle):
+        bias: float = 0.0
+
+        def analyse(self, simulation: Simulation, *rest: Any) -> Any:
+            generator = torch.Generator().manual_seed(simulation.seed % 2**31)
+            noise = torch.randn(len(simulation.k), generator=generator, dtype=torch.float64)
+            estimate = simulation.sigma + self.bias + 0.1 * noise
+            return Analysis(super().analyse(simulation, *rest), estimate)
+
+    n = 400
+    for bias in (0.0, 0.3):
+        data = RESULTS["cardinality"].run(bench(Estimating(bias=bias), seed, n, draws=20))
+        rms = row("cardinality", data, "noise pathway: root mean square error of σ")
+        mean = row("cardinality", data, "noise pathway: mean error of σ")
+        assert_within(mean.value, bias, 0.1 / n**0.5)
+        # The variance of the mean square of N(bias, s) is (2 s⁴ + 4 s² bias²) / n, and the root halves it over itself.
+        size = (0.01 + bias**2) ** 0.5
+        assert_within(rms.value, size, ((2e-4 + 0.04 * bias**2) / n) ** 0.5 / (2 * size))
+    allowed = data["noise"]["allowed"]
+    # σ is uniform on 0 to 1.5: its root mean square is 1.5/√3, of which 3,000 samples allow 1/√6000.
+    assert allowed == pytest.approx(1.5 / 3**0.5 / 6000**0.5, rel=0.15)
+    without = RESULTS["cardinality"].run(bench(Oracle(), seed, 40, draws=20))
+    assert "noise" not in without
 
 
 # --- scaling -------------------------------------------------------------------------------------

@@ -15,13 +15,12 @@ import torch
 import typer
 from matplotlib.figure import Figure
 from oracle_helpers import Oracle, OracleAnalysis
-from reproduce_helpers import bench, simulated
+from reproduce_helpers import bench, simulated, small_paper_network
 from statistics_helpers import assert_within
 from typer.testing import CliRunner, Result
 
 from slotflow import SlotFlow
 from slotflow.cli import Commands, reproduce
-from slotflow.network.config import Config
 from slotflow.studies.paper import pooled, runner
 from slotflow.studies.paper.bench import Bench
 from slotflow.studies.paper.latent.contexts import contexts
@@ -201,15 +200,8 @@ def test_results_whose_extra_is_missing(
 @pytest.fixture(scope="module")
 def paper_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The paper's preset in small, untrained."""
-    config = Config.from_preset("paper").model
-    small = replace(
-        config,
-        encoder=replace(config.encoder, channels=(4, 4, 8), heads=2, context=8),
-        flow=replace(config.flow, layers=2, hidden=16, bins=4),
-    )
-    torch.manual_seed(0)
     path = tmp_path_factory.mktemp("paper") / "model.safetensors"
-    SlotFlow(small).save(path)
+    small_paper_network().save(path, {"signals": 77, "seconds": 6.0, "note": "not trained"})
     return path
 
 
@@ -304,10 +296,4 @@ def test_every_result_of_the_papers_network(
     page = html.unescape((tmp_path / "index.html").read_text("utf-8"))
     assert "<h3>Network zoom</h3>" in page and "<h3>Network paper</h3>" in page
     assert f"--model {paper_model}" in page
-    only_zoom = [
-        name for name, result in RESULTS.items() if not result.pooled and name != "dataset"
-    ]
-    assert set(only_zoom) == {"cost", "properties"}
-    for name in only_zoom:
-        refused = call(*here, "--only", name, "--model", paper_model)
-        assert refused.exit_code == 2, refused.output
+    assert record["facts"]["training"] == {"signals": 77, "seconds": 6.0}

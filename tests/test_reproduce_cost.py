@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from reproduce_helpers import small_paper_network
 from statistics_helpers import assert_within
 
 from slotflow import SlotFlow
@@ -27,9 +28,10 @@ from slotflow.studies.paper.cost.methods import LABELS, WANTED, chain_seconds, l
 from slotflow.studies.paper.cost.steps import Sizes, Step, steps_of
 from slotflow.studies.paper.cost.table import exponent
 from slotflow.studies.paper.cost.worker import signal
+from slotflow.studies.paper.pooled import PooledAnalyser
 from slotflow.studies.paper.properties import labels
 from slotflow.studies.paper.properties import measure as properties
-from slotflow.studies.paper.properties.methods import Methods
+from slotflow.studies.paper.properties.methods import Methods, load_methods
 from slotflow.studies.paper.properties.table import COLUMNS, cells, compare, plot
 from slotflow.studies.paper.settings import Settings
 from slotflow.studies.row import Row
@@ -198,6 +200,37 @@ def test_only_the_exact_step_knows_that_close_tones_depend_on_each_other(
     assert_within(found["exact"]["correlation"][0], exact, 1 / math.sqrt(properties.DRAWS))
     assert_within(found["network"]["correlation"][0], 0.0, 1 / math.sqrt(properties.DRAWS))
     assert_within(found["paper"]["correlation"][0], 0.0, 1 / math.sqrt(400))
+
+
+def test_the_papers_network_is_measured_with_its_weights(
+    monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    """The untrained one does not stand beside it, and the exact posterior is that behind the default network."""
+    network, seed = small_paper_network(), seed % 2**20
+    measured = ("paper", "classical", "network", "exact")
+    monkeypatch.setattr(cost, "LABELS", {name: LABELS[name] for name in measured})
+    monkeypatch.setattr(properties, "DOUBT_CANDIDATES", 2)
+    monkeypatch.setattr(properties, "DRAWS", 400)
+    bench = Bench(PooledAnalyser(network), Settings(n=20, seed=seed))  # type: ignore[arg-type]
+    found = cost.measure(bench, TINY, curves=False)
+    assert list(found["methods"]) == ["classical", "network"]
+    rows = COST.compare(found)
+    assert row(rows, "network, 1,000 effective draws, K = 1 [ms]").value > 0
+    assert not [r.measure for r in rows if "exact" in r.measure or "untrained" in r.measure]
+    assert len(COST.plot(found).axes) == 3
+    methods = load_methods(network, ["network"], small=True)
+    assert methods.untrained is None and set(methods.networks()) == {"network"}
+    assert methods.yardstick.config.name == "zoom"
+    doubt, answers = properties._doubt(methods, seed)
+    assert set(answers) == {"exact", "network"} and answers["exact"]["k_distance"] == 0.0
+    own = answers["network"]
+    probs, exact = np.array(own["k_probs"]), np.zeros(len(own["k_probs"]))
+    exact[: len(doubt["k_probs"])] = doubt["k_probs"]
+    assert own["k_distance"] == pytest.approx(0.5 * np.abs(probs - exact).sum()) and probs[4:].any()
+    dependence = properties._dependence(methods, bench)
+    assert_within(dependence["network"]["correlation"][0], 0.0, 1 / math.sqrt(400))
+    named = compare(table() | {"network": "paper"})
+    assert row(named, "Scaling, paper: exponent of K in the time").value == 1.2
 
 
 def table() -> dict[str, Any]:

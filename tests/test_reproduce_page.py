@@ -14,17 +14,24 @@ from typing import Any
 import pytest
 from browser_helpers import needs_browser, open_page
 from matplotlib.text import Text
+from reproduce_helpers import small_paper_network
 
+from slotflow.network.publish import publish
 from slotflow.show.plots.style import save_figure
+from slotflow.studies.frame.registry import STUDIES
+from slotflow.studies.frame.runner import run_study
+from slotflow.studies.frame.settings import Settings as StudySettings
+from slotflow.studies.frame.study import Setup
 from slotflow.studies.paper.bench import Bench
-from slotflow.studies.paper.contents import CONTENTS, Claim, contents_table, item_verdict
+from slotflow.studies.paper.contents import CONTENTS, contents_table
 from slotflow.studies.paper.files import collect, read_record, write_record
 from slotflow.studies.paper.html import write_html
-from slotflow.studies.paper.markdown import render_markdown
+from slotflow.studies.paper.markdown import _anchor, render_markdown
 from slotflow.studies.paper.registry import RESULTS
 from slotflow.studies.paper.runner import made_by
 from slotflow.studies.paper.settings import Settings
-from slotflow.studies.paper.words import command
+from slotflow.studies.paper.verdicts import Claim, item_line
+from slotflow.studies.paper.words import about, command
 from slotflow.studies.row import Row, Target, tally, verdict
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -122,7 +129,7 @@ def test_nothing_outside_the_page_is_needed(folder: Path) -> None:
 
 def test_markdown_says_the_same(folder: Path) -> None:
     groups = collect(folder, list(RESULTS.values()))
-    page = render_markdown(groups, folder.parent / "results.md")
+    page = render_markdown(groups, folder.parent / "results.md", {})
     assert (
         f"]({folder.name}/dataset.png)" in page
         and f"]({folder.name}/paper/cardinality.png)" in page
@@ -166,8 +173,11 @@ def test_the_documentation_takes_results_over(
 ) -> None:
     target = tmp_path / "results"
     target.mkdir()
-    (target / "old.json").write_text("{}")
+    for name in ("latent", "dataset"):
+        (target / f"{name}.json").write_text("{}")
     render.take_over(folder, target)
+    assert (target / "latent.json").read_text() == "{}"  # which the folder does not have
+    (target / "latent.json").unlink()
     found = sorted(str(p.relative_to(target)) for p in target.rglob("*") if p.is_file())
     names = ("cardinality", "dataset", "paper/cardinality")
     assert found == sorted(f"{name}.{kind}" for name in names for kind in ("json", "png"))
@@ -181,7 +191,9 @@ def test_the_page_of_results_is_up_to_date(render: ModuleType) -> None:
     groups = collect(render.RESULTS_FOLDER, list(RESULTS.values()))
     if groups:
         text = render.RESULTS_PAGE.read_text("utf-8")
-        assert text == render_markdown(groups, render.RESULTS_PAGE), "run python docs/render.py"
+        studies = render.study_records(render.DATA)
+        wanted = render_markdown(groups, render.RESULTS_PAGE, studies)
+        assert text == wanted, "run python docs/render.py"
 
 
 def test_files_of_results_have_few_lines(render: ModuleType, tmp_path: Path) -> None:
@@ -243,23 +255,53 @@ def test_the_comparison_follows_its_records(
 # ---------------------------------------------------------------------- every table and figure of the paper
 
 
+@pytest.fixture(scope="module")
+def quick_studies(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """Records of quick looks at studies that the documentation may not have measured."""
+    setup = Setup(StudySettings(quick=True), tmp_path_factory.mktemp("studies"))
+    return {name: run_study(STUDIES[name], setup) for name in ("depth", "sample_complexity")}
+
+
+def lines_of(*arguments: Any) -> dict[str, list[str]]:
+    """The lines of the list by the name of the table or figure."""
+    return {line[0]: line for line in contents_table(*arguments)}
+
+
 def test_every_table_and_figure_is_listed_in_the_papers_order() -> None:
-    """Twenty figures and four tables; those without a result say what stands there instead, and why."""
+    """Twenty figures and four tables; those without a result or a study say what stands there instead, and why."""
     names = [item.name for item in CONTENTS]
     assert [name for name in names if name.startswith("F")] == [f"Figure {i}" for i in range(1, 21)]
     assert [name for name in names if name.startswith("T")] == [f"Table {i}" for i in range(1, 5)]
     for item in CONTENTS:
-        assert item.result in RESULTS if item.result else item.beside and item.words
         assert bool(item.claims) == bool(item.result)
+        assert (
+            item.result in RESULTS if item.result else item.studies or (item.beside and item.words)
+        )
+        for claims in item.studies:
+            assert claims.study in STUDIES
 
 
 def test_claims_are_about_rows_that_exist(render: ModuleType) -> None:
     """Every claim finds its row in the records of the documentation, so that none is left out in silence."""
     groups = {group[0].result.name: group for group in render.collected()}
+    studies = render.study_records(render.DATA)
     for item in CONTENTS:
         for claim in item.claims:
-            rows = {row["measure"] for row in groups[item.result][0].content["rows"]}
-            assert claim.measure in rows, (item.name, claim.measure)
+            record = groups[item.result][0]
+            rows = {row["measure"]: row for row in record.content["rows"]}
+            assert claim.row(rows, record.model) is not None, (item.name, claim.measure)
+        for claims in item.studies:
+            for network in claims.patterns if claims.study in studies else ():
+                assert claims.verdicts(studies[claims.study], network), (item.name, claims.study)
+
+
+def test_links_to_studies_lead_to_headings(render: ModuleType) -> None:
+    page = (ROOT / "docs" / "studies.md").read_text("utf-8")
+    anchors = {
+        _anchor(heading.replace("`", "")) for heading in re.findall(r"^#+ (.*)$", page, re.M)
+    }
+    for claims in (claims for item in CONTENTS for claims in item.studies):
+        assert claims.anchor in anchors, claims.anchor
 
 
 def test_a_claim_is_judged_by_its_rows(render: ModuleType) -> None:
@@ -270,12 +312,121 @@ def test_a_claim_is_judged_by_its_rows(render: ModuleType) -> None:
     def verdict_of(*accuracies: float) -> str:
         rows = [Row(f"a{i}", value).to_dict() for i, value in enumerate(accuracies)]
         claims = tuple(Claim(row["measure"], Target(low=0.9985)) for row in rows)
-        judged = replace(item, claims=claims)
         record = replace(group[0], content=group[0].content | {"rows": rows})
-        return item_verdict(judged, record)
+        return item_line(replace(item, claims=claims), {("cardinality", "zoom"): record}, {})[4]
 
     assert verdict_of(0.999) == verdict_of(0.999, 0.9985) == "held"
     assert verdict_of(0.99) == "not held" and verdict_of(0.99, 1.0) == "in part"
-    assert verdict_of() == "–" and item_verdict(item, None) == "–"
-    line = next(line for line in contents_table([group]) if line[0] == "Figure 5")
+    assert verdict_of() == "–" and item_line(item, {}, {})[4:6] == ["–", "–"]
+    line = lines_of([group], {})["Figure 5"]
     assert line[3] == "`cardinality`" and line[4] in ("held", "not held")
+    (row,) = (row for row in group[0].content["rows"] if row["measure"] == "accuracy of K")
+    assert f"{row['text']} (`zoom`)" in line[6]
+
+
+def test_the_papers_protocol_decides_where_there_is_one() -> None:
+    claim = Claim("sd", Target(high=1.0), by_slot=True)
+    rows = {"sd": Row("sd", 0.5).to_dict(), "sd, slot by slot": Row("sd", 2.0).to_dict()}
+    own = claim.row(rows, "paper")
+    assert own is not None and own["value"] == 2.0
+    ordered = claim.row({"sd": rows["sd"]}, "paper")
+    assert ordered is not None and ordered["value"] == 0.5
+    assert replace(claim, by_slot=False).row(rows, "paper") == rows["sd"]
+    named = Claim("Equivariant, {network}: change", Target())
+    assert named.row({"Equivariant, zoom: change": rows["sd"]}, "zoom") == rows["sd"]
+    assert named.row({"Equivariant, zoom: change": rows["sd"]}, "paper") is None
+
+
+def test_a_study_fills_its_lines_when_its_record_appears(quick_studies: dict[str, Any]) -> None:
+    """Before, the list says that the measurement is missing; afterwards the verdict follows the flags of the rows."""
+    before, after = lines_of([], {}), lines_of([], quick_studies)
+    for name in ("Figure 14", "Figure 18", "Figure 19"):
+        assert before[name][3] == "**not yet**" and before[name][4:6] == ["–", "–"]
+        assert "its measurement is not" in before[name][6]
+        assert after[name][3].startswith("[study") and after[name][5] != "–"
+        assert "its measurement is not" not in after[name][6]
+    assert after["Figure 14"][4] == "–"  # the ablations are about the paper's parts
+    assert after["Figure 18"][4] != "–"
+    rows = quick_studies["depth"]["rows"]
+    asked = [row for row in rows if row["target"]]
+    for met, words in ((True, "held"), (False, "not held"), (None, "open")):
+        record = quick_studies["depth"] | {"rows": [row | {"met": met} for row in asked]}
+        line = lines_of([], {"depth": record})["Figure 14"]
+        assert line[5] == words
+        assert f"depth: {len(asked) if met else 0} of {len(asked)} held" in line[6]
+        assert ("open" in line[6]) == (met is None)
+    mixed = [row | {"met": i == 0} for i, row in enumerate(asked)]
+    line = lines_of([], {"depth": quick_studies["depth"] | {"rows": mixed}})["Figure 14"]
+    assert line[5] == "in part"
+
+
+def test_the_page_names_what_is_not_measured(folder: Path, quick_studies: dict[str, Any]) -> None:
+    groups = collect(folder, list(RESULTS.values()))
+    everything = dict.fromkeys(STUDIES, quick_studies["depth"])
+    page = folder.parent / "results.md"
+    assert "Not yet measured" not in render_markdown(groups, page, everything)
+    del everything["leaderboard"]
+    assert "Not yet measured is the study `leaderboard`." in render_markdown(
+        groups, page, everything
+    )
+    del everything["depth"]
+    words = "Not yet measured are the studies `depth` and `leaderboard`."
+    assert words in render_markdown(groups, page, everything)
+
+
+def test_a_training_is_described_by_what_its_weights_say(folder: Path) -> None:
+    record = next(
+        r for group in collect(folder, list(RESULTS.values())) for r in group if r.model == "paper"
+    )
+    training = {"signals": 12_345_678, "seconds": 5400.0, "device": "some GPU"}
+    facts = record.content["facts"] | {"training": training}
+    told = about(replace(record, content=record.content | {"facts": facts}))
+    assert (
+        "its training on 12,345,678 signals in 90 minutes of one some GPU, where the paper" in told
+    )
+    bare = record.content["facts"] | {"training": {}}
+    assert "its training, where" in about(replace(record, content=record.content | {"facts": bare}))
+
+
+def test_pages_of_the_papers_network_follow_its_card_and_the_records(
+    render: ModuleType, quick_studies: dict[str, Any], tmp_path: Path
+) -> None:
+    module = sys.modules["paper_tables"]
+    table = sys.modules["tables"].table
+    studies = tmp_path / "docs" / "data" / "studies"
+    studies.mkdir(parents=True)
+    (tmp_path / "docs" / "results").symlink_to(render.RESULTS_FOLDER)
+    before = dict(module.paper_tables(tmp_path, table))
+    assert "not published yet" in before["paper_weights"]
+    assert "Figure 14" in before["paper_tally"] and "`depth`" in before["paper_missing"]
+    facts = {"seed": 1, "signals": 7654, "seconds": 5400.0, "device": "some GPU"}
+    small_paper_network().save(
+        tmp_path / "model.safetensors", facts | {"validation": {"k_accuracy": 0.5}}
+    )
+    publish(tmp_path / "model.safetensors", tmp_path / module.WEIGHTS)
+    for name, record in quick_studies.items():
+        write_record(studies / f"{name}.json", record)
+    after = dict(module.paper_tables(tmp_path, table))
+    assert "| training | 90 minutes of one some GPU |" in after["paper_weights"]
+    assert "| signals, each seen once | 7,654 |" in after["paper_weights"]
+    assert "--config weights/paper.yaml --minutes 90 --out" in after["paper_weights"]
+    assert "Figure 14" not in after["paper_tally"] and "`depth`" not in after["paper_missing"]
+    counted = [
+        int(re.findall(r"measurements, (\d+) have", x["paper_tally"])[0]) for x in (before, after)
+    ]
+    assert counted[1] > counted[0]
+
+
+def test_what_the_papers_network_reached_has_both_protocols(
+    folder: Path, render: ModuleType
+) -> None:
+    module = sys.modules["paper_tables"]
+    record = next(
+        r for group in collect(folder, list(RESULTS.values())) for r in group if r.model == "paper"
+    )
+    name, measure = module.REACHED[0]
+    assert record.result.name == name
+    rows = [Row(measure, 0.25, "0.5"), Row(f"{measure}, slot by slot", 0.75)]
+    changed = replace(record, content=record.content | {"rows": [row.to_dict() for row in rows]})
+    assert list(module._reached([[changed]])) == [(measure, "0.5", "0.25", "0.75")]
+    assert list(module._reached([[record]])) == []

@@ -8,10 +8,11 @@ from slotflow.data.observation import Observation
 from slotflow.exact.refined import RefinedPosterior
 from slotflow.network.cards import content_hash
 from slotflow.network.model import SlotFlow
+from slotflow.network.paper.model import PaperSlotFlow
 from slotflow.posterior.posterior import Posterior
 from slotflow.signal.prior import Prior
 
-__all__ = ["exact_answer", "exact_of", "weights_hash"]
+__all__ = ["exact_answer", "exact_of", "proposer_for", "weights_hash"]
 
 
 def exact_answer(
@@ -33,6 +34,17 @@ def exact_of(post: Posterior) -> RefinedPosterior:
     if not isinstance(post, RefinedPosterior):
         raise TypeError(f"expected an exact posterior, received a {type(post).__name__}.")
     return post
+
+
+def proposer_for(network: SlotFlow) -> SlotFlow:
+    """The network behind exact posteriors that a network is compared with: itself, or the default one for the paper's.
+
+    The exact posterior belongs to the data and the prior. A proposer that knows one prior only, or has never seen close
+    or weak tones, can leave the exact step without draws of the right K, and its answer would be no yardstick.
+    """
+    if not isinstance(network, PaperSlotFlow):
+        return network
+    return SlotFlow.from_pretrained(device=network.device)
 
 
 def weights_hash(network: SlotFlow) -> str:

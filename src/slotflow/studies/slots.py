@@ -12,7 +12,7 @@ from slotflow.network.paper.model import PaperSlotFlow
 from slotflow.network.paper.onehot import slot_contexts, slot_index
 from slotflow.signal.simulation import Simulation
 
-__all__ = ["matched_pairs", "paper_network", "slot_terms"]
+__all__ = ["matched_pairs", "pair_log_prob", "paper_network", "slot_terms"]
 
 
 def paper_network(network: SlotFlow) -> PaperSlotFlow:
@@ -33,6 +33,31 @@ def slot_terms(network: PaperSlotFlow, batch: Simulation) -> tuple[Tensor, Tenso
     return network.flow.project(contexts), logits
 
 
+def pair_log_prob(
+    network: PaperSlotFlow, projected: Tensor, theta: Tensor, k: Tensor, together: int | None = None
+) -> Tensor:
+    """Log density of the network's target for every pair of a slot and a component of one signal.
+
+    Args:
+        network: The network.
+        projected: Context terms of the slots, (ΣK, L, H).
+        theta: The components, (ΣK, P).
+        k: Slots, and components, of each signal, (B,), int64, on the CPU.
+        together: Pairs that go through the flow at once, which bounds the memory; all of them if None.
+
+    Returns:
+        Shape (ΣK²,), in the order of `slotflow.network.matching.all_pairs`.
+    """
+    y = network.target.encode(theta).to(network.dtype)  # (ΣK, dim)
+    i, j = (upload(index, y.device) for index in all_pairs(k, k))
+    size = together or max(1, len(i))
+    found = [
+        network.flow.log_prob(projected[slot], y[component])
+        for slot, component in zip(torch.split(i, size), torch.split(j, size), strict=True)
+    ]
+    return torch.cat(found)
+
+
 @torch.no_grad()
 def matched_pairs(
     network: PaperSlotFlow, batch: Simulation, projected: Tensor | None = None
@@ -48,6 +73,5 @@ def matched_pairs(
         Shape (ΣK,), int64, on the CPU.
     """
     terms = slot_terms(network, batch)[0] if projected is None else projected
-    y = network.target.encode(batch.theta[batch.mask]).to(network.dtype)  # (ΣK, dim)
-    i, j = (upload(index, y.device) for index in all_pairs(batch.k, batch.k))
-    return match(-network.flow.log_prob(terms[i], y[j]), batch.k, batch.k)[1]
+    log_prob = pair_log_prob(network, terms, batch.theta[batch.mask], batch.k)
+    return match(-log_prob, batch.k, batch.k)[1]

@@ -115,6 +115,25 @@ class SlotBatch:
         Returns:
             (n, B, K, K), index (draw, signal, i, j); −inf outside the bounds.
         """
+        return self._flow_log_prob(theta) - self.mass().log()[..., None]
+
+    def pair_log_prob(self, theta: Tensor) -> Tensor:
+        """Log density of component j of signal b under its slot i, up to a constant for each slot.
+
+        The share of a slot's mass inside the bounds, which takes many draws, is such a constant: without it the
+        cheapest assignment of slots to components is the same.
+
+        Args:
+            theta: (B, K', P), float64.
+
+        Returns:
+            (B, K, K').
+        """
+        return self._flow_log_prob(theta[None])[0]
+
+    @torch.inference_mode()
+    def _flow_log_prob(self, theta: Tensor) -> Tensor:
+        """What the flow alone gives for `log_prob`, which divides by the mass inside the bounds."""
         xi, c = TONE.split(theta, self.grid.mid_time)
         frequency, c = xi[..., 0], c[..., 0]
         bins = frequency * self.grid.duration - self.first
@@ -125,7 +144,7 @@ class SlotBatch:
         log_q = self.flow.log_prob(self.context, z.to(self.slots.y.dtype).flatten(-3, -2))
         log_q = log_q.double().reshape(*log_q.shape[:-1], *self.slots.mask.shape)
         log_q = log_q - log_volume(self.slots)
-        log_q = log_q - self.mass().log() + math.log(self.grid.duration)
+        log_q = log_q + math.log(self.grid.duration)
         amplitude = self.waveform.of(theta, "amplitude").movedim(-1, 0)[..., None]
         log_q = log_q + amplitude.clamp_min(1e-300).log() - 2 * scale.log()[:, None]
         low, high = (end[:, None] for end in self.prior.theta_bounds())

@@ -14,7 +14,8 @@ the evidence of each value, and that of L(N) at any N is a mixture of Gaussians,
 left out. The answer depends on the prior of β, which the range that comes with it shows.
 
 **Which points.** A network that still moves at a large learning rate has another loss than the same network annealed.
-Only validations at the end of an annealing count: those after which the learning rate rises again, and the last one.
+Only validations at the end of an annealing count: those that the training marks as the end of a cycle, those after
+which the learning rate rises again (a training that was resumed with more time), and the last one.
 """
 
 from __future__ import annotations
@@ -86,8 +87,11 @@ def annealed_points(
     rate, peak = 0.0, 0.0
     for line in metrics:
         if line["split"] == "val":
-            seen = int(line.get("signals", line["step"] * batch))
-            candidate = (seen, float(line[name])) if rate < ANNEALED * peak else None
+            point = (int(line.get("signals", line["step"] * batch)), float(line[name]))
+            candidate = point if rate < ANNEALED * peak else None
+            if "cycle" in line:  # the end of one, however far back the last line on a rate is
+                points.append(point)
+                candidate, rate, peak = None, 0.0, 0.0
             continue
         new = float(line["lr"])
         if candidate is not None and new > rate:  # a restart

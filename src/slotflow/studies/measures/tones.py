@@ -1,7 +1,14 @@
 r"""Draws to a few numbers per tone: median, standard deviation, and where the truth lies among the draws.
 
-Truth and draws are both brought into the order of their frequencies, draw by draw, before tone i is compared with tone
-i. Matching each draw to the truth instead would flatter close pairs, whose labels the posterior does not know.
+**Sorted** (`summarise`). Truth and draws are both brought into the order of their frequencies, draw by draw, before
+tone i is compared with tone i. Matching each draw to the truth instead would flatter close pairs, whose labels the
+posterior does not know.
+
+**Slot by slot** (`summarise_slots`), the protocol of the paper (5.1.6). The slots of a signal are assigned to its
+components once, by the densities of the slots, and each component is compared with all draws of its own slot. Slots
+that know their component give the same numbers in both ways. They differ where slots overlap: sorting makes order
+statistics of their draws, each of them narrower than what either slot says of itself. Two slots that both hold either
+of two components at a distance d, with equal probability, have the standard deviation d/2 each, and √3 d/4 when sorted.
 
 **Level of the truth.** With R of n draws below the truth, u = (R + v) / (n + 1), v uniform on [0, 1). If truth and
 draws follow one law, R is uniform on 0..n and u is exactly uniform on [0, 1), however few the draws.
@@ -23,7 +30,7 @@ from slotflow.core.seeds import spread_seed
 from slotflow.signal.waveforms import Waveform
 from slotflow.studies.measures.parameters import WAVEFORM, wrap
 
-__all__ = ["ToneSummary", "midpoint", "sort_by_place", "summarise"]
+__all__ = ["ToneSummary", "midpoint", "sort_by_place", "summarise", "summarise_slots"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,7 +79,7 @@ def sort_by_place(draws: Tensor, mask: Tensor, waveform: Waveform = WAVEFORM) ->
 def summarise(
     draws: Tensor, truth: Tensor, mask: Tensor, seed: int = 0, waveform: Waveform = WAVEFORM
 ) -> ToneSummary:
-    """Compares draws at the true K with the truth.
+    """Compares draws at the true K with the truth, both in the order of their frequencies.
 
     Args:
         draws: Components, shape (B, n, K, P), slots in any order.
@@ -84,11 +91,44 @@ def summarise(
     Returns:
         The summary, shape (B, K, P) each, on the draws' device.
     """
+    exists = mask.sort(-1, descending=True).values  # as after the sort of the draws
+    return _compare(sort_by_place(draws, mask, waveform), truth, exists, seed, waveform)
+
+
+def summarise_slots(
+    draws: Tensor,
+    truth: Tensor,
+    component: Tensor,
+    mask: Tensor,
+    seed: int = 0,
+    waveform: Waveform = WAVEFORM,
+) -> ToneSummary:
+    """Compares each true component with all draws of the one slot that takes it.
+
+    Args:
+        draws: Components, shape (B, n, K, P), by slot.
+        truth: True components, shape (B, K, P), sorted by place, existing ones first.
+        component: Which component each slot takes, a permutation, shape (B, K), int64.
+        mask: Which components exist, shape (B, K), bool.
+        seed: Seed of v.
+        waveform: Names the columns.
+
+    Returns:
+        The summary, shape (B, K, P) each, in the order of the truth, on the draws' device.
+    """
+    slot = component.argsort(1).to(draws.device)  # of each component
+    own = draws.gather(2, slot[:, None, :, None].expand_as(draws))
+    return _compare(own, truth, mask, seed, waveform)
+
+
+def _compare(
+    draws: Tensor, truth: Tensor, exists: Tensor, seed: int, waveform: Waveform
+) -> ToneSummary:
+    """The summary of draws, (B, n, K, P), whose column j is about component j of the truth, (B, K, P)."""
     size, n, slots, parameters = draws.shape
     generator = torch.Generator(device=draws.device).manual_seed(spread_seed(seed))
     shape = (size, slots, parameters)
     v = torch.rand(shape, generator=generator, device=draws.device, dtype=torch.float64)
-    draws = sort_by_place(draws, mask, waveform)
     circular = [i for i, p in enumerate(waveform.parameters) if p.circular]
     columns = []
     for parameter in range(parameters):
@@ -103,8 +143,7 @@ def summarise(
     median, sd, level = (torch.stack(column, -1) for column in zip(*columns, strict=True))
     for i in circular:
         median[..., i] = torch.remainder(median[..., i], 2 * math.pi)
-    exists = mask.sort(-1, descending=True).values[..., None]  # as after the sort of the draws
-    return ToneSummary(*(torch.where(exists, value, 0.0) for value in (median, sd, level)))
+    return ToneSummary(*(torch.where(exists[..., None], v, 0.0) for v in (median, sd, level)))
 
 
 def midpoint(x: Tensor) -> Tensor:

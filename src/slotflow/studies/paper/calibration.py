@@ -1,8 +1,9 @@
 r"""Calibration of the parameters: coverage of central intervals, and ranks of the truth among the draws.
 
-Both follow from the level u of the truth among the draws (`evaluate/tones.py`), uniform on [0, 1) for a calibrated
-posterior. Bands count signals, not tones, since tones of one signal share its noise: with d_s the sum over the tones of
-signal s of (indicator − share), a share has the standard error (Σ_s d_s²)^{1/2} / N.
+Both follow from the level u of the truth among the draws (`slotflow.studies.measures.tones`), uniform on [0, 1) for a
+calibrated posterior. The draws are those sorted by frequency and, with rows of their own, those of the slot that takes
+the tone, which is the paper's protocol. Bands count signals, not tones, since tones of one signal share its noise: with
+d_s the sum over the tones of signal s of (indicator − share), a share has the standard error (Σ_s d_s²)^{1/2} / N.
 
 **Test of the ranks.** One tone per signal, the lowest, makes them independent: with n signals in B equal bins,
 χ² = Σ (n_b − n/B)² / (n/B) has B − 1 degrees of freedom, and χ²/(B − 1) is 1 on average, with the standard deviation
@@ -23,8 +24,9 @@ from torch import Tensor
 from slotflow.show.plots.style import COLOURS, GREY, style
 from slotflow.studies.measures.calibration import LEVELS, coverage, deviation_of_perfect
 from slotflow.studies.measures.parameters import SIZE, SYMBOLS
+from slotflow.studies.measures.tones import ToneSummary
 from slotflow.studies.paper.bench import Bench
-from slotflow.studies.paper.result import Data, Result
+from slotflow.studies.paper.result import METHOD_SUFFIXES, Data, Result, unasked
 from slotflow.studies.row import Row, Target
 from slotflow.studies.suites.model_rows import NOMINAL_SETS
 from slotflow.studies.suites.results import SetResult
@@ -41,7 +43,7 @@ RANK_BINS = 20
 PAPER_DEVIATION = 0.03
 PAPER_LABEL = f"paper, ±{100 * PAPER_DEVIATION:g} %"
 MARKS = "os^Dv"
-METHOD_TITLES = {"network": "Network", "exact": "Exact step"}
+METHOD_TITLES = {"network": "Network", "exact": "Exact step", "slots": "Network, slot by slot"}
 
 Array = NDArray[np.float64]
 
@@ -69,20 +71,25 @@ def _run(bench: Bench) -> Data:
     """Coverage and ranks of every set by each method."""
     sets = {name: SETS[name] for name in NOMINAL_SETS}
     found: Data = {}
+    results: dict[str, SetResult] = {}
     if "network" in bench.settings.methods:
-        found["network"] = {name: _summary(bench.analyse(one)) for name, one in sets.items()}
+        results = {name: bench.analyse(one) for name, one in sets.items()}
+        found["network"] = {name: _summary(one, one.tones) for name, one in results.items()}
     if "exact" in bench.settings.methods:
         answers = bench.analyse_exact(sets, bench.settings.exact_n)
         found["exact"] = {
-            name: _summary(answer.result) | answer.facts() for name, answer in answers.items()
+            name: _summary(answer.result, answer.result.tones) | answer.facts()
+            for name, answer in answers.items()
         }
+    if results and all(one.slot_tones is not None for one in results.values()):
+        found["slots"] = {name: _summary(one, one.slot_tones) for name, one in results.items()}
     return {"methods": found}
 
 
-def _summary(result: SetResult) -> Data:
+def _summary(result: SetResult, tones: ToneSummary | None) -> Data:
     """What is kept of a set."""
-    assert result.tones is not None  # the sets ask for it
-    level, mask = result.tones.level, result.mask
+    assert tones is not None  # the sets ask for it
+    level, mask = tones.level, result.mask
     found = coverage(level, mask)
     ranks, error = rank_histogram(level, mask)
     lowest, _ = rank_histogram(level[:, :1], mask[:, :1])
@@ -113,11 +120,10 @@ def _deviation(found: Data) -> Array:
 
 def _compare(data: Data) -> list[Row]:
     """The rows of each method."""
-    return [
-        row
-        for method, sets in data["methods"].items()
-        for row in _rows(sets, "" if method == "network" else ", exact step")
-    ]
+    methods = data["methods"]
+    return unasked(
+        [row for name, sets in methods.items() for row in _rows(sets, METHOD_SUFFIXES[name])]
+    )
 
 
 def _rows(sets: Data, suffix: str) -> list[Row]:
@@ -266,11 +272,14 @@ CALIBRATION = Result(
     caption="Above: share of truths inside central intervals, less the level of the interval, for each parameter and "
     "several K. The paper shows the mean over parameters for each K, in which errors of opposite sign would cancel. "
     "Below: the distribution of the truth's rank among the draws, which is flat for a calibrated posterior.",
-    exact_caption="First two rows for the network alone, then two for the exact step behind it, on a tenth of the "
-    "signals.",
+    method_captions={
+        "exact": "First two rows for the network alone, then two for the exact step behind it, on a tenth of the "
+        "signals.",
+        "slots": "Last two rows: the network alone, slot by slot as in the paper, instead of draws sorted by "
+        "frequency.",
+    },
     uses=("n", "draws", "seed", "method", "model"),
     work=lambda settings: len(NOMINAL_SETS) * settings.work(settings.n, settings.exact_n),
-    pooled=True,
     run=_run,
     compare=_compare,
     plot=_plot,

@@ -22,7 +22,8 @@ import torch
 from slotflow.show.plots.style import COLOURS, GREY, style
 from slotflow.studies.measures.cardinality import confusion, ece_of_perfect
 from slotflow.studies.paper.bench import Bench
-from slotflow.studies.paper.result import Data, Result
+from slotflow.studies.paper.noise_pathway import noise_error, noise_rows
+from slotflow.studies.paper.result import METHOD_SUFFIXES, Data, Result
 from slotflow.studies.row import Row, Target, tidy
 from slotflow.studies.suites.model_rows import ece_of_set
 from slotflow.studies.suites.results import SetResult
@@ -36,8 +37,6 @@ __all__ = ["CARDINALITY", "draw_confusion", "reliability"]
 
 PROBABILITY_BINS = 10
 SET_NAMES = ("nominal", "frontier")
-METHOD_SUFFIXES = {"network": "", "exact": ", exact step"}
-"""How rows tell the methods apart."""
 LEAST_ACCURACY = {"nominal": 1 - 2 / 10_000, "frontier": 0.93}
 """Accuracies that the default network was asked for."""
 LARGEST_ECE = 0.015
@@ -82,9 +81,12 @@ def _run(bench: Bench) -> Data:
     """Counts of both sets by each method; a network that knows one prior only has no frontier."""
     sets = {"nominal": SETS["nominal"], "frontier": replace(SETS["frontier"], tones=False)}
     found: Data = {}
+    noise: Data | None = None
     if "network" in bench.settings.methods:
         known = {name: one for name, one in sets.items() if bench.knows(one.prior)}
-        found["network"] = {name: _summary(bench.analyse(one)) for name, one in known.items()}
+        results = {name: bench.analyse(one) for name, one in known.items()}
+        found["network"] = {name: _summary(one) for name, one in results.items()}
+        noise = noise_error(results["nominal"])
     if "exact" in bench.settings.methods:
         answers = bench.analyse_exact(
             {name: SETS[name] for name in SET_NAMES}, bench.settings.exact_n
@@ -92,7 +94,7 @@ def _run(bench: Bench) -> Data:
         found["exact"] = {
             name: _summary(answer.result) | answer.facts() for name, answer in answers.items()
         }
-    return {"methods": found}
+    return {"methods": found} | ({} if noise is None else {"noise": noise})
 
 
 def _summary(result: SetResult) -> Data:
@@ -114,11 +116,12 @@ def _summary(result: SetResult) -> Data:
 
 def _compare(data: Data) -> list[Row]:
     """Accuracy and errors beside the paper's, method after method."""
-    return [
+    rows = [
         row
         for method, sets in data["methods"].items()
         for row in _rows(sets, METHOD_SUFFIXES[method])
     ]
+    return rows + noise_rows(data.get("noise"))
 
 
 def _rows(sets: Data, label: str) -> list[Row]:
@@ -260,10 +263,11 @@ CARDINALITY = Result(
     section="5.1.3, figure 5",
     caption="Numbers of signals by true and most probable K, shaded by their share of the row; and how often a K is "
     "the true one, against the probability that it was given.",
-    exact_caption="First the network alone, then the exact step behind it, on a tenth of the signals.",
+    method_captions={
+        "exact": "First the network alone, then the exact step behind it, on a tenth of the signals."
+    },
     uses=("n", "draws", "seed", "method", "model"),
     work=lambda settings: settings.work(2 * settings.n, 2 * settings.exact_n),
-    pooled=True,
     run=_run,
     compare=_compare,
     plot=_plot,

@@ -46,10 +46,10 @@ class Record:
 
     @property
     def caption(self) -> str:
-        """What the picture shows, with the exact step only where it was asked for."""
-        result, methods = self.result, self.content["data"].get("methods", {})
-        both = result.exact_caption and "exact" in methods
-        return f"{result.caption} {result.exact_caption}" if both else result.caption
+        """What the picture shows, with the exact step and with single slots only where they are there."""
+        methods = self.content["data"].get("methods", {})
+        besides = [said for name, said in self.result.method_captions.items() if name in methods]
+        return " ".join((self.result.caption, *besides))
 
 
 def folder_of(folder: Path, result: Result, model: str) -> Path:

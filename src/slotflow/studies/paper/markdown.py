@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from slotflow.show.report.page import render
+from slotflow.studies.frame.settings import NAMES
 from slotflow.studies.paper.contents import contents_table
 from slotflow.studies.paper.files import Record
+from slotflow.studies.paper.verdicts import StudyRecord
 from slotflow.studies.paper.words import (
     CONTENTS_WORDS,
     TITLE,
@@ -24,12 +26,15 @@ from slotflow.studies.row import tally, verdict
 __all__ = ["render_markdown"]
 
 
-def render_markdown(groups: Sequence[Sequence[Record]], page: Path) -> str:
+def render_markdown(
+    groups: Sequence[Sequence[Record]], page: Path, studies: Mapping[str, StudyRecord]
+) -> str:
     """The page's text.
 
     Args:
         groups: Records of each result.
         page: Where the page will stand; pictures are linked relative to it.
+        studies: Records of studies by their name, as far as they were measured.
     """
     outline = [
         {
@@ -43,9 +48,9 @@ def render_markdown(groups: Sequence[Sequence[Record]], page: Path) -> str:
         "results.md",
         "slotflow.studies.paper",
         title=TITLE,
-        introduction=introduction(groups),
+        introduction=introduction(groups, [name for name in NAMES if name not in studies]),
         contents_words=CONTENTS_WORDS,
-        contents=contents_table(groups),
+        contents=contents_table(groups, studies),
         groups=outline,
     )
 

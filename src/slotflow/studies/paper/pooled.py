@@ -19,6 +19,7 @@ from slotflow.network.paper.onehot import slot_contexts, slot_index
 from slotflow.signal.prior import Prior
 from slotflow.signal.simulation import Simulation
 from slotflow.signal.waveforms import TONE
+from slotflow.studies.slots import pair_log_prob
 from slotflow.studies.suites.sets import GRIDS
 
 __all__ = ["PooledAnalyser", "PooledSlots"]
@@ -78,7 +79,8 @@ class PooledAnalyser:
         logits = torch.cat([logits for _, logits in parts])
         chosen = np.pad(known.k_probs_full, (0, self.network.k_max - known.k_max))
         probs = k_posterior(logits, self.network.config.prior, chosen)
-        return PooledAnalysis(self.network, context, probs)
+        levels = [encoding.noise for encoding, _ in parts if encoding.noise is not None]
+        return PooledAnalysis(self.network, context, probs, torch.cat(levels) if levels else None)
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,6 +92,8 @@ class PooledAnalysis:
     """g, (B, H)."""
     k_probs: Tensor
     """q(K | x), (B, k_max + 1), float64."""
+    sigma_estimate: Tensor | None = None
+    """Noise level by the noise pathway, (B,); None where the network has none."""
 
     def slots(self, k: Tensor | None = None) -> PooledSlots:
         """The first k slots of each signal, (B,), int64, on the CPU; of the most probable K if None."""
@@ -136,6 +140,19 @@ class PooledSlots:
         signal, slot = (index.to(theta.device) for index in slot_index(self.k))
         found[signal, slot] = theta.transpose(0, 1)
         return found.transpose(1, 2)
+
+    @torch.inference_mode()
+    def pair_log_prob(self, theta: Tensor) -> Tensor:
+        """Log density of the flow's target of component j under slot i, (B, k_max, P) to (B, k_max, k_max).
+
+        It is that of the training's matching; −inf where there is no slot or no component.
+        """
+        projected = self.network.flow.project(self.contexts())
+        mask, together = self.mask, self._rows(projected)
+        flat = pair_log_prob(self.network, projected, theta[mask], self.k, together)
+        found = flat.new_full((*mask.shape, mask.shape[1]), -torch.inf)
+        found[mask[:, :, None] & mask[:, None, :]] = flat
+        return found
 
     def _draw_again(self, theta: Tensor, projected: Tensor, generator: torch.Generator) -> None:
         """Replaces draws with A <= 0 or outside the band, (n, S, P), in place."""

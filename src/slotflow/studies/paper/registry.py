@@ -14,7 +14,7 @@ from slotflow.studies.paper.interference.maps import INTERFERENCE
 from slotflow.studies.paper.latent.contexts import LATENT
 from slotflow.studies.paper.properties.measure import PROPERTIES
 from slotflow.studies.paper.result import Result
-from slotflow.studies.paper.scaling import SCALING
+from slotflow.studies.paper.scaling.widths import SCALING
 from slotflow.studies.paper.settings import NUMBERS
 from slotflow.studies.paper.slots.specialization import SLOTS
 

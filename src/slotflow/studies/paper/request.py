@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from slotflow.network.build import MODEL_FILE
+from slotflow.network.checkpoint import read_model
 from slotflow.network.model import DEFAULT, SlotFlow
 from slotflow.network.paper.model import PaperSlotFlow
 from slotflow.network.zoom.model import ZoomSlotFlow
@@ -21,6 +23,9 @@ from slotflow.studies.paper.settings import Settings
 from slotflow.studies.suites.analyser import Analyser
 
 __all__ = ["Request", "reproduce_request"]
+
+TRAINING_FACTS = ("signals", "seconds", "device")
+"""What is kept of the facts that stand in a file of weights."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +62,7 @@ def reproduce_request(request: Request, out: Path, progress: bool = False) -> li
         raise ValueError(f"--only: {error}") from error
     network = SlotFlow.from_pretrained(request.model, device=request.device)
     analyser = _analyser(network)
-    results = _possible(chosen, network, named=request.only is not None)
+    results = _possible(chosen, named=request.only is not None)
     model = {"name": _name(request.model, network), "hash": weights_hash(network)}
     records = None if request.force else out / RECORDS
     step = ExactStep(request.model, request.jobs, weights=model["hash"], records=records)
@@ -68,6 +73,7 @@ def reproduce_request(request: Request, out: Path, progress: bool = False) -> li
         out,
         model=model,
         source=request.model,
+        training=_training(request.model),
         force=request.force,
         progress=progress,
     )
@@ -81,15 +87,11 @@ def _settings(request: Request, network: SlotFlow) -> Settings:
     return Settings(settings.n, settings.draws, settings.repeats, settings.seed, "network")
 
 
-def _possible(chosen: Sequence[Result], network: SlotFlow, named: bool) -> list[Result]:
+def _possible(chosen: Sequence[Result], named: bool) -> list[Result]:
     """The results that can be made here. One that cannot is refused if it was named; otherwise a line says so."""
     kept, problems = [], []
     for result in chosen:
-        problem = missing(result)
-        own = "model" in result.uses and not result.pooled
-        if not problem and own and not isinstance(network, ZoomSlotFlow):
-            problem = f"{result.name} is made with a network of preset zoom only"
-        if problem:
+        if problem := missing(result):
             problems.append(problem)
         else:
             kept.append(result)
@@ -106,6 +108,15 @@ def _analyser(network: SlotFlow) -> Analyser:
         return PooledAnalyser(network)
     assert isinstance(network, ZoomSlotFlow)  # there is no other kind
     return network
+
+
+def _training(model: str | None) -> dict[str, object]:
+    """Signals, time and device of the training of weights that are not embedded, as far as their file says."""
+    if model is None or not Path(model).exists():
+        return {}
+    path = Path(model) / MODEL_FILE if Path(model).is_dir() else Path(model)
+    facts = read_model(path)[1].get("facts", {})
+    return {key: facts[key] for key in TRAINING_FACTS if key in facts}
 
 
 def _name(model: str | None, network: SlotFlow) -> str:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -13,10 +13,13 @@ if TYPE_CHECKING:
     from slotflow.studies.paper.settings import Settings
     from slotflow.studies.row import Row
 
-__all__ = ["Data", "Result"]
+__all__ = ["METHOD_SUFFIXES", "Data", "Result", "unasked"]
 
 Data = dict[str, Any]
 """Plain values that survive a JSON file: dictionaries, lists, numbers, strings."""
+METHOD_SUFFIXES = {"network": "", "exact": ", exact step", "slots": ", slot by slot"}
+"""What the rows of a method end with. "slots" is the network alone, each tone compared with the slot that takes it, as
+in the paper; the others compare tones and draws in the order of their frequencies."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +46,15 @@ class Result:
     """Draws them."""
     needs: tuple[str, str] | None = None
     """A module that is not always installed, and the extra that brings it."""
-    exact_caption: str = ""
-    """What the picture shows besides, where the exact step was asked for as well."""
-    pooled: bool = False
-    """Whether it can be made for the paper's network too, which knows one prior and one sampling only."""
+    method_captions: Mapping[str, str] = field(default_factory=dict)
+    """What the picture shows besides, by the method that was asked for as well."""
+
+
+def unasked(rows: Sequence[Row]) -> list[Row]:
+    """The rows, those about slots without their targets: what was asked for is about sorted draws."""
+    return [
+        replace(row, target=None, met=None)
+        if row.measure.endswith(METHOD_SUFFIXES["slots"])
+        else row
+        for row in rows
+    ]

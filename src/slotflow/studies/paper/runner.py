@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -37,6 +37,8 @@ SHARED_CODE = (
     *ANSWERING_ROOMS,
     "studies/answers",
     "studies/measures",
+    "studies/slots",
+    "studies/suites/analyser",
     "studies/suites/exact/parts",
     "studies/suites/results",
     "studies/suites/sets",
@@ -44,6 +46,7 @@ SHARED_CODE = (
     "studies/paper/bench",
     "studies/paper/cost",
     "studies/paper/exact_step",
+    "studies/paper/noise_pathway",
     "studies/paper/pooled",
 )
 """Rooms and modules whose code decides the numbers of any result, besides the result's own."""
@@ -56,6 +59,7 @@ def reproduce(
     *,
     model: dict[str, Any],
     source: str | None = None,
+    training: Mapping[str, Any] | None = None,
     force: bool = False,
     progress: bool = False,
 ) -> list[Data]:
@@ -67,6 +71,7 @@ def reproduce(
         out: Folder of the files; made if it is not there.
         model: What tells the network from others, as plain values: ``name``, ``hash``.
         source: What --model was told, for the command beside each result; None: nothing.
+        training: What the weights say of their training, for the page; None where it need not be said.
         force: Whether to compute what is there already.
         progress: Whether to show a bar for each result on standard error.
 
@@ -92,6 +97,8 @@ def reproduce(
             }
             if source is not None and "model" in result.uses:
                 facts["source"] = source
+            if training and "model" in result.uses:
+                facts["training"] = dict(training)
         record = {
             "name": result.name,
             "made": made,

@@ -10,6 +10,7 @@ from slotflow.studies.paper.files import Record
 from slotflow.studies.paper.registry import RESULTS
 from slotflow.studies.paper.result import Data, Result
 from slotflow.studies.paper.settings import METHODS, NUMBERS, Settings
+from slotflow.studies.paper.verdicts import TAKES_PART_UNTRAINED
 
 __all__ = [
     "CONTENTS_WORDS",
@@ -31,24 +32,23 @@ INTRODUCTION = (
     "“Network alone” means `zoom` without the exact step. It still contains two joint Gauss–Newton steps on the "
     "likelihood, at the end of its slots. How much of what it reaches is owed to these steps, and how much to what it "
     "has learned, is measured by the study `zoom_scaling` (docs/studies.md), which trains the network without them.",
-    "The ablations (section 5.3) are studies of their own, on a small task (docs/studies.md); that of the flow's "
-    "depth is not measured yet. Not reproduced are the sample complexity (appendix B.3 with table 4), and the "
-    "paper's training runs (5.2.1 and the learning curves of B.4).",
+    "The ablations (section 5.3), the sample complexity (appendix B.3 with table 4) and the methods of table 1 are "
+    "studies of their own, with small networks on a small task (docs/studies.md). The paper's training run (5.2.1, "
+    "figure 20) is not repeated; ours stands beside it (docs/model.md).",
 )
 """Paragraphs that stand above all results."""
 CONTENTS_WORDS = (
-    "In the order of the paper. The last columns say whether what the paper says of a table or figure held with the "
-    "network `zoom` alone, and with preset `paper` after its short training: a claim held where our value is as good "
-    "as the printed one or, for a property of the data or of the method, the same. A dash: nothing to judge, or not "
-    "measured. The [studies](studies.md) judge the paper's theory."
+    "In the order of the paper. Two columns say whether what the paper says of a table or figure held with the network "
+    "`zoom` alone, and with preset `paper` after our training of it: a claim held where our value is as good as the "
+    "printed one or, for a property of the data or of the method, the same. Studies are about small networks of the "
+    "same kind, and the last column counts what held in them. A dash: nothing to judge, or not measured. All of it "
+    "follows from the records; what the paper's theory claims is judged by the [studies](studies.md)."
 )
 """What stands above the list of all tables and figures."""
-TAKES_PART_UNTRAINED = ("cost", "properties")
-"""Results in which the paper's network is measured with random weights, since nothing there depends on them."""
-ABOUT_OTHER_NETWORKS = (
-    "Its weights are not part of the package, and it is no better than their training: about 10 million signals where "
-    "the paper has 187 passes over 8 million, another schedule, and another target, whose circle has a thickness "
-    "(`radius_jitter` 0.1; the paper's has none). docs/model.md has the commands."
+OTHER_NETWORKS = (
+    "Its weights are not part of the package, and it is no better than its training{spent}, where the paper has 187 "
+    "passes over 8 million signals. The recipe is another, and so is the target, whose circle has a thickness "
+    "(`radius_jitter`; the paper's has none). docs/model.md has the commands."
 )
 """What must be said of any network except the default one."""
 HOW_IT_WAS_USED = {
@@ -59,10 +59,23 @@ HOW_IT_WAS_USED = {
 """How a network was used, for each key of `METHODS`."""
 
 
-def introduction(groups: Sequence[Sequence[Record]]) -> tuple[str, ...]:
-    """The paragraphs that stand above all results; the last one names the results that a network does not have."""
+def introduction(
+    groups: Sequence[Sequence[Record]], unmeasured: Sequence[str] = ()
+) -> tuple[str, ...]:
+    """The paragraphs that stand above all results; the last one names what was not measured.
+
+    Args:
+        groups: Records of each result.
+        unmeasured: Studies without a record.
+    """
     networks = {record.model for group in groups for record in group} - {"", DEFAULT}
     *others, last = INTRODUCTION
+    if unmeasured:
+        several = len(unmeasured) > 1
+        names = " and ".join(
+            filter(None, (", ".join(f"`{n}`" for n in unmeasured[:-1]), f"`{unmeasured[-1]}`"))
+        )
+        last += f" Not yet measured {'are the studies' if several else 'is the study'} {names}."
     for network in sorted(networks):
         there = {
             record.result.name for group in groups for record in group if record.model == network
@@ -94,10 +107,22 @@ def about(record: Record) -> str:
         use = HOW_IT_WAS_USED[made["method"]] if made.get("method") in METHODS else ""
         text += f"Network `{record.model}`{' ' + use if use else ''}."
         if record.model != DEFAULT:
-            text += f" {ABOUT_OTHER_NETWORKS}"
+            spent = _spent(record.content["facts"].get("training", {}))
+            text += f" {OTHER_NETWORKS.format(spent=spent)}"
     else:
         text += "No network."
     return text
+
+
+def _spent(training: Data) -> str:
+    """What a training took, as far as its weights say."""
+    words = []
+    if "signals" in training:
+        words.append(f"{training['signals']:,} signals")
+    if "seconds" in training:
+        where = f" of one {training['device']}" if "device" in training else ""
+        words.append(f"{training['seconds'] / 60:.0f} minutes{where}")
+    return f" on {' in '.join(words)}" if words else ""
 
 
 def time_of(record: Record) -> str:

@@ -9,7 +9,7 @@ from torch import Tensor
 from slotflow.signal.prior import Prior
 from slotflow.signal.simulation import Simulation
 
-__all__ = ["Analyser", "AnalysisLike", "SlotsLike"]
+__all__ = ["Analyser", "AnalysisLike", "NoiseEstimate", "PairedSlots", "SlotsLike"]
 
 
 class SlotsLike(Protocol):
@@ -23,6 +23,14 @@ class SlotsLike(Protocol):
         """Draws of (A, φ, f), (B, n, K, P), float64."""
 
 
+@runtime_checkable
+class PairedSlots(Protocol):
+    """Slots with densities, by which they can be matched to components."""
+
+    def pair_log_prob(self, theta: Tensor) -> Tensor:
+        """Log density of component j under slot i, up to a constant for each slot, (B, K, P) to (B, slots, K)."""
+
+
 class AnalysisLike(Protocol):
     """Posterior of B signals."""
 
@@ -32,6 +40,15 @@ class AnalysisLike(Protocol):
 
     def slots(self, k: Tensor | None = None) -> SlotsLike:
         """Slots for K = k, (B,), int64, on the CPU; for the most probable K if None."""
+
+
+@runtime_checkable
+class NoiseEstimate(Protocol):
+    """A posterior of B signals whose network may have a pathway for the noise level."""
+
+    @property
+    def sigma_estimate(self) -> Tensor | None:
+        """σ̂ of each signal, (B,); None without such a pathway."""
 
 
 @runtime_checkable

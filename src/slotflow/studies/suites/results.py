@@ -14,16 +14,22 @@ import torch
 from torch import Tensor
 
 from slotflow.data.sampling import Grid
+from slotflow.network.matching import match_square
 from slotflow.signal.bounds import crb_std
 from slotflow.signal.simulation import Simulation
 from slotflow.studies.measures.cardinality import top_label
 from slotflow.studies.measures.parameters import WAVEFORM
-from slotflow.studies.measures.tones import ToneSummary, midpoint, summarise
-from slotflow.studies.suites.analyser import Analyser, SlotsLike
+from slotflow.studies.measures.tones import (
+    ToneSummary,
+    midpoint,
+    summarise,
+    summarise_slots,
+)
+from slotflow.studies.suites.analyser import Analyser, NoiseEstimate, PairedSlots, SlotsLike
 from slotflow.studies.suites.sets import GRIDS, SignalSet, batches, default_batch, posterior_seed
 from slotflow.studies.suites.sizes import Sizes
 
-__all__ = ["SetResult", "run_set"]
+__all__ = ["SetResult", "matched_components", "run_set"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,13 +45,18 @@ class SetResult:
     theta: Tensor
     """True components, (n, K, P), float64."""
     tones: ToneSummary | None
-    """Posterior at the true K against the truth, (n, K, P) each."""
+    """Posterior at the true K against the truth, both in the order of f, (n, K, P) each."""
     bound: Tensor | None
     """Joint Cramér–Rao bound at the truth, (n, K, P)."""
     catalogue: Tensor | None
     """Medians of the frequencies at the most probable K, (n, K), the first k_map of each signal."""
     seconds: float
     """Wall time of simulation, analysis and summaries."""
+    slot_tones: ToneSummary | None = None
+    """Posterior of the slot that takes each component, as the paper has it, (n, K, P) each; None where slots have no
+    densities to be matched by."""
+    sigma_estimate: Tensor | None = None
+    """Noise level by the network's own pathway, (n,), float64; None where it has none."""
 
     @property
     def n(self) -> int:
@@ -74,6 +85,7 @@ class _Parts:
     def __init__(self) -> None:
         self.tensors: dict[str, list[Tensor]] = {}
         self.tones: list[ToneSummary] = []
+        self.slot_tones: list[ToneSummary] = []
 
     def add(self, **tensors: Tensor) -> None:
         """Keeps tensors of one more batch, (B, ...) each."""
@@ -92,6 +104,8 @@ class _Parts:
             bound=whole.get("bound"),
             catalogue=whole.get("catalogue"),
             seconds=seconds,
+            slot_tones=ToneSummary.cat(self.slot_tones) if self.slot_tones else None,
+            sigma_estimate=whole.get("sigma_estimate"),
         )
 
 
@@ -137,14 +151,30 @@ def _analyse(
         slots = analysis.slots(sim.k)
         sample = slots.sample(draws, seed)
         found = summarise(sample, sim.theta, slots.mask, seed + 1).cpu()
+        if isinstance(slots, PairedSlots):
+            component = matched_components(slots, sim)
+            own = summarise_slots(sample, sim.theta, component, sim.mask, seed + 1)
+            parts.slot_tones.append(own.cpu())
         del sample  # the largest tensor of all, before the next one is drawn
         parts.tones.append(found)
         parts.add(bound=crb_std(sim.theta, sim.sigma, sim.grids, sim.mask))
     if signals.catalogue:
         parts.add(catalogue=_frequencies(analysis.slots(), draws, seed + 2))
+    if isinstance(analysis, NoiseEstimate) and analysis.sigma_estimate is not None:
+        parts.add(sigma_estimate=analysis.sigma_estimate.double())
     k_probs = analysis.k_probs.double()
     _check_finite(k_probs, found, sim.seed)
     parts.add(k=sim.k, k_probs=k_probs, sigma=sim.sigma, theta=sim.theta)
+
+
+def matched_components(slots: PairedSlots, sim: Simulation) -> Tensor:
+    """The component that each slot takes at the cheapest assignment by density, (B, K_max), int64, on the CPU."""
+    log_prob = slots.pair_log_prob(sim.theta)
+    missing = sim.theta.shape[1] - log_prob.shape[1]  # slots that no signal of the batch has
+    cost = torch.nn.functional.pad(-log_prob, (0, 0, 0, missing))
+    return match_square(
+        cost, sim.k.cpu(), torch.ones(len(sim.k), dtype=torch.bool, device=cost.device)
+    )
 
 
 def _frequencies(slots: SlotsLike, draws: int, seed: int) -> Tensor:

@@ -6,12 +6,12 @@ square over its three components. (If the residuals of all components were throw
 per parameter suggests, it could only be smaller: pairing components with themselves is one way to carry one heap to the
 other.) The floor is the distance of two independent sets of as many draws of the network.
 
+**Exact step.** Of the network itself; for the paper's network, of the default network on the same signals.
+
 **RJMCMC** starts cold from the prior (`baselines/rjmcmc.py`); the paper starts its chains near the truth.
 """
 
 from __future__ import annotations
-
-import math
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,44 +19,26 @@ from numpy.typing import NDArray
 from slotflow.baselines.eryn_compat import load_eryn
 from slotflow.baselines.rjmcmc import ChainOptions, rjmcmc
 from slotflow.posterior.posterior import Posterior
-from slotflow.posterior.sampled import CONVERGED, SampledPosterior
-from slotflow.studies.answers import exact_of
+from slotflow.posterior.sampled import SampledPosterior
+from slotflow.studies.answers import exact_of, proposer_for
 from slotflow.studies.measures.distances import residuals, wasserstein
-from slotflow.studies.measures.parameters import SYMBOLS, WAVEFORM
+from slotflow.studies.measures.parameters import WAVEFORM
 from slotflow.studies.paper.bench import Bench
 from slotflow.studies.paper.comparison.plot import plot
+from slotflow.studies.paper.comparison.rows import METHODS, PAIRS, K, compare
 from slotflow.studies.paper.result import Data, Result
 from slotflow.studies.paper.settings import Settings
-from slotflow.studies.row import Row, Target
 from slotflow.studies.suites.sets import NOMINAL, SignalSet, batches
 
 __all__ = ["COMPARISON"]
 
 Array = NDArray[np.float64]
 
-K = 3
 SIGNALS = SignalSet(84, NOMINAL, k=K)
-PAIRS = {
-    "network_rjmcmc": ("network", "rjmcmc"),
-    "exact_rjmcmc": ("exact", "rjmcmc"),
-    "network_exact": ("network", "exact"),
-    "floor": ("network", "again"),
-}
-"""What is compared with what; `again` is a second set of the network's draws."""
-METHODS = ("network", "exact", "rjmcmc")
-UNITS = ("data units", "rad", "Hz")
-PAPER_W2 = ("0.0069", "0.0227", "0.0006")
-PAPER_RATIO = ("1.5–2", "2", "2–3")
 DRAW_STEP = 0.01
 """Draws of the signal on show are kept as whole numbers of such parts of a standard deviation."""
 CHAIN_DRAWS = 8
 """Effective draws of a chain's median parameter for each draw that is compared; the worst one has far fewer."""
-ALIKE_WITHIN = 0.05
-"""How near 1 a ratio of standard deviations should be."""
-ENOUGH_SIGNALS = 20
-"""Signals from which on that ratio is judged."""
-WANTED_DRAWS = 1000
-"""Effective draws that every parameter should have."""
 EXACT_SECONDS = 60.0
 """Budget of an exact step, which takes a small part of it."""
 
@@ -66,13 +48,11 @@ def _signals(settings: Settings) -> int:
     return max(settings.n // 500, min(4, settings.n // 20))
 
 
-# ---------------------------------------------------------------------- numbers
-
-
 def _run(bench: Bench) -> Data:
     """All three methods on each signal."""
     load_eryn()  # says at once if it is not installed
     model, s = bench.network(), bench.settings
+    proposer = proposer_for(model)
     n, size = 2 * s.draws, _signals(s)
     (sim,) = batches(SIGNALS, size, size, s.seed, bench.device)
     shown = int(np.argsort(sim.sigma.cpu().numpy())[size // 2])
@@ -81,8 +61,11 @@ def _run(bench: Bench) -> Data:
     for i in range(size):
         observation, truth = sim.observation(i), sim.components(i)
         amortized = model.infer(observation, refine=False, prior=NOMINAL)
+        proposed = amortized
+        if proposer is not model:
+            proposed = proposer.infer(observation, refine=False, prior=NOMINAL)
         exact = exact_of(
-            amortized.refine(draws=max(4 * n, 100), seed=s.seed + i, max_seconds=EXACT_SECONDS)
+            proposed.refine(draws=max(4 * n, 100), seed=s.seed + i, max_seconds=EXACT_SECONDS)
         )
         chain = rjmcmc(
             observation, NOMINAL, ChainOptions(effective=CHAIN_DRAWS * n), seed=s.seed + i
@@ -101,7 +84,13 @@ def _run(bench: Bench) -> Data:
                 kept = _shown(draws, truth, entry)
         found.append(entry)
         bench.advance(1)
-    return {"k": K, "draws": n, "signals": found, "shown": kept}
+    return {
+        "network": model.config.name,
+        "k": K,
+        "draws": n,
+        "signals": found,
+        "shown": kept,
+    }
 
 
 def _chain(post: SampledPosterior) -> Data:
@@ -159,127 +148,6 @@ def _short(x: Array) -> list[list[float]]:
     return [[float(f"{value:.4g}") for value in line] for line in x]
 
 
-# ---------------------------------------------------------------------- judgement
-
-
-def _mean(values: Array) -> tuple[float, float | None]:
-    """Mean over signals and its standard error."""
-    error = float(values.std(ddof=1) / math.sqrt(len(values))) if len(values) > 1 else None
-    return float(values.mean()), error
-
-
-def _compare(data: Data) -> list[Row]:
-    """Counts, distances, widths and the chains' convergence."""
-    rows = _counts(data)
-    entries = [entry for entry in data["signals"] if "w2" in entry]
-    if not entries:
-        return rows + _convergence(data)
-    w2 = {pair: np.array([entry["w2"][pair] for entry in entries]) for pair in PAIRS}  # (n, K, P)
-    sd = {name: np.array([entry["sd"][name] for entry in entries]) for name in METHODS}
-    distance = {pair: np.sqrt((value**2).mean(1)) for pair, value in w2.items()}  # (n, P)
-    for i, symbol in enumerate(SYMBOLS):
-        floor = float(distance["floor"][:, i].mean())
-        for pair, name in _PAIR_NAMES.items():
-            value, error = _mean(distance[pair][:, i])
-            share = float((w2[pair][..., i] / sd["exact"][..., i]).mean())
-            note = f"{share:.2f} posterior sd; two samples of {data['draws']} draws of one law: {floor:.2g}"
-            paper = ""
-            if pair == "network_rjmcmc":
-                paper, note = PAPER_W2[i], f"{note}; {_WHY_W2[i]}"
-            rows.append(
-                Row(f"W₂ of {symbol}, {name} [{UNITS[i]}]", value, paper, error, ".2g", note)
-            )
-    for i, symbol in enumerate(SYMBOLS):
-        for name in ("network", "exact"):
-            ratio = (sd[name] / sd["rjmcmc"])[..., i].mean(1)
-            value, error = _mean(ratio)
-            first = name == "network"
-            rows.append(
-                Row(
-                    f"sd of {symbol}, {name} over RJMCMC",
-                    value,
-                    PAPER_RATIO[i] if first else "",
-                    error,
-                    ".3f",
-                    _WHY_RATIO if first else "the likelihood's own answer",
-                    Target(
-                        low=1 - ALIKE_WITHIN,
-                        high=1 + ALIKE_WITHIN,
-                        strict=True,
-                        words=f"1 ± {ALIKE_WITHIN:g}",
-                    ),
-                    abs(value - 1) < ALIKE_WITHIN if len(entries) >= ENOUGH_SIGNALS else None,
-                )
-            )
-    return rows + _convergence(data)
-
-
-_PAIR_NAMES = {
-    "network_rjmcmc": "network and RJMCMC",
-    "exact_rjmcmc": "exact and RJMCMC",
-    "network_exact": "network and exact",
-}
-_WHY_W2 = (
-    "the paper's is one signal's and W₂ grows with σ; no W₂ is below the difference of the standard deviations, so its "
-    "0.05 against 0.03 cannot give 0.0069",
-    "the paper's is one signal's; no phase is near ±π from the truth here, so that nothing wraps",
-    "the paper's network has σ_f of about 1 mHz in its example, ours the width that the data allow",
-)
-_WHY_RATIO = (
-    "the paper's network pools away information; slots of `zoom` look at the spectrum itself and end with two joint "
-    "Gauss–Newton steps on the likelihood"
-)
-
-
-def _counts(data: Data) -> list[Row]:
-    """Probability of any other number of tones."""
-    other = {
-        name: np.array([sum(np.delete(entry["k_probs"][name], K)) for entry in data["signals"]])
-        for name in METHODS
-    }
-    steps = sum(entry["rjmcmc"]["steps"] for entry in data["signals"])
-    papers = ("essentially 0", "", "a small tail at K > 3")
-    notes = (
-        f"largest {other['network'].max():.1g}",
-        f"largest {other['exact'].max():.1g}: under the stated prior, A ≥ 0.5, a fourth tone is excluded",
-        f"{steps:,} steps of 128 walkers on {len(data['signals'])} signals; a visible tail does not follow from the "
-        "stated prior: the chain had another one, or had not converged",
-    )
-    names = ("network", "exact", "RJMCMC")
-    return [
-        Row(f"p(K ≠ 3 | x), mean, {name}", float(other[key].mean()), paper, None, ".1g", note)
-        for name, key, paper, note in zip(names, METHODS, papers, notes, strict=True)
-    ]
-
-
-def _convergence(data: Data) -> list[Row]:
-    """What the chains are worth."""
-    chains = [entry["rjmcmc"] for entry in data["signals"]]
-    fewest = min(chain["least_effective"] for chain in chains)
-    middle = float(np.median([chain["effective"] for chain in chains]))
-    seconds = float(np.median([chain["seconds"] for chain in chains]))
-    largest = max(chain["r_hat"] for chain in chains)
-    return [
-        Row(
-            "effective draws of RJMCMC, fewest of any parameter",
-            fewest,
-            "10,000 draws",
-            form=",.0f",
-            note=f"median {middle:,.0f}; from a cold start, {seconds:.1f} s a signal. The paper starts near the "
-            "truth and gives no effective number",
-            target=Target(low=WANTED_DRAWS, words=f"≥ {WANTED_DRAWS:,}"),
-            met=fewest >= WANTED_DRAWS if data["draws"] >= WANTED_DRAWS else None,
-        ),
-        Row(
-            "R-hat of RJMCMC, largest",
-            largest,
-            form=".3f",
-            target=Target(high=CONVERGED, strict=True),
-            met=largest < CONVERGED,
-        ),
-    ]
-
-
 COMPARISON = Result(
     name="comparison",
     title="Network, exact step and RJMCMC on three tones",
@@ -292,8 +160,7 @@ COMPARISON = Result(
     uses=("n", "draws", "seed", "model"),
     work=_signals,
     run=_run,
-    compare=_compare,
+    compare=compare,
     plot=plot,
     needs=("eryn", "baselines"),
-    pooled=True,
 )

@@ -72,8 +72,8 @@ def _against_k(ax: Axes, data: Data) -> None:
 
 
 def _against_draws(ax: Axes, data: Data) -> None:
-    """Network and exact step."""
-    for name in ("network", "exact"):
+    """Network and exact step, where there is one."""
+    for name in (name for name in ("network", "exact") if name in data["methods"]):
         points = data["methods"][name]["by_draws"]
         ax.plot(
             [p["n"] for p in points], [1e3 * p["seconds"] for p in points], color=SHADES[name],

@@ -17,6 +17,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from slotflow.network.model import DEFAULT
 from slotflow.network.zoom.batch import SlotBatch
 from slotflow.studies.measures.matching import assign
 from slotflow.studies.measures.parameters import (
@@ -90,6 +91,7 @@ def _run(bench: Bench) -> Data:
     lowest = points.reshape(n, K, -1)[:, order]
     chart = _isomap(standardised(lowest))
     return {
+        "network": bench.network().config.name,
         "mixtures": n,
         "width": points.shape[1],
         "explained": {
@@ -147,7 +149,9 @@ def _manifold() -> Any:
 def _compare(data: Data) -> list[Row]:
     """How much of each parameter the contexts explain."""
     claims = {PLACE: "clusters by f", AMPLITUDE: "varies smoothly", PHASE: "varies smoothly"}
-    note = "`zoom` keeps f and c = A exp(iφ) beside the context, whose task is only what is not Gaussian"
+    note = ""
+    if data.get("network", DEFAULT) == DEFAULT:
+        note = "`zoom` keeps f and c = A exp(iφ) beside the context, whose task is only what is not Gaussian"
     rows = []
     for where, shares in data["explained"].items():
         for i in TABLE_ORDER:
@@ -180,5 +184,4 @@ LATENT = Result(
     compare=_compare,
     plot=plot,
     needs=("sklearn", "reproduce"),
-    pooled=True,
 )

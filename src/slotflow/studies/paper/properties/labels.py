@@ -38,7 +38,9 @@ def label_changes(methods: Methods, seed: int) -> Found:
     number = suite_seed(SET_NUMBER, 100, seed)
     sim = simulate(NOMINAL, 1, *GRIDS, mode="physical", seed=number, k=PERMUTED_TONES)
     observation = sim.observation(0)
-    exact = exact_answer(methods.model, observation, NOMINAL, seed=seed, max_seconds=EXACT_SECONDS)
+    exact = exact_answer(
+        methods.yardstick, observation, NOMINAL, seed=seed, max_seconds=EXACT_SECONDS
+    )
     theta = exact.sample(COMPONENT_SETS, PERMUTED_TONES, seed=seed)
     orders = [list(order) for order in itertools.permutations(range(PERMUTED_TONES))]
     permuted = np.concatenate([theta[:, order] for order in orders])

@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from slotflow.data.observation import Observation
 from slotflow.exact.refined import RefinedPosterior
 from slotflow.network.model import SlotFlow
+from slotflow.network.paper.model import PaperSlotFlow
 from slotflow.posterior.posterior import Posterior
+from slotflow.studies.answers import proposer_for
 from slotflow.studies.paper.cost.methods import SAMPLERS, Method, load, published
 from slotflow.studies.paper.result import Data
 
@@ -28,20 +30,33 @@ class Methods:
     """The methods whose properties are measured."""
 
     model: SlotFlow
-    """The default network, which proposes to the exact step as well, on the CPU."""
-    untrained: SlotFlow
-    """Preset `paper` with random weights."""
+    """The network that is measured, on the CPU."""
+    untrained: SlotFlow | None
+    """Preset `paper` with random weights; None where the network itself is the paper's."""
     samplers: Mapping[str, Method]
     """RJMCMC, SMC and the classical estimator, as far as they are installed."""
+    proposer: SlotFlow | None = None
+    """The network behind the exact posterior that all are compared with; None: the one that is measured."""
+
+    @property
+    def yardstick(self) -> SlotFlow:
+        """The network behind the exact posterior that all are compared with."""
+        return self.model if self.proposer is None else self.proposer
 
     def networks(self) -> dict[str, SlotFlow]:
-        """The two networks by the name of their method."""
-        return {"network": self.model, "paper": self.untrained}
+        """The networks by the name of their method."""
+        own = {"network": self.model}
+        return own if self.untrained is None else own | {"paper": self.untrained}
 
     def posteriors(self, exact: RefinedPosterior, observation: Observation) -> dict[str, Posterior]:
-        """The exact answer, the network's answer behind it, and that of the untrained network."""
-        untrained = self.untrained.infer(observation, refine=False)
-        return {"exact": exact, "network": exact.amortized, "paper": untrained}
+        """The exact answer, the network's answer behind it, and that of the untrained network, if there is one."""
+        own = exact.amortized
+        if self.proposer is not None:  # under the prior of its training
+            own = self.model.infer(observation, refine=False)
+        answers: dict[str, Posterior] = {"exact": exact, "network": own}
+        if self.untrained is not None:
+            answers["paper"] = self.untrained.infer(observation, refine=False)
+        return answers
 
 
 def load_methods(model: SlotFlow, names: Sequence[str], small: bool) -> Methods:
@@ -52,4 +67,6 @@ def load_methods(model: SlotFlow, names: Sequence[str], small: bool) -> Methods:
         for name in (*SAMPLERS, "classical")
         if name in names
     }
+    if isinstance(model, PaperSlotFlow):
+        return Methods(model, None, samplers, proposer_for(model))
     return Methods(model, published(), samplers)

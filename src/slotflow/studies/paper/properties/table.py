@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from slotflow.network.model import DEFAULT
 from slotflow.show.plots.colours import text_colour
 from slotflow.show.plots.style import COLOURS, GREY, INK, style
 from slotflow.studies.paper.cost.methods import LABELS
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Cell", "cells", "compare", "plot"]
 
-NAMES = LABELS | {"paper": "paper, untrained", "network": "zoom", "exact": "zoom + exact"}
 COLUMNS = ("Amortized", "Trans-dimensional", "Equivariant", "Dependence", "Scaling")
 SAMPLED = ("No", "Yes", "Inherits symmetry", "Yes", "Poor")
 OWN = ("Yes", "Yes", "Yes", "Context-shared", "O(K)")
@@ -50,6 +50,13 @@ class Cell:
     """Standard error of the value."""
     form: str = ".3g"
     """How the value is written."""
+
+
+def _name(method: str, data: Data) -> str:
+    """What a method is called; the network by its own name, in records from before there were two of them `zoom`."""
+    network = str(data.get("network", DEFAULT))
+    own = {"paper": "paper, untrained", "network": network, "exact": f"{network} + exact"}
+    return own.get(method, LABELS[method])
 
 
 def cells(data: Data) -> dict[tuple[str, str], Cell]:
@@ -185,7 +192,7 @@ def compare(data: Data) -> list[Row]:
             value = int(cell.value) if cell.form == "d" else cell.value
             rows.append(
                 Row(
-                    f"{column}, {NAMES[name]}: {cell.measure}",
+                    f"{column}, {_name(name, data)}: {cell.measure}",
                     value,
                     paper,
                     cell.error,
@@ -215,7 +222,7 @@ def plot(data: Data) -> Figure:
         for x, column in enumerate(COLUMNS):
             ax.text(x + 0.5, -0.22, column, ha="center", va="center", weight="bold", fontsize=10)
         for y, name in enumerate(names):
-            ax.text(-0.05, y + 0.5, NAMES[name], ha="right", va="center", fontsize=10)
+            ax.text(-0.05, y + 0.5, _name(name, data), ha="right", va="center", fontsize=10)
             for x, column in enumerate(COLUMNS):
                 paper = PAPER[name][x] if name in PAPER else ""
                 _cell(ax, x, y, table[name, column], paper)

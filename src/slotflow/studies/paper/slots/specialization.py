@@ -1,7 +1,8 @@
 """Which slot takes which component, over many mixtures of ten and over repeated inference of one.
 
 How slots are matched, and what specialization and consistency mean, is in `slotflow.studies.measures.matching`; what
-happens when a component comes, goes or moves, in `changes`.
+happens when a component comes, goes or moves, in `changes`. The paper matches by the slots' densities of all three
+parameters; where slots have densities, the mixtures are matched in that way too, and rows say what it changes.
 
 Slots of `zoom` start at peaks of the spectrum in the order of their frequencies (`slotflow.network.zoom.proposals`):
 what the paper calls emergent is built in here. A slot that crosses another on the way, or misses its component, would
@@ -10,28 +11,23 @@ still show.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from scipy.stats import spearmanr
 
-from slotflow.show.plots.style import COLOURS, GREY, style
 from slotflow.studies.measures.matching import assign, consistency, explained, match_matrix
 from slotflow.studies.measures.parameters import WAVEFORM
 from slotflow.studies.measures.tones import midpoint
 from slotflow.studies.paper.bench import Bench
 from slotflow.studies.paper.result import Data, Result
-from slotflow.studies.paper.slots.changes import change_rows, changes, draw_moves, draw_shares
+from slotflow.studies.paper.slots.changes import change_rows, changes
+from slotflow.studies.paper.slots.plot import PAPER_ENDS, QUANTILES, median_frequencies, plot
 from slotflow.studies.row import Row, Target
-from slotflow.studies.suites.analyser import SlotsLike
+from slotflow.studies.suites.analyser import PairedSlots, SlotsLike
+from slotflow.studies.suites.results import matched_components
 from slotflow.studies.suites.sets import NOMINAL, SignalSet, batches, default_batch, posterior_seed
 from slotflow.studies.suites.signals import in_fresh_noise
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 __all__ = ["SLOTS"]
 
@@ -41,16 +37,12 @@ K = NOMINAL.k_max
 MIXTURES = SignalSet(80, NOMINAL, k=K)
 SINGLE = SignalSet(81, NOMINAL, k=K)
 """Where the one signal of the repeated inference comes from."""
-QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
-PAPER_ENDS = (2.55, 2.95)
-"""Frequencies in Hz of the first and the last slot, read off the paper's text."""
-SLOT_AXIS = "number of the slot, in the order of f"
 
 
 @torch.no_grad()
 def _run(bench: Bench) -> Data:
     """Many mixtures, then one signal many times."""
-    frequency, amplitude = _mixtures(bench)
+    frequency, amplitude, by_density = _mixtures(bench)
     number = np.broadcast_to(np.arange(K), frequency.shape)
     return {
         "mixtures": len(frequency),
@@ -63,14 +55,26 @@ def _run(bench: Bench) -> Data:
         "rank_correlation_amplitude": float(spearmanr(number.ravel(), amplitude.ravel()).statistic),
         "repeated": _repeated(bench),
         "changes": changes(bench),
+    } | _density_matching(frequency, by_density)
+
+
+def _density_matching(frequency: Array, by_density: Array | None) -> Data:
+    """What slots take when they are matched by their densities, (n, K), beside matching by frequency."""
+    if by_density is None:
+        return {}
+    found = {
+        "frequency": np.quantile(by_density, QUANTILES, axis=0).T.tolist(),
+        "explained_frequency": explained(by_density),
+        "same": float((by_density == frequency).mean()),
     }
+    return {"by_density": found}
 
 
-def _mixtures(bench: Bench) -> tuple[Array, Array]:
-    """Frequency and amplitude of the component that each slot takes, (n, K) each."""
+def _mixtures(bench: Bench) -> tuple[Array, Array, Array | None]:
+    """Frequency and amplitude of the component that each slot takes, and its frequency by density, (n, K) each."""
     s = bench.settings
     batch = default_batch(bench.device, s.draws, K)
-    frequency, amplitude = [], []
+    frequency, amplitude, by_density = [], [], []
     for sim in batches(MIXTURES, s.tenth, batch, s.seed, bench.device):
         slots = bench.model.analyse(sim, NOMINAL).slots(sim.k)
         truth = sim.theta.cpu().numpy()
@@ -78,8 +82,12 @@ def _mixtures(bench: Bench) -> tuple[Array, Array]:
         taken = np.take_along_axis(truth, chosen[..., None], axis=1)
         frequency.append(WAVEFORM.place_of(taken))
         amplitude.append(WAVEFORM.of(taken, "amplitude"))
+        if isinstance(slots, PairedSlots):
+            component = matched_components(slots, sim).numpy()
+            by_density.append(np.take_along_axis(WAVEFORM.place_of(truth), component, axis=1))
         bench.advance(len(sim.k))
-    return np.concatenate(frequency), np.concatenate(amplitude)
+    densities = np.concatenate(by_density) if by_density else None
+    return np.concatenate(frequency), np.concatenate(amplitude), densities
 
 
 def _medians(slots: SlotsLike, draws: int, seed: int) -> Array:
@@ -124,19 +132,15 @@ def _compare(data: Data) -> list[Row]:
     """Specialization and stability beside the paper's."""
     return [
         *_specialization_rows(data),
+        *_density_rows(data.get("by_density")),
         *_stability_rows(data["repeated"]),
         *change_rows(data["changes"]),
     ]
 
 
-def _median_frequencies(data: Data) -> list[float]:
-    """Median frequency of the components that each slot takes, slot by slot."""
-    return [row[QUANTILES.index(0.5)] for row in data["frequency"]]
-
-
 def _specialization_rows(data: Data) -> list[Row]:
     """What the number of a slot says of its component."""
-    median = _median_frequencies(data)
+    median = median_frequencies(data)
     order = "emergent in the paper; slots of `zoom` start in the order of frequency, so that there it is built in"
     return [
         Row(
@@ -163,6 +167,33 @@ def _specialization_rows(data: Data) -> list[Row]:
             "rank correlation of A with the slot's number",
             data["rank_correlation_amplitude"],
             form="+.2f",
+        ),
+    ]
+
+
+def _density_rows(found: Data | None) -> list[Row]:
+    """The same by the paper's matching, where the slots have densities."""
+    if found is None:
+        return []
+    median = median_frequencies(found)
+    return [
+        Row(
+            "range of the slots' median frequencies, matched by density [Hz]",
+            max(median) - min(median),
+            f"{PAPER_ENDS[1] - PAPER_ENDS[0]:.2f}",
+            form=".3f",
+            note="as the paper matches; all other rows match by frequency",
+        ),
+        Row(
+            "variance of f that the slot's number explains, matched by density",
+            found["explained_frequency"],
+            form=".1%",
+        ),
+        Row(
+            "slots that take the same component by density and by frequency",
+            found["same"],
+            form=".1%",
+            note="the rest are slots that are sure of no component, or of one that another slot takes",
         ),
     ]
 
@@ -204,67 +235,6 @@ def _stability_rows(repeated: Data) -> list[Row]:
     ]
 
 
-def _plot(data: Data) -> Figure:
-    """Box plots of frequency and amplitude by slot, the two match matrices, and what a change does.
-
-    Slots stand in the order of their median frequency, as in the paper, since their numbers mean nothing; the numbers
-    are written at the axes.
-    """
-    from matplotlib.figure import Figure
-
-    repeated = data["repeated"]
-    order = np.argsort(_median_frequencies(data))
-    with style():
-        figure = Figure(figsize=(12, 12), layout="constrained")
-        axes = figure.subplots(3, 2)
-        draw_shares(axes[2, 0], data["changes"])
-        draw_moves(axes[2, 1], data["changes"])
-        _boxes(axes[0, 0], data["frequency"], order, COLOURS[0])
-        axes[0, 0].plot(
-            (1, K), PAPER_ENDS, "D:", ms=5, color=GREY, label="paper, first and last slot"
-        )
-        axes[0, 0].set(ylabel="f of the matched component [Hz]", ylim=NOMINAL.frequency)
-        axes[0, 0].legend(loc="lower right")
-        axes[0, 0].set_title(f"Frequency by slot, {data['mixtures']:,} mixtures of K = {K}")
-        _boxes(axes[0, 1], data["amplitude"], order, COLOURS[1])
-        axes[0, 1].set(ylabel="A of the matched component", ylim=NOMINAL.amplitude)
-        axes[0, 1].set_title("Amplitude by slot")
-        for ax, key, what in (
-            (axes[1, 0], "draws", f"{repeated['runs']} draws of one posterior"),
-            (axes[1, 1], "noise", f"{repeated['runs']} draws of the noise"),
-        ):
-            matrix = np.asarray(repeated[key])[order]
-            image = ax.imshow(
-                matrix / matrix.sum(1, keepdims=True),
-                cmap="Blues",
-                vmin=0,
-                vmax=1,
-                extent=(0.5, K + 0.5, K + 0.5, 0.5),
-                aspect="auto",
-            )
-            ax.set(xlabel="component, by frequency", ylabel=SLOT_AXIS, xticks=range(1, K + 1))
-            ax.set_yticks(range(1, K + 1), [str(slot + 1) for slot in order])
-            ax.grid(visible=False)
-            ax.set_title(f"One signal, {what}: consistency {consistency(matrix):.3f}")
-            figure.colorbar(image, ax=ax, label="share of runs")
-    return figure
-
-
-def _boxes(ax: Axes, quantiles: list[list[float]], order: NDArray[np.intp], colour: str) -> None:
-    """Boxes from the quantiles of each slot, in the order given; whiskers reach from 5 to 95 %."""
-    ends = ("whislo", "q1", "med", "q3", "whishi")
-    boxes = [dict(zip(ends, quantiles[slot], strict=True)) for slot in order]
-    ax.bxp(
-        boxes,
-        showfliers=False,
-        patch_artist=True,
-        boxprops={"facecolor": colour, "alpha": 0.35},
-        medianprops={"color": colour, "lw": 1.8},
-    )
-    ax.set_xticks(range(1, K + 1), [str(slot + 1) for slot in order])
-    ax.set_xlabel(SLOT_AXIS)
-
-
 SLOTS = Result(
     name="slots",
     title="Slots: specialization and stability",
@@ -275,8 +245,7 @@ SLOTS = Result(
     "over all pairs of runs; it does not say that a slot is near its component.",
     uses=("n", "draws", "repeats", "seed", "model"),
     work=lambda settings: 2 * settings.tenth + 1 + settings.repeats,
-    pooled=True,
     run=_run,
     compare=_compare,
-    plot=_plot,
+    plot=plot,
 )

@@ -336,9 +336,7 @@ def test_rounds_are_put_together() -> None:
 
 def test_a_variant_does_not_depend_on_the_others(seed: int, tmp_path: Path) -> None:
     """Rounds of a seed see the same signals and first weights, whatever was trained before."""
-    ablation = replace(
-        DOMAIN_ABLATION, variants=lambda config: {"one": config, "same": config}
-    )
+    ablation = replace(DOMAIN_ABLATION, variants=lambda config: {"one": config, "same": config})
     setup = Setup(Settings(quick=True, seed=seed % SEED_LIMIT), tmp_path)
     one, same, other_seed = (ablation.measure(setup, number) for number in range(3))
     assert one["found"] == same["found"] and (one["seed"], same["seed"]) == (0, 0)

@@ -330,7 +330,7 @@ def test_rounds_are_put_together() -> None:
     assert found["curve"] == {"step": [1.0], "loss": [2.0], "score": [2.0], "thickness": [None]}
     part = DOMAIN_ABLATION.gather(rounds[:3])  # the second seed lacks a variant
     assert part["variants"]["few"]["accuracy"] == [0.5, None]
-    with pytest.raises(ValueError, match="all of its 2 variants, received at most 1 .* --resume"):
+    with pytest.raises(ValueError, match=r"all of its 2 variants, received at most 1 .* --resume"):
         DOMAIN_ABLATION.gather(rounds[1:2])
 
 

@@ -330,15 +330,13 @@ def test_rounds_are_put_together() -> None:
     assert found["curve"] == {"step": [1.0], "loss": [2.0], "score": [2.0], "thickness": [None]}
     part = DOMAIN_ABLATION.gather(rounds[:3])  # the second seed lacks a variant
     assert part["variants"]["few"]["accuracy"] == [0.5, None]
-    with pytest.raises(ValueError, match="all of its 2 variants, received at most 1 .* --resume"):
+    with pytest.raises(ValueError, match=r"all of its 2 variants, received at most 1 .* --resume"):
         DOMAIN_ABLATION.gather(rounds[1:2])
 
 
 def test_a_variant_does_not_depend_on_the_others(seed: int, tmp_path: Path) -> None:
     """Rounds of a seed see the same signals and first weights, whatever was trained before."""
-    ablation = replace(
-        DOMAIN_ABLATION, variants=lambda config: {"one": config, "same": config}
-    )
+    ablation = replace(DOMAIN_ABLATION, variants=lambda config: {"one": config, "same": config})
     setup = Setup(Settings(quick=True, seed=seed % SEED_LIMIT), tmp_path)
     one, same, other_seed = (ablation.measure(setup, number) for number in range(3))
     assert one["found"] == same["found"] and (one["seed"], same["seed"]) == (0, 0)

@@ -13,10 +13,12 @@ from torch import Tensor
 
 from slotflow.network.config import Config
 from slotflow.network.model import SlotFlow
+from slotflow.network.zoom.model import ZoomSlotFlow
 from slotflow.signal.bounds import crb_covariance
 from slotflow.signal.simulation import Simulation, simulate
 from slotflow.studies.answers import exact_answer
 from slotflow.studies.comparators import leaderboard
+from slotflow.studies.comparators.exact_step import ExactStep
 from slotflow.studies.comparators.leaderboard import LEADERBOARD
 from slotflow.studies.comparators.properties import (
     close_pairs,
@@ -24,7 +26,8 @@ from slotflow.studies.comparators.properties import (
     label_change,
     work,
 )
-from slotflow.studies.comparators.scores import draw_at, scores_of
+from slotflow.studies.comparators.released import Released
+from slotflow.studies.comparators.scores import draw_at, log_joint, scores_of
 from slotflow.studies.comparators.table import TITLES
 from slotflow.studies.comparators.task import task_config
 from slotflow.studies.comparators.training import build
@@ -187,6 +190,26 @@ def test_work_grows_as_it_is_written(tiny: Config, seed: int) -> None:
         found = work(build(name, tiny, seed, CPU), tiny.model, seed)
         for value, (low, high) in zip(found, ranges, strict=True):
             assert low - 1e-9 <= value <= high + 1e-9, (name, found)
+
+
+# ---------------------------------------------------------------------- the exact step
+
+
+def test_the_exact_step_answers_as_the_others_do(seed: int) -> None:
+    """Its counts are a law, its density has no labels and exceeds that of the network, and its draws are joint."""
+    config = task_config(4, 16).model
+    network = SlotFlow.from_pretrained("zoom")
+    assert isinstance(network, ZoomSlotFlow)
+    exact, released = ExactStep(network, config.prior), Released(network, config.prior)
+    batch = simulate(config.prior, 24, config.long, config.short, seed=seed)
+    encoded = exact.encode(batch)
+    torch.testing.assert_close(encoded.log_counts.exp().sum(-1), torch.ones(24).double())
+    gap = log_joint(exact, encoded, batch) - log_joint(released, released.encode(batch), batch)
+    assert float(gap.mean()) > -4 * float(gap.std()) / 24**0.5
+    pairs = close_pairs(config, 8, seed, CPU)
+    assert label_change(exact, pairs) < 1e-9
+    found = dependence(exact, pairs, 2000, torch.Generator().manual_seed(seed))
+    np.testing.assert_allclose(np.mean(found["found"]), np.mean(found["exact"]), atol=0.1)
 
 
 # ---------------------------------------------------------------------- the study

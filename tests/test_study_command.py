@@ -260,7 +260,6 @@ def test_rounds_in_several_processes_are_those_of_one(tmp_path: Path) -> None:
     assert one["rows"] == two["rows"]
 
 
-
 def test_a_folder_that_cannot_be_made_is_answered_with_a_remedy(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("", encoding="utf-8")
     setup = Setup(Settings(quick=True), tmp_path / "file" / "studies")

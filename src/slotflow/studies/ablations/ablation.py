@@ -170,7 +170,9 @@ class Ablation:
             )
         weights = {name: one["weights"] for name, one in whole[0].items()}
         return {
-            "variants": {name: _together([one[name]["found"] for one in whole]) for name in weights},
+            "variants": {
+                name: _together([one[name]["found"] for one in whole]) for name in weights
+            },
             "size": rounds[0]["size"] | {"weights": weights},
         }
 

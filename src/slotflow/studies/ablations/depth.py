@@ -46,7 +46,7 @@ def _variants(config: Config) -> dict[str, Config]:
 
 ABLATION = Ablation(
     set_number=122,
-    full=Size(steps=900, batch=64, seeds=4, signals=1024, draws=50, checkpoints=8),
+    full=Size(steps=1800, batch=64, seeds=3, signals=1024, draws=50, checkpoints=8),
     variants=_variants,
 )
 

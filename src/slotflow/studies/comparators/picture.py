@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from slotflow.show.plots.style import COLOURS, GREY, style
-from slotflow.studies.comparators.table import TITLES
+from slotflow.studies.comparators.table import REFERENCES, TITLES
 from slotflow.studies.frame.study import Data
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ PANELS = (
     Panel("ece", "← ECE of K", mark="ece_perfect"),
     Panel("coverage", "← largest |coverage − α|", mark="coverage_perfect"),
     Panel("dependence", "correlation of a close pair", mark="exact"),
-    Panel("parameters", "parameters [10⁶]"),
+    Panel("f_error", "← median error of f [mHz]", logarithmic=True),
 )
 
 
@@ -57,7 +57,7 @@ def plot(data: Data) -> Figure:
 def _draw(ax: Axes, data: Data, panel: Panel) -> None:
     """One measure of all methods: seeds as points, their mean as a cross."""
     for i, (name, found) in enumerate(data.items()):
-        colour = GREY if name == "zoom" else COLOURS[i % len(COLOURS)]
+        colour = GREY if name in REFERENCES else COLOURS[i % len(COLOURS)]
         values, mean = _values(found, panel.key)
         ax.plot(values, [i] * len(values), "o", ms=4, color=colour, alpha=0.6)
         ax.plot([mean], [i], "x", ms=8, mew=1.6, color=colour)
@@ -67,7 +67,7 @@ def _draw(ax: Axes, data: Data, panel: Panel) -> None:
     ax.set(xlabel=panel.label)
     if panel.logarithmic:
         ax.set_xscale("log")
-        ax.xaxis.set_major_formatter("{x:,.0f}")
+        ax.xaxis.set_major_formatter(lambda x, _: f"{x:,.0f}" if x >= 1 else f"{x:g}")
         ax.xaxis.set_minor_formatter("")
 
 
@@ -76,9 +76,8 @@ def _values(found: Data, key: str) -> tuple[list[float], float]:
     if key == "dependence":
         mean = found["dependence"]["largest"][0]
         return [], mean
-    if key == "parameters":
-        return [], found["parameters"] / 1e6
-    return found["values"][key], found[key][0]
+    factor = 1e3 if key == "f_error" else 1.0
+    return [factor * value for value in found["values"][key]], factor * found[key][0]
 
 
 def _limit(found: Data, mark: str) -> float | None:

@@ -1,8 +1,8 @@
 """What a study consists of: a claim, rounds of measurements, a table and a picture.
 
-A study is measured in rounds. Everything that it compares sees the same signals in a round, and only whole rounds
-count, so that all of it has seen equally many signals whenever the study ends. A round is known by its number, from
-which its seeds follow, and may be measured in any process and at any time.
+A study is measured in rounds. A round is known by its number, from which its seeds follow, and may be measured in any
+process and at any time. What a study compares sees the same signals, be it in one round or in several; a study that is
+ended early says how many rounds its numbers come from.
 """
 
 from __future__ import annotations

@@ -99,7 +99,7 @@ LEARNERS = {
         floor=0.0,
         target=0.0,
         lines=(-1.0, -1.5, -2.0),
-        steps=1200,
+        steps=600,
         words="classification + flow [nat]",
         scored=True,
     ),

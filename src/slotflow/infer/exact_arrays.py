@@ -28,13 +28,16 @@ FEWEST_SIGNALS = 8
 
 
 def is_for_batches(model: SlotFlow, case: Case, call: Call, count: int) -> bool:
-    """Whether the exact step can take so many signals together.
+    """Whether the exact step takes signals together.
+
+    That depends on how many are asked about in all, and not on how many of them are alike or in one part of the work:
+    so a signal has the same answer, but for rounding, in whatever parts the work is done.
 
     Args:
         model: The network.
         case: What is assumed of each of them.
         call: What is asked.
-        count: How many signals there are.
+        count: How many signals are asked about.
     """
     prior = _prior(model, case, call)
     return count >= FEWEST_SIGNALS and suits_batches(prior, 1 / case.observation.long.duration)

@@ -21,24 +21,23 @@ from slotflow.data.observation import Observation
 from slotflow.data.read.formats import file_name as shown_name
 from slotflow.data.read.options import ReadOptions
 from slotflow.data.read.signals import Signals, open_signals
-from slotflow.infer.run import posteriors
+from slotflow.infer.in_turn import posteriors_in_turn
 from slotflow.infer.statement import Statement
-from slotflow.infer.together import posteriors_together
 from slotflow.many.budget import Budget
+from slotflow.many.found import Found
 from slotflow.many.plan import Answer, Chunk, Piece
 from slotflow.network.model import SlotFlow
 from slotflow.posterior.many import Posteriors
-from slotflow.posterior.posterior import Posterior
 
 __all__ = ["FAILURES", "Job", "Reader", "answers", "content_of", "debug"]
 
 FAILURES = (ValueError, OSError, ArithmeticError, RuntimeError, np.linalg.LinAlgError)
 """What a bad signal may raise; anything else is a fault of the program."""
 
+GATHERED = 32
+"""Answers of the network to single signals whose tables are made together."""
+
 Batch = list[tuple[Answer, Observation]]
-Table = Any
-"""A table of components, a pandas DataFrame."""
-Answered = tuple[Posterior, Table | None]
 
 
 @dataclass(frozen=True)
@@ -57,8 +56,10 @@ class Job:
     """Whatever else shapes a result, as plain values."""
     budget: Budget | None = None
     """The time that is left; None where nothing was stated."""
-    tables: Callable[[Posteriors], Sequence[Table | None]] | None = None
-    """Makes the tables of components of a whole batch; None: each is made on its own."""
+    found: Callable[[Posteriors], Sequence[Found]] = lambda posts: [Found.of(post) for post in posts]
+    """What was found of signals that were answered together."""
+    company: int = 1
+    """How many signals are asked about in all."""
 
     def identity(self, observation: Observation | None = None) -> str:
         """What the result of a signal is known by; what all results have in common if there is no signal."""
@@ -72,31 +73,47 @@ class Job:
         )
 
     def infer(
-        self, batch: list[Observation], skip: Collection[int] = ()
-    ) -> Iterator[tuple[Posterior, Table | None]]:
-        """The posteriors of a batch, one after another, with their tables where these were made together.
+        self,
+        batch: list[Observation],
+        skip: Collection[int] = (),
+        begin: Callable[[int], None] = lambda i: None,
+    ) -> Iterator[Found]:
+        """What is found of the signals of a batch, in their order.
+
+        What batches decide is there at once. The exact step answers the others in their turn; the network's answers to
+        them are gathered, a few at a time, for the sake of their tables.
 
         Args:
             batch: The signals.
             skip: Positions of those that only keep the others company.
+            begin: Called with the position of a signal when work on it alone begins.
         """
         tell("inference")
         time = {} if self.budget is None else {"max_seconds": self.budget.of_each()}
-        asked: dict[str, Any] = {
-            "prior": self.stated,
-            "method": self.method,
-            "batch_size": len(batch),
-        }
+        asked: dict[str, Any] = {"prior": self.stated, "method": self.method, "processes": 0}
         asked |= self.options | time
-        if self.method != "network":
-            for post in posteriors(self.network, batch, skip=skip, **asked):
-                yield post, None
-            return
-        found = posteriors_together(self.network, batch, **asked)
-        tables = [None] * len(found) if self.tables is None else self.tables(found)
-        for i, table in enumerate(tables):
-            if i not in skip:
-                yield found[i], table
+        answers = posteriors_in_turn(
+            self.network, batch, skip=skip, company=self.company, **asked
+        )
+        found = dict(zip(answers.places.tolist(), self.found(answers.decided), strict=True))
+        waiting = deque(answers.left)
+        for i in range(len(batch)):
+            if i in skip:
+                continue
+            if i not in found:
+                lot = [waiting.popleft() for _ in range(min(self._lot, len(waiting)))]
+                posts = []
+                for one in lot:
+                    begin(one)
+                    posts.append(next(answers.others))
+                single = self.found(Posteriors(posts)) if self._lot > 1 else map(Found.of, posts)
+                found |= zip(lot, single, strict=True)
+            yield found.pop(i)
+
+    @property
+    def _lot(self) -> int:
+        """How many signals that are answered alone are gathered before the first is handed out."""
+        return GATHERED if self.method == "network" else 1
 
     def answered(self, signals: int = 1) -> None:
         """Counts signals that have their answers, or will have none."""
@@ -208,11 +225,12 @@ def answers(
             ready.append(dataclasses.replace(answer, same=True))
         batch.append((answer, observation))
     job.answered(sum(answer.count for answer in ready))
-    if len(skipped) < len(batch):
-        for answer in _batch(job, batch, skipped, begin):
-            while ready and ready[0].place < answer.place:
-                yield ready.popleft()
-            yield answer
+    wanted = [i for i in range(len(batch)) if i not in skipped]
+    found = _batch(job, batch, skipped, begin) if wanted else iter(())
+    for i in wanted:
+        while ready and ready[0].place < batch[i][0].place:
+            yield ready.popleft()
+        yield next(found)
     yield from ready
 
 
@@ -221,11 +239,12 @@ def _batch(
 ) -> Iterator[Answer]:
     """The answers of a batch of signals, some of which are skipped; if it fails, each signal alone."""
     wanted = [i for i in range(len(batch)) if i not in skip]
+    observations = [observation for _, observation in batch]
     done = 0
     try:
-        for post, table in _quietly(job.infer([observation for _, observation in batch], skip)):
+        for found in _quietly(job.infer(observations, skip, lambda i: begin(batch[i][0].place))):
             job.answered()
-            yield dataclasses.replace(batch[wanted[done]][0], post=post, table=table)
+            yield dataclasses.replace(batch[wanted[done]][0], found=found)
             done += 1
     except FAILURES as error:
         if len(batch) == 1:
@@ -254,7 +273,7 @@ def content_of(observation: Observation) -> str:
     return digest.hexdigest()
 
 
-def _quietly(found: Iterator[Answered]) -> Iterator[Answered]:
+def _quietly(found: Iterator[Found]) -> Iterator[Found]:
     """The same without the library's warning of an offset, which the record of every signal holds."""
     while True:
         with warnings.catch_warnings():

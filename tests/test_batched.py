@@ -14,10 +14,10 @@ from slotflow.core.devices import in_halves
 from slotflow.data.trend import fit_line, line_filters, sample_numbers
 from slotflow.infer.screen import needs_no_look
 from slotflow.network.zoom.posteriors import ROWS_AT_ONCE, ZoomPosteriors
-from slotflow.posterior.plain_table import PlainTable
 from slotflow.posterior.batched_tables import plain_tables, with_all_combinations
 from slotflow.posterior.combinations import may_combine
 from slotflow.posterior.display import epoch_of
+from slotflow.posterior.plain_table import PlainTable
 from slotflow.posterior.plan import joint_plan
 
 N = 12

@@ -24,7 +24,7 @@ from slotflow.data.observation import Observation
 from slotflow.data.read.files import read_observations
 from slotflow.data.read.options import ReadOptions
 from slotflow.data.read.signals import Signals, open_signals
-from slotflow.many.answers import Job, content_of
+from slotflow.many.job import Job, content_of
 from slotflow.many.plan import CHUNK
 from slotflow.many.results import remove_leftovers
 from slotflow.network.config import Config

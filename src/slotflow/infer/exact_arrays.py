@@ -21,7 +21,7 @@ from slotflow.signal.likelihood import Statistics
 from slotflow.signal.prior import Prior
 from slotflow.signal.waveforms import TONE
 
-__all__ = ["exact_step", "is_for_batches"]
+__all__ = ["FEWEST_SIGNALS", "exact_step", "is_for_batches"]
 
 FEWEST_SIGNALS = 8
 """Signals below which one after the other is as quick."""

@@ -3,122 +3,24 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
-import os
 import warnings
 from collections import deque
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
-
-import numpy as np
 
 from slotflow.core.stages import tell
-from slotflow.core.store import identity
 from slotflow.data.observation import Observation
 from slotflow.data.read.formats import file_name as shown_name
 from slotflow.data.read.options import ReadOptions
 from slotflow.data.read.signals import Signals, open_signals
-from slotflow.infer.in_turn import posteriors_in_turn
-from slotflow.infer.statement import Statement
-from slotflow.many.budget import Budget
 from slotflow.many.found import Found
+from slotflow.many.job import FAILURES, Job, debug
 from slotflow.many.plan import Answer, Chunk, Piece
-from slotflow.network.model import SlotFlow
-from slotflow.posterior.many import Posteriors
 
-__all__ = ["FAILURES", "Job", "Reader", "answers", "content_of", "debug"]
-
-FAILURES = (ValueError, OSError, ArithmeticError, RuntimeError, np.linalg.LinAlgError)
-"""What a bad signal may raise; anything else is a fault of the program."""
-
-GATHERED = 32
-"""Answers of the network to single signals whose tables are made together."""
+__all__ = ["Reader", "answers"]
 
 Batch = list[tuple[Answer, Observation]]
-
-
-@dataclass(frozen=True)
-class Job:
-    """The question that is asked of every signal."""
-
-    network: SlotFlow
-    stated: Statement
-    """What flags and prior file state of the prior."""
-    method: str
-    options: dict[str, Any]
-    """Further keywords of `SlotFlow.infer`."""
-    weights: str
-    """Hash of the network's weights."""
-    facts: dict[str, Any] = field(default_factory=dict)
-    """Whatever else shapes a result, as plain values."""
-    budget: Budget | None = None
-    """The time that is left; None where nothing was stated."""
-    found: Callable[[Posteriors], Sequence[Found]] = lambda posts: [Found.of(post) for post in posts]
-    """What was found of signals that were answered together."""
-    company: int = 1
-    """How many signals are asked about in all."""
-
-    def identity(self, observation: Observation | None = None) -> str:
-        """What the result of a signal is known by; what all results have in common if there is no signal."""
-        divided = ("threads", "max_seconds")  # a machine's share, which the facts do without
-        shaping = {name: value for name, value in self.options.items() if name not in divided}
-        settings = {"stated": dataclasses.asdict(self.stated), "method": self.method} | self.facts
-        return identity(
-            settings=settings | {"options": shaping},
-            weights=self.weights,
-            inputs="" if observation is None else content_of(observation),
-        )
-
-    def infer(
-        self,
-        batch: list[Observation],
-        skip: Collection[int] = (),
-        begin: Callable[[int], None] = lambda i: None,
-    ) -> Iterator[Found]:
-        """What is found of the signals of a batch, in their order.
-
-        What batches decide is there at once. The exact step answers the others in their turn; the network's answers to
-        them are gathered, a few at a time, for the sake of their tables.
-
-        Args:
-            batch: The signals.
-            skip: Positions of those that only keep the others company.
-            begin: Called with the position of a signal when work on it alone begins.
-        """
-        tell("inference")
-        time = {} if self.budget is None else {"max_seconds": self.budget.of_each()}
-        asked: dict[str, Any] = {"prior": self.stated, "method": self.method, "processes": 0}
-        asked |= self.options | time
-        answers = posteriors_in_turn(
-            self.network, batch, skip=skip, company=self.company, **asked
-        )
-        found = dict(zip(answers.places.tolist(), self.found(answers.decided), strict=True))
-        waiting = deque(answers.left)
-        for i in range(len(batch)):
-            if i in skip:
-                continue
-            if i not in found:
-                lot = [waiting.popleft() for _ in range(min(self._lot, len(waiting)))]
-                posts = []
-                for one in lot:
-                    begin(one)
-                    posts.append(next(answers.others))
-                single = self.found(Posteriors(posts)) if self._lot > 1 else map(Found.of, posts)
-                found |= zip(lot, single, strict=True)
-            yield found.pop(i)
-
-    @property
-    def _lot(self) -> int:
-        """How many signals that are answered alone are gathered before the first is handed out."""
-        return GATHERED if self.method == "network" else 1
-
-    def answered(self, signals: int = 1) -> None:
-        """Counts signals that have their answers, or will have none."""
-        if self.budget is not None:
-            self.budget.spend(signals)
 
 
 class Reader:
@@ -237,43 +139,40 @@ def answers(
 def _batch(
     job: Job, batch: Batch, skip: Collection[int], begin: Callable[[int], None]
 ) -> Iterator[Answer]:
-    """The answers of a batch of signals, some of which are skipped; if it fails, each signal alone."""
+    """The answers of a batch of signals, some of which are skipped; if it fails, each signal alone.
+
+    A signal that fails alone too, in the way of batches, is asked about once more in that of a single signal.
+    """
     wanted = [i for i in range(len(batch)) if i not in skip]
     observations = [observation for _, observation in batch]
     done = 0
     try:
         for found in _quietly(job.infer(observations, skip, lambda i: begin(batch[i][0].place))):
             job.answered()
-            yield dataclasses.replace(batch[wanted[done]][0], found=found)
+            answer = batch[wanted[done]][0]
+            if isinstance(found, Exception):
+                yield _failed(answer, found)
+            else:
+                yield dataclasses.replace(answer, found=found)
             done += 1
     except FAILURES as error:
-        if len(batch) == 1:
-            debug(error)
-            answer = batch[0][0]
+        if len(batch) == 1 and job.company == 1:
             job.answered()
-            yield dataclasses.replace(answer, error=f"{shown_name(answer.file)}: {error}")
+            yield _failed(batch[0][0], error)
             return
+        alone = job if len(batch) > 1 else dataclasses.replace(job, company=1)
         for i in wanted[done:]:
             begin(batch[i][0].place)
-            yield from _batch(job, [batch[i]], (), begin)
+            yield from _batch(alone, [batch[i]], (), begin)
 
 
-def content_of(observation: Observation) -> str:
-    """Hash of the samples, the sampling and what is known of a signal, 32 hexadecimal digits."""
-    digest = hashlib.blake2b(digest_size=16)
-    for channel in observation.channels:
-        names = ("n", "dt", "t0", "sigma", "t_ref", "unit", "filled", "notes", "gain", "trend")
-        facts = tuple(getattr(channel, name) for name in names)
-        digest.update(repr(facts).encode())
-        digest.update(channel.values.tobytes())
-        if not channel.is_even:
-            digest.update(channel.times.tobytes())
-        for array in (channel.errors, channel.segments):
-            digest.update(b"" if array is None else array.tobytes())
-    return digest.hexdigest()
+def _failed(answer: Answer, error: Exception) -> Answer:
+    """The answer of a signal that could not be analysed."""
+    debug(error)
+    return dataclasses.replace(answer, error=f"{shown_name(answer.file)}: {error}")
 
 
-def _quietly(found: Iterator[Found]) -> Iterator[Found]:
+def _quietly(found: Iterator[Found | Exception]) -> Iterator[Found | Exception]:
     """The same without the library's warning of an offset, which the record of every signal holds."""
     while True:
         with warnings.catch_warnings():
@@ -282,9 +181,3 @@ def _quietly(found: Iterator[Found]) -> Iterator[Found]:
         if one is None:
             return
         yield one
-
-
-def debug(error: BaseException) -> None:
-    """Raises an error that SLOTFLOW_DEBUG=1 asks to see whole."""
-    if os.environ.get("SLOTFLOW_DEBUG") == "1":
-        raise error

@@ -12,9 +12,11 @@ from typing import Any
 from slotflow.data.read.formats import file_name as shown_name
 from slotflow.data.read.options import ReadOptions
 from slotflow.infer.call import DEFAULT_SECONDS
+from slotflow.infer.exact_arrays import FEWEST_SIGNALS
 from slotflow.infer.statement import Statement
-from slotflow.many.answers import FAILURES, Job, Reader, answers, debug
+from slotflow.many.answers import Reader, answers
 from slotflow.many.budget import Budget
+from slotflow.many.job import FAILURES, Job, debug
 from slotflow.many.plan import Answer, Chunk
 from slotflow.many.results import Writer, found_in, result_record
 from slotflow.network.cards import content_hash
@@ -74,7 +76,9 @@ class Work:
     def job(self, network: SlotFlow, budget: Budget | None = None) -> Job:
         """The question to a network that is loaded."""
         weights = content_hash(network.state_dict(), {"name": network.config.name})
+        company = sum(self.writer.counts.values())
         facts = self.facts | {"samples": self.writer.samples, "full": self.full}
+        facts["in_batches"] = company >= FEWEST_SIGNALS
         return Job(
             network,
             self.stated,
@@ -84,7 +88,7 @@ class Work:
             facts,
             budget,
             partial(found_in, writer=self.writer),
-            sum(self.writer.counts.values()),
+            company,
         )
 
     def desk(self, network: SlotFlow | None = None, budget: Budget | None = None) -> Desk:

@@ -68,9 +68,7 @@ def summary_table(batch: Batched, rows: Rows, n: int, seed: int, epoch: Epoch) -
     return with_all_combinations(table, batch, rows)
 
 
-def plain_tables(
-    batch: Batched, rows: Rows, n: int, seed: int, epoch: Epoch
-) -> list[PlainTable]:
+def plain_tables(batch: Batched, rows: Rows, n: int, seed: int, epoch: Epoch) -> list[PlainTable]:
     """The same as one table of plain values for each signal, as `Posterior.summary` gives it, but for limits."""
     table = summary_table(batch, rows, n, seed, epoch)
     ends = np.searchsorted(table.index.get_level_values("signal"), np.arange(len(rows) + 1))
@@ -82,11 +80,11 @@ def plain_tables(
     for i, verdict in enumerate(batch.verdicts(rows)):
         first, last = int(ends[i]), int(ends[i + 1])
         names = [*plain, *labels] if labelled[first:last].any() else plain
-        own = zip(range(1, last - first + 1), *(values[name][first:last] for name in names), strict=True)
-        found = [dict(zip((INDEX, *names), row, strict=True)) for row in own]
-        tables.append(
-            PlainTable(names, found, {"verdict": str(verdict), "phase_at": epoch.words})
+        own = zip(
+            range(1, last - first + 1), *(values[name][first:last] for name in names), strict=True
         )
+        found = [dict(zip((INDEX, *names), row, strict=True)) for row in own]
+        tables.append(PlainTable(names, found, {"verdict": str(verdict), "phase_at": epoch.words}))
     return tables
 
 

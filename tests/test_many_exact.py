@@ -1,4 +1,4 @@
-"""The exact step of many signals from the shell and by `catalogue`: the answers of Python, whatever happens on the way."""
+"""The exact step of many signals from the shell and by `catalogue`: the answers of Python, whatever happens."""
 
 from __future__ import annotations
 

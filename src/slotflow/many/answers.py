@@ -156,7 +156,7 @@ def _batch(
                 yield dataclasses.replace(answer, found=found)
             done += 1
     except FAILURES as error:
-        if len(batch) == 1 and job.company == 1:
+        if len(batch) == 1 and (job.company == 1 or job.method != "exact"):
             job.answered()
             yield _failed(batch[0][0], error)
             return

@@ -124,8 +124,8 @@ def _others(
         if together:
             try:
                 found: Found | Exception = Found.of(next(answers.others))
-            except FAILURES:  # of this signal or of one that comes after it
-                together = False
+            except FAILURES as error:  # of this signal or of one that comes after it
+                together, found = len(batch) == 1, error
         if not together:
             try:
                 own = ask([batch[i]], company=1)

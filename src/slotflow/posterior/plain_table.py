@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +18,7 @@ INDEX = "component"
 class PlainTable:
     """The table of `Posterior.summary` of one signal."""
 
-    columns: Sequence[str]
+    columns: list[str]
     """Names of the columns."""
     rows: list[dict[str, Any]]
     """The values of each component by the names of the columns, its number before them."""
@@ -30,7 +29,7 @@ class PlainTable:
     def of(cls, frame: pd.DataFrame) -> PlainTable:
         """A data frame as plain values."""
         rows: list[Any] = frame.reset_index().to_dict(orient="records")
-        return cls([str(name) for name in frame.columns], rows, dict(frame.attrs))
+        return cls([str(name) for name in frame.columns], rows, {str(k): v for k, v in frame.attrs.items()})
 
     def frame(self) -> pd.DataFrame:
         """The same as a data frame."""

@@ -90,6 +90,9 @@ class ExactPosteriors(Batched):
         undecided: How many other signals of the batch there are of each reason for not being decided.
     """
 
+    log_evidence: Array
+    ess: Array
+
     def __init__(
         self,
         amortized: Batched,

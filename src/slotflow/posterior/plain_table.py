@@ -29,7 +29,9 @@ class PlainTable:
     def of(cls, frame: pd.DataFrame) -> PlainTable:
         """A data frame as plain values."""
         rows: list[Any] = frame.reset_index().to_dict(orient="records")
-        return cls([str(name) for name in frame.columns], rows, {str(k): v for k, v in frame.attrs.items()})
+        return cls(
+            [str(name) for name in frame.columns], rows, {str(k): v for k, v in frame.attrs.items()}
+        )
 
     def frame(self) -> pd.DataFrame:
         """The same as a data frame."""
@@ -38,5 +40,5 @@ class PlainTable:
         index = pd.RangeIndex(1, len(self.rows) + 1, name=INDEX)
         values = {name: [row[name] for row in self.rows] for name in self.columns}
         found = pd.DataFrame(values, index, self.columns)
-        found.attrs = dict(self.words)
+        found.attrs = {name: value for name, value in self.words.items()}
         return found

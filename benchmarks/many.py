@@ -9,8 +9,8 @@ The same signals of the paper's size are analysed, exact step included, by
 
 Each runs in a process of its own on one thread. Its cost is processor time over that of the same call on a few signals,
 so that loading the package and the network does not count. ``--against`` names the source folder of another version,
-which is measured beside this one, way by way. Then the command is run on several numbers of signals: memory that does
-not grow with their number shows that signals are read and forgotten in chunks.
+which is measured beside this one, way by way. Then the command is run on the same signals once and several times over:
+peak memory that does not grow with their number shows that signals are read and forgotten in chunks.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from slotflow.core.version import __version__
 
 PRIOR = {
@@ -34,10 +36,13 @@ PRIOR = {
     "sigma": (0, 1.5),
 }
 """What the signals are drawn from; without it, each signal would be answered under a weak prior of its own."""
-FLAGS = "--band 2.5:3 --amplitude 0.5:1.5 --min-separation 0.01 --sigma 0:1.5 --threads 1".split()
+FLAGS = ["--band", "2.5:3", "--amplitude", "0.5:1.5", "--min-separation", "0.01"]
+FLAGS += ["--sigma", "0:1.5", "--threads", "1"]
 """The same for the command."""
 FEW = 8
 """Signals of the call whose cost is that of starting."""
+SERIES = ("long", "short", "dt_long", "dt_short")
+"""What a file of signals must hold."""
 TABLED = 1000
 """Draws of each signal behind a table, as the command has them."""
 IN_PYTHON = """
@@ -116,11 +121,17 @@ def ways(folder: Path, n: int, source: Path | None) -> dict[str, float]:
     }
 
 
-def memory(folder: Path, n: int, method: str) -> dict[str, Any]:
-    """Processor time and peak memory of the command on n signals, its start included."""
-    with tempfile.TemporaryDirectory(dir=folder) as out:
+def memory(folder: Path, n: int, times: int, method: str) -> dict[str, Any]:
+    """Processor time and peak memory of the command on n signals some times over, its start included."""
+    with np.load(folder / f"{n}.npz") as file:
+        arrays = {name: file[name] for name in file}
+    more = {x: np.concatenate([a] * times) if len(a.shape) > 1 else a for x, a in arrays.items()}
+    with tempfile.TemporaryDirectory(dir=folder) as name:
+        data = Path(name, "many.npz")
+        np.savez(data, **{x: more[x] for x in SERIES if x in more})
         flags = ("--save", "none", "--method", method)
-        busy, peak = commanded(simulated(folder, n), Path(out), None, *flags)
+        busy, peak = commanded(data, Path(name, "out"), None, *flags)
+    n *= times
     return {
         "signals": n,
         "method": method,
@@ -135,7 +146,7 @@ def main() -> None:
     parser.add_argument("--size", type=int, default=512, help="signals")
     parser.add_argument("--against", type=Path, help="source folder of another version")
     parser.add_argument(
-        "--memory", type=int, nargs="*", default=[512, 2048], help="numbers of signals for memory"
+        "--times", type=int, nargs="*", default=[1, 4], help="how often over, for memory"
     )
     parser.add_argument("--out", type=Path, help="JSON file of the record")
     args = parser.parse_args()
@@ -153,7 +164,11 @@ def main() -> None:
             print("before", json.dumps(record["ms_before"]), flush=True)
         record["ms"] = ways(folder, args.size, None)
         print("now", json.dumps(record["ms"]), flush=True)
-        record["memory"] = [memory(folder, n, m) for m in ("network", "exact") for n in args.memory]
+        record["memory"] = [
+            memory(folder, args.size, times, method)
+            for method in ("network", "exact")
+            for times in args.times
+        ]
     print(json.dumps(record["memory"]), flush=True)
     if args.out is not None:
         args.out.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")

@@ -3,9 +3,10 @@
 The same signals are analysed three times, each time by `slotflow infer`, and the tables are compared byte by byte:
 
 1. by one process, without interruption;
-2. on a Dask cluster with two workers. One of them is killed (-9) at intervals; the scheduler is killed and started
-   again once, and so is the command itself, which goes on from its ledger;
-3. in shards, two at a time. Some of them are killed (-9) and run again; then they are merged.
+2. on a Dask cluster with two workers. One of them is killed (-9) at intervals; between the first two kills the
+   scheduler is killed and started again, and between the next two the command itself, which goes on from its ledger;
+3. in shards, two at a time. Some of them are killed (-9) when they have their first results, and run again; then they
+   are merged.
 
 The signals are tiny and the network is the small one (`debug`, method `network`): what is measured is that nothing is
 lost and nothing comes twice, not how fast the analysis is. The memory of the processes that analyse is recorded as it
@@ -36,6 +37,8 @@ import numpy as np
 import psutil
 
 from slotflow.core.version import __version__
+from slotflow.many.ledger import FILE as LEDGER
+from slotflow.many.plan import Shard
 from slotflow.network.config import Config
 from slotflow.signal.simulation import simulate
 
@@ -45,6 +48,10 @@ ANALYST = "slotflow.many.worker"
 """What the command line of a process that analyses names."""
 TABLES = ("catalogue.csv", "signals.csv")
 SIMULATED_AT_ONCE = 5000
+FIRST_RESULTS = 50_000
+"""Bytes of a ledger that holds the results of a chunk."""
+LOOK_SECONDS = 0.5
+"""How often a run is looked at."""
 START_SECONDS = 40.0
 """Age at which a process has loaded everything that it needs."""
 FEWEST_LOOKS = 5
@@ -185,10 +192,10 @@ def timed(record: dict[str, Any]) -> Iterator[None]:
 
 
 def finish(command: list[str], watch: Callable[[subprocess.Popen[bytes]], None]) -> int:
-    """Runs a command to its end; `watch` is called about twice a second."""
+    """Runs a command to its end; `watch` is called every `LOOK_SECONDS`."""
     job = subprocess.Popen(command)
     while job.poll() is None:
-        time.sleep(0.5)
+        time.sleep(LOOK_SECONDS)
         watch(job)
     return job.returncode
 
@@ -216,22 +223,21 @@ def on_dask(data: Path, out: Path, args: argparse.Namespace) -> dict[str, Any]:
     def watch(job: subprocess.Popen[bytes]) -> None:
         nonlocal cluster, last
         memory.look(cluster.jobs[1].pid)
-        if time.monotonic() - last < args.kill_every:
-            return
-        workers = cluster.workers()
+        passed, killed = time.monotonic() - last, record["workers_killed"]
+        workers = cluster.workers() if passed > args.kill_every / 2 else []
         if not workers:
             return
-        last = time.monotonic()
-        if record["workers_killed"] == 2 and not record["scheduler_restarts"]:
+        if passed > args.kill_every:
+            last = time.monotonic()
+            workers[killed % len(workers)].kill()
+            record["workers_killed"] += 1
+        elif killed == 1 and not record["scheduler_restarts"]:
             cluster.kill()
             cluster = Cluster(port)
             record["scheduler_restarts"] += 1
-        elif record["workers_killed"] == 3 and not record["command_restarts"]:
+        elif killed == 2 and not record["command_restarts"]:
             job.send_signal(signal.SIGKILL)
             record["command_restarts"] += 1
-        else:
-            workers[record["workers_killed"] % len(workers)].kill()
-            record["workers_killed"] += 1
 
     with timed(record):
         command = infer(data, out, args.chunk, "--dask", cluster.address)
@@ -250,14 +256,15 @@ def by_shards(data: Path, out: Path, args: argparse.Namespace) -> dict[str, Any]
 
     def shard(number: int) -> None:
         command = infer(data, out, args.chunk, "--shard", f"{number}/{args.shards}")
+        ledger = out / Shard(number, args.shards).folder / LEDGER
         seen = False
 
         def watch(job: subprocess.Popen[bytes]) -> None:
             nonlocal seen
             memory.look(job.pid)
-            if number in doomed and not seen and descendants(job.pid):
+            begun = ledger.is_file() and ledger.stat().st_size > FIRST_RESULTS
+            if number in doomed and not seen and begun:
                 seen = True
-                time.sleep(args.kill_after)
                 job.kill()
 
         code = finish(command, watch)
@@ -281,7 +288,6 @@ def main() -> None:
     parser.add_argument("--kill-every", type=float, default=60.0, help="seconds between two kills")
     parser.add_argument("--shards", type=int, default=100)
     parser.add_argument("--killed", type=int, default=5, help="shards that are killed")
-    parser.add_argument("--kill-after", type=float, default=3.0, help="seconds of a shard's life")
     parser.add_argument("--out", type=Path, help="JSON file of the record")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:

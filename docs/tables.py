@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from cost_tables import cost_tables
+from many_tables import many_tables
 from paper_tables import paper_tables
 from performance_tables import performance_tables
 from proof_tables import proof_tables
@@ -90,8 +91,7 @@ def render_tables(card: Card) -> Iterator[tuple[str, str]]:
     weak = _read("weak")
     header = ("prior", "signals", "right counts", "exact", "approximate", "misfit")
     yield "weak", table(header, _weak(weak["results"]))
-    header = ("run", "signals", "killed (−9)", "missing", "twice", "tables", "memory of a process")
-    yield "cluster", table(header, _cluster(_read("cluster")))
+    yield from many_tables(DATA, table)
     yield from proof_tables(DATA, table)
     yield from study_tables(DATA, table)
     yield from performance_tables(DATA, table)
@@ -106,35 +106,6 @@ def _read(name: str) -> Any:
 
 
 # ---------------------------------------------------------------------- the tables
-
-
-def _cluster(record: Mapping[str, Any]) -> Iterator[tuple[object, ...]]:
-    """Many signals on machines that fail: one row for each way to analyse them."""
-    dask, shards = record["dask"], record["shards"]
-    killed = {
-        "alone": "nothing",
-        "dask": f"{dask['workers_killed']} workers, {dask['scheduler_restarts']} scheduler, "
-        f"{dask['command_restarts']} command",
-        "shards": f"{shards['killed']} of {shards['shards']} shards",
-    }
-    titles = {
-        "alone": "one process",
-        "dask": "Dask, two workers",
-        "shards": "shards, two at a time, merged",
-    }
-    for name, title in titles.items():
-        found = record[name]
-        same = {None: "", True: "identical", False: "differ"}[found.get("identical")]
-        settled = found["memory"]["first_and_last_third_mb"]
-        grown = f", first to last third {_settled(settled)}" if settled else ""
-        memory = f"at most {found['memory']['peak_mb']:.0f} MB{grown}"
-        counts = (f"{found[key]:,}" for key in ("missing", "twice"))
-        yield title, f"{found['signals']:,}", killed[name], *counts, same, memory
-
-
-def _settled(pairs: Sequence[Sequence[float]]) -> str:
-    """The largest change of a process's memory between two parts of its life."""
-    return f"{max((last - first for first, last in pairs), key=abs):+.1f} MB at most"
 
 
 def _comparison(rows: Rows, parameters: int) -> list[tuple[str, ...]]:

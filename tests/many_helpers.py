@@ -14,9 +14,13 @@ from pathlib import Path
 from typing import Any
 
 from slotflow.core.stages import tell
+from slotflow.exact.batch import answers as batch_answers
 from slotflow.many.plan import Answer, Chunk, Plan, Shard
+from slotflow.many.work import Work
 
 FILE = Path("stars.npz")
+LATE = 1.5
+"""Seconds that a chunk with a late signal takes as a whole."""
 
 
 @dataclass(frozen=True)
@@ -25,8 +29,8 @@ class FakeWork:
 
     Args:
         log: A line is appended to it for each signal that is answered.
-        trouble: What signals do, by place: "exit", "crash", "hang", "die once", "silent", or "together" (dies
-            with its chunk).
+        trouble: What signals do, by place: "exit", "crash", "hang", "die once", "silent", "together" (dies with
+            its chunk), or "late" (its chunk takes `LATE` seconds as a whole).
         seconds: That each signal takes.
     """
 
@@ -74,6 +78,8 @@ class FakeDesk:
         together = [place for place in chunk.places if self.work.trouble.get(place) == "together"]
         if together:
             os._exit(9)
+        if "late" in map(self.work.trouble.get, chunk.places):
+            time.sleep(LATE)
         for place in chunk.places:
             answer = replace(chunk.answer(place), key=f"key {place}")
             if place in skip:
@@ -109,6 +115,37 @@ class FakeDesk:
 
     def close(self) -> None:
         pass
+
+
+@dataclass(frozen=True)
+class MortalWork(Work):
+    """Real work in a process that dies while a batch of the exact step is decided.
+
+    Args:
+        once: A file: the process is killed once, in its second batch, and leaves the file behind.
+        deadly: Mean square of the long series of a signal that ends the process whenever a batch holds it.
+    """
+
+    once: Path | None = None
+    deadly: float | None = None
+
+    def desk(self, network: Any = None, budget: Any = None) -> Any:
+        if network is None:  # in the process that works
+            decide, count = batch_answers.decide, 0
+
+            def dies(statistics: Any, *args: Any) -> Any:
+                nonlocal count
+                count += 1
+                if self.once is not None and count == 2 and not self.once.exists():
+                    self.once.touch()
+                    os.kill(os.getpid(), signal.SIGKILL)
+                power = (statistics.series(0) ** 2).mean(-1)
+                if self.deadly is not None and bool(((power / self.deadly - 1).abs() < 1e-9).any()):
+                    os._exit(9)
+                return decide(statistics, *args)
+
+            batch_answers.decide = dies
+        return super().desk(network, budget)
 
 
 def fake_record(answer: Answer, company: int) -> dict[str, Any]:

@@ -14,9 +14,10 @@ from slotflow.core.devices import in_halves
 from slotflow.data.trend import fit_line, line_filters, sample_numbers
 from slotflow.infer.screen import needs_no_look
 from slotflow.network.zoom.posteriors import ROWS_AT_ONCE, ZoomPosteriors
-from slotflow.posterior.batched_tables import summary_tables, with_all_combinations
+from slotflow.posterior.batched_tables import plain_tables, with_all_combinations
 from slotflow.posterior.combinations import may_combine
 from slotflow.posterior.display import epoch_of
+from slotflow.posterior.plain_table import PlainTable
 from slotflow.posterior.plan import joint_plan
 
 N = 12
@@ -197,10 +198,12 @@ def test_tables_of_a_batch_are_those_of_each_signal(zoom: SlotFlow, prior: Prior
     _equal_tables(posts.to_catalogue(n=150, seed=1), pd.concat(catalogues, names=["signal"]))
     part, rows, _ = next(posts.batches())
     assert isinstance(part, ZoomPosteriors)
-    apart = summary_tables(part, rows, 200, 1, epoch_of(posts[0]))
-    for i, one in enumerate(apart):
+    apart = plain_tables(part, rows, 200, 1, epoch_of(posts[0]))
+    for i, plain in enumerate(apart):
+        one = plain.frame()
         _equal_tables(one, singles[i])
         assert one.attrs["verdict"] == singles[i].attrs["verdict"]
+        assert PlainTable.of(one) == plain
 
 
 def test_harmonics_are_labelled_in_a_table_of_many(posts: Posteriors) -> None:

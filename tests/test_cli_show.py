@@ -145,7 +145,7 @@ def test_a_budget_reaches_the_exact_step(star: Path, monkeypatch: pytest.MonkeyP
         seen.append(max_seconds)
         raise ValueError("seen")
 
-    monkeypatch.setattr("slotflow.many.answers.posteriors", answers)
+    monkeypatch.setattr("slotflow.many.job.posteriors_in_turn", answers)
     result = CliRunner().invoke(app, ["infer", str(star), "--max-seconds", "1000"])
     assert result.exit_code == 2 and len(seen) == 1 and 800 < seen[0] <= 900
 

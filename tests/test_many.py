@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from many_helpers import FILE, FakeWork, run_fake
+from many_helpers import FILE, LATE, FakeWork, run_fake
 
 from slotflow.data.read.options import ReadOptions
 from slotflow.many.answers import Reader
@@ -118,6 +118,15 @@ def test_signals_that_end_their_process_are_listed(tmp_path: Path) -> None:
     assert [row["signal"] for row in rows(tmp_path / "out" / "failed.csv")] == ["1", "2"]
     again = run_fake(work, tmp_path / "out", PLAN)  # here: it would end this process
     assert again.computed == 0 and again.failures() == run.failures()
+
+
+def test_a_limit_is_that_of_one_signal_and_not_of_a_chunk(tmp_path: Path) -> None:
+    """A batch may take longer than the limit of each of its signals; a signal's own turn may not."""
+    work = FakeWork(tmp_path / "log", {0: "late", 2: "hang"})
+    run = run_fake(work, tmp_path / "out", Plan([FILE], [4]), timeout=0.7 * LATE, supervised=True)
+    assert [entry["signal"] for entry in run.failures()] == [2] and run.computed == 3
+    reasons = [row["reason"] for row in rows(tmp_path / "out" / "signals.csv")]
+    assert reasons == 3 * ["in a chunk of 4"]  # and nobody had to be asked alone
 
 
 def test_a_signal_that_hangs_is_stopped_and_a_longer_limit_is_another_try(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from slotflow.signal.likelihood.general import GeneralTones
 from slotflow.signal.noise.model import NoiseModel
 from slotflow.signal.prior import Prior
 
-__all__ = ["facts_of", "node_probabilities", "noise_facts"]
+__all__ = ["facts_of", "node_probabilities", "noise_facts", "white_facts"]
 
 DRAWS = 200
 """Draws of each K behind the nodes' probabilities."""
@@ -60,13 +60,31 @@ def facts_of(
     level: Estimate,
 ) -> NoiseFacts:
     """The same, where the posterior probability of each value of the noise's shape is known, (nodes,)."""
-    noise = NoiseModel.white(len(observation.channels)) if noise is None else noise
     nodes = tuple(
         ShapeNode(one.node.values, float(p))
         for one, p in zip((likelihood, *likelihood.nodes), probabilities, strict=True)
         if isinstance(one, GeneralTones)
     )
-    factor = _in_band(likelihood, prior.frequency)
+    return _facts(observation, prior, noise, level, nodes, _in_band(likelihood, prior.frequency))
+
+
+def white_facts(
+    observation: Observation, prior: Prior, noise: NoiseModel | None, level: Estimate
+) -> NoiseFacts:
+    """The same for white noise of an even series, whose shape has no unknowns."""
+    return _facts(observation, prior, noise, level, (), 1.0)
+
+
+def _facts(
+    observation: Observation,
+    prior: Prior,
+    noise: NoiseModel | None,
+    level: Estimate,
+    nodes: tuple[ShapeNode, ...],
+    in_band: float,
+) -> NoiseFacts:
+    """The noise of a result, given its level in the middle of the band over that of the first channel."""
+    noise = NoiseModel.white(len(observation.channels)) if noise is None else noise
     channels = tuple(
         (channel.name or f"channel {i + 1}", shape.ratio)
         for i, (channel, shape) in enumerate(
@@ -76,7 +94,7 @@ def facts_of(
     return NoiseFacts(
         noise.name,
         level,
-        Estimate(factor * level.mean, factor * level.sd),
+        Estimate(in_band * level.mean, in_band * level.sd),
         noise.words,
         noise.parameters,
         nodes if noise.parameters else (),

@@ -43,7 +43,12 @@ from slotflow.signal.noise.model import NoiseModel
 from slotflow.signal.prior import Prior
 from slotflow.signal.waveforms import TONE, Waveform
 
-__all__ = ["JointDraws", "RefinedPosterior", "WeightedDraws"]
+__all__ = ["JointDraws", "RefinedPosterior", "WeightedDraws", "exact_method"]
+
+
+def exact_method(start: str) -> str:
+    """What the method of an exact posterior is called, given that of the answer it started from."""
+    return f"{start}+exact"
 
 
 class JointDraws:
@@ -161,7 +166,7 @@ class RefinedPosterior(Posterior):
             start.observation,
             sigma,
             spread,
-            method=f"{start.method}+exact",
+            method=exact_method(start.method),
             prior=slots.prior,
         )
         self.log_evidence = np.stack([orders.log_evidence, orders.log_evidence_error], -1)

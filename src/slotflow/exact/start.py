@@ -29,7 +29,7 @@ from slotflow.signal.prior import Prior
 from slotflow.signal.prior_gains import with_free_amplitudes
 from slotflow.signal.waveforms import TONE, Waveform
 
-__all__ = ["CLASSICAL", "PriorSlots", "Start", "likely_counts"]
+__all__ = ["CLASSICAL", "PriorSlots", "Start", "likely_counts", "proposer"]
 
 CLASSICAL = "classical"
 """Who proposed where no network did."""
@@ -118,7 +118,7 @@ class Start:
             components=tuple(post.centres(k, seed) for k in chosen),
             slots=post.slots,
             sigma=(post.noise_std, post.noise_std_error),
-            proposed_by=post.method.rpartition(":")[-1],
+            proposed_by=proposer(post.method),
             method=post.method,
             extra=_one_more(post, chosen[0], prior, seed),
             amortized=post,
@@ -160,6 +160,11 @@ class Start:
             method=CLASSICAL if proposed_by == CLASSICAL else f"slotflow:{proposed_by}",
             waveform=likelihood.waveform,
         )
+
+
+def proposer(method: str) -> str:
+    """Who proposed, given the method of the answer: "zoom" of "slotflow:zoom"."""
+    return method.rpartition(":")[-1]
 
 
 def likely_counts(k_probs: Array, prior: Prior) -> list[int]:

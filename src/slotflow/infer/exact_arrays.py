@@ -21,20 +21,23 @@ from slotflow.signal.likelihood import Statistics
 from slotflow.signal.prior import Prior
 from slotflow.signal.waveforms import TONE
 
-__all__ = ["exact_step", "is_for_batches"]
+__all__ = ["FEWEST_SIGNALS", "exact_step", "is_for_batches"]
 
 FEWEST_SIGNALS = 8
 """Signals below which one after the other is as quick."""
 
 
 def is_for_batches(model: SlotFlow, case: Case, call: Call, count: int) -> bool:
-    """Whether the exact step can take so many signals together.
+    """Whether the exact step takes signals together.
+
+    That depends on how many are asked about in all, and not on how many of them are alike or in one part of the work:
+    so a signal has the same answer, but for rounding, in whatever parts the work is done.
 
     Args:
         model: The network.
         case: What is assumed of each of them.
         call: What is asked.
-        count: How many signals there are.
+        count: How many signals are asked about.
     """
     prior = _prior(model, case, call)
     return count >= FEWEST_SIGNALS and suits_batches(prior, 1 / case.observation.long.duration)

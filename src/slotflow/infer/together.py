@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from slotflow.core.devices import in_halves
+from slotflow.core.stages import tell
 from slotflow.core.threads import threads
 from slotflow.data.observation import Observation, as_list
 from slotflow.data.observations import Observations
@@ -35,11 +36,10 @@ from slotflow.network.zoom.model import ZoomSlotFlow
 from slotflow.network.zoom.spectrum import SignalBatch
 from slotflow.posterior.batched import Batched
 from slotflow.posterior.many import Posteriors
-from slotflow.posterior.posterior import Posterior
 from slotflow.signal.prior import Prior
 from slotflow.signal.waveforms import TONE
 
-__all__ = ["posteriors_together"]
+__all__ = ["Answered", "in_batches", "posteriors_together"]
 
 TRIED = 8
 """Signals of a batch whose assumptions are looked at until some are found that a batch can be answered under."""
@@ -116,37 +116,55 @@ def posteriors_together(
     """
     call, stated = asked(model, method, prior, **options)
     options |= {"method": method, "prior": prior}
-    common = isinstance(model, ZoomSlotFlow) and _is_common(stated, call)
-    if not common and not call.processes:
+    if not call.processes and not _is_common(model, stated, call):
         return Posteriors(
             posteriors(model, as_list(observations), device=device, dtype=dtype, **options)
         )
     model._move(device, dtype)
-    if not common:
-        observations = as_list(observations)
-        with Rest(model, observations, options, call.processes) as rest:
-            rest.take(range(len(observations)))
-            return Posteriors(rest.posteriors().values())
-    assert isinstance(model, ZoomSlotFlow)
-    parts: list[Batched | Posterior] = []
+    parts: list[Batched] = []
     places: list[int] = []
-    alone: list[int] = []
-    groups = _groups(observations, alone)
     with Rest(model, observations, options, call.processes) as rest:
-        rest.take(alone)
-        for group in groups:
-            case = _common_case(model, group, stated, call)
-            if case is None:
-                rest.take(group.places.tolist())
-                continue
-            for answered, done, left in _in_chunks(model, group, case, call):
-                parts += [] if answered is None else [answered]
-                places += done.tolist()
-                rest.take(left.tolist())
-                if isinstance(answered, ExactPosteriors):
-                    rest.judge(answered)
+        for answered, done, left in in_batches(model, observations, stated, call):
+            parts += [] if answered is None else [answered]
+            places += done.tolist()
+            rest.take(left.tolist())
+            if isinstance(answered, ExactPosteriors):
+                rest.judge(answered)
         single = rest.posteriors()
     return Posteriors([*parts, *single.values()], [*places, *single])
+
+
+def in_batches(
+    model: SlotFlow,
+    observations: Sequence[Observation],
+    stated: Statement,
+    call: Call,
+    company: int | None = None,
+) -> Iterator[Answered]:
+    """The answers to many signals, batch by batch, with the places of those that are to be answered alone.
+
+    Args:
+        model: The network, on its device.
+        observations: The signals.
+        stated: What is stated of the prior.
+        call: What is asked.
+        company: How many signals are asked about in all, where these are only some of them.
+    """
+    nobody = np.zeros(0, dtype=np.int64)
+    if not _is_common(model, stated, call):
+        yield None, nobody, np.arange(len(observations))
+        return
+    assert isinstance(model, ZoomSlotFlow)
+    company = len(observations) if company is None else company
+    alone: list[int] = []
+    groups = _groups(observations, alone)
+    yield None, nobody, np.array(alone, dtype=np.int64)
+    for group in groups:
+        case = _common_case(model, group, stated, call, company)
+        if case is None:
+            yield None, nobody, group.places
+        else:
+            yield from _in_chunks(model, group, case, call)
 
 
 def _in_chunks(model: ZoomSlotFlow, group: Alike, case: Case, call: Call) -> Iterator[Answered]:
@@ -162,7 +180,9 @@ def _in_chunks(model: ZoomSlotFlow, group: Alike, case: Case, call: Call) -> Ite
             yield found
 
 
-def _common_case(model: ZoomSlotFlow, group: Alike, stated: Statement, call: Call) -> Case | None:
+def _common_case(
+    model: ZoomSlotFlow, group: Alike, stated: Statement, call: Call, company: int
+) -> Case | None:
     """What is assumed of signals that are sampled alike; None where they are to be answered one by one.
 
     With the exact step that is what is assumed of the first of a few that is nothing but tones in white noise.
@@ -170,13 +190,15 @@ def _common_case(model: ZoomSlotFlow, group: Alike, stated: Statement, call: Cal
     for i in range(min(len(group.places), TRIED if call.exact else 1)):
         case = case_of(model, group.members[i], stated, call)
         if case.start is not None and case.assumed.prior.waveform == TONE:
-            together = not call.exact or is_for_batches(model, case, call, len(group.places))
+            together = not call.exact or is_for_batches(model, case, call, company)
             return case if together else None
     return None
 
 
-def _is_common(stated: Statement, call: Call) -> bool:
-    """Whether nothing is assumed that depends on the samples of a signal."""
+def _is_common(model: SlotFlow, stated: Statement, call: Call) -> bool:
+    """Whether a network answers batches, and nothing is assumed that depends on the samples of a signal."""
+    if not isinstance(model, ZoomSlotFlow):
+        return False
     band = stated.frequency is not None or stated.lowest_frequency is not None
     bounded = band and stated.amplitude is not None and stated.sigma is not None
     usual = call.noise in ("auto", "white") and call.outliers is None and call.trend is None
@@ -241,6 +263,7 @@ def _answered(
         ratios = [1.0 if c.sigma is None or first is None else c.sigma / first for c in channels]
         size, found = call.signals_at_once(model.device), []
         for begin in range(0, len(rows), size):
+            tell("network", begin, len(rows))
             piece = slice(begin, begin + size)
             some = [x[piece] for x in series]
             signals = SignalBatch(some, [channel.grid for channel in channels], ratios)

@@ -3,105 +3,24 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
-import os
 import warnings
 from collections import deque
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
-
-import numpy as np
 
 from slotflow.core.stages import tell
-from slotflow.core.store import identity
 from slotflow.data.observation import Observation
 from slotflow.data.read.formats import file_name as shown_name
 from slotflow.data.read.options import ReadOptions
 from slotflow.data.read.signals import Signals, open_signals
-from slotflow.infer.run import posteriors
-from slotflow.infer.statement import Statement
-from slotflow.infer.together import posteriors_together
-from slotflow.many.budget import Budget
+from slotflow.many.found import Found
+from slotflow.many.job import FAILURES, Job, debug
 from slotflow.many.plan import Answer, Chunk, Piece
-from slotflow.network.model import SlotFlow
-from slotflow.posterior.many import Posteriors
-from slotflow.posterior.posterior import Posterior
 
-__all__ = ["FAILURES", "Job", "Reader", "answers", "content_of", "debug"]
-
-FAILURES = (ValueError, OSError, ArithmeticError, RuntimeError, np.linalg.LinAlgError)
-"""What a bad signal may raise; anything else is a fault of the program."""
+__all__ = ["Reader", "answers"]
 
 Batch = list[tuple[Answer, Observation]]
-Table = Any
-"""A table of components, a pandas DataFrame."""
-Answered = tuple[Posterior, Table | None]
-
-
-@dataclass(frozen=True)
-class Job:
-    """The question that is asked of every signal."""
-
-    network: SlotFlow
-    stated: Statement
-    """What flags and prior file state of the prior."""
-    method: str
-    options: dict[str, Any]
-    """Further keywords of `SlotFlow.infer`."""
-    weights: str
-    """Hash of the network's weights."""
-    facts: dict[str, Any] = field(default_factory=dict)
-    """Whatever else shapes a result, as plain values."""
-    budget: Budget | None = None
-    """The time that is left; None where nothing was stated."""
-    tables: Callable[[Posteriors], Sequence[Table | None]] | None = None
-    """Makes the tables of components of a whole batch; None: each is made on its own."""
-
-    def identity(self, observation: Observation | None = None) -> str:
-        """What the result of a signal is known by; what all results have in common if there is no signal."""
-        divided = ("threads", "max_seconds")  # a machine's share, which the facts do without
-        shaping = {name: value for name, value in self.options.items() if name not in divided}
-        settings = {"stated": dataclasses.asdict(self.stated), "method": self.method} | self.facts
-        return identity(
-            settings=settings | {"options": shaping},
-            weights=self.weights,
-            inputs="" if observation is None else content_of(observation),
-        )
-
-    def infer(
-        self, batch: list[Observation], skip: Collection[int] = ()
-    ) -> Iterator[tuple[Posterior, Table | None]]:
-        """The posteriors of a batch, one after another, with their tables where these were made together.
-
-        Args:
-            batch: The signals.
-            skip: Positions of those that only keep the others company.
-        """
-        tell("inference")
-        time = {} if self.budget is None else {"max_seconds": self.budget.of_each()}
-        asked: dict[str, Any] = {
-            "prior": self.stated,
-            "method": self.method,
-            "batch_size": len(batch),
-        }
-        asked |= self.options | time
-        if self.method != "network":
-            for post in posteriors(self.network, batch, skip=skip, **asked):
-                yield post, None
-            return
-        found = posteriors_together(self.network, batch, **asked)
-        tables = [None] * len(found) if self.tables is None else self.tables(found)
-        for i, table in enumerate(tables):
-            if i not in skip:
-                yield found[i], table
-
-    def answered(self, signals: int = 1) -> None:
-        """Counts signals that have their answers, or will have none."""
-        if self.budget is not None:
-            self.budget.spend(signals)
 
 
 class Reader:
@@ -208,53 +127,52 @@ def answers(
             ready.append(dataclasses.replace(answer, same=True))
         batch.append((answer, observation))
     job.answered(sum(answer.count for answer in ready))
-    if len(skipped) < len(batch):
-        for answer in _batch(job, batch, skipped, begin):
-            while ready and ready[0].place < answer.place:
-                yield ready.popleft()
-            yield answer
+    wanted = [i for i in range(len(batch)) if i not in skipped]
+    found = _batch(job, batch, skipped, begin) if wanted else iter(())
+    for i in wanted:
+        while ready and ready[0].place < batch[i][0].place:
+            yield ready.popleft()
+        yield next(found)
     yield from ready
 
 
 def _batch(
     job: Job, batch: Batch, skip: Collection[int], begin: Callable[[int], None]
 ) -> Iterator[Answer]:
-    """The answers of a batch of signals, some of which are skipped; if it fails, each signal alone."""
+    """The answers of a batch of signals, some of which are skipped; if it fails, each signal alone.
+
+    A signal that fails alone too, in the way of batches, is asked about once more in that of a single signal.
+    """
     wanted = [i for i in range(len(batch)) if i not in skip]
+    observations = [observation for _, observation in batch]
     done = 0
     try:
-        for post, table in _quietly(job.infer([observation for _, observation in batch], skip)):
+        for found in _quietly(job.infer(observations, skip, lambda i: begin(batch[i][0].place))):
             job.answered()
-            yield dataclasses.replace(batch[wanted[done]][0], post=post, table=table)
+            answer = batch[wanted[done]][0]
+            if isinstance(found, Exception):
+                yield _failed(answer, found)
+            else:
+                yield dataclasses.replace(answer, found=found)
             done += 1
     except FAILURES as error:
-        if len(batch) == 1:
-            debug(error)
-            answer = batch[0][0]
+        if len(batch) == 1 and (job.company == 1 or job.method != "exact"):
             job.answered()
-            yield dataclasses.replace(answer, error=f"{shown_name(answer.file)}: {error}")
+            yield _failed(batch[0][0], error)
             return
+        alone = job if len(batch) > 1 else dataclasses.replace(job, company=1)
         for i in wanted[done:]:
             begin(batch[i][0].place)
-            yield from _batch(job, [batch[i]], (), begin)
+            yield from _batch(alone, [batch[i]], (), begin)
 
 
-def content_of(observation: Observation) -> str:
-    """Hash of the samples, the sampling and what is known of a signal, 32 hexadecimal digits."""
-    digest = hashlib.blake2b(digest_size=16)
-    for channel in observation.channels:
-        names = ("n", "dt", "t0", "sigma", "t_ref", "unit", "filled", "notes", "gain", "trend")
-        facts = tuple(getattr(channel, name) for name in names)
-        digest.update(repr(facts).encode())
-        digest.update(channel.values.tobytes())
-        if not channel.is_even:
-            digest.update(channel.times.tobytes())
-        for array in (channel.errors, channel.segments):
-            digest.update(b"" if array is None else array.tobytes())
-    return digest.hexdigest()
+def _failed(answer: Answer, error: Exception) -> Answer:
+    """The answer of a signal that could not be analysed."""
+    debug(error)
+    return dataclasses.replace(answer, error=f"{shown_name(answer.file)}: {error}")
 
 
-def _quietly(found: Iterator[Answered]) -> Iterator[Answered]:
+def _quietly(found: Iterator[Found | Exception]) -> Iterator[Found | Exception]:
     """The same without the library's warning of an offset, which the record of every signal holds."""
     while True:
         with warnings.catch_warnings():
@@ -263,9 +181,3 @@ def _quietly(found: Iterator[Answered]) -> Iterator[Answered]:
         if one is None:
             return
         yield one
-
-
-def debug(error: BaseException) -> None:
-    """Raises an error that SLOTFLOW_DEBUG=1 asks to see whole."""
-    if os.environ.get("SLOTFLOW_DEBUG") == "1":
-        raise error

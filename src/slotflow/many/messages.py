@@ -38,9 +38,10 @@ class Ready:
 
 @dataclass(frozen=True)
 class Begun:
-    """Work on one signal alone has begun."""
+    """Work on one signal alone has begun, or another step of the work on all signals of the chunk together."""
 
-    place: int
+    place: int | None
+    """The signal's place; None: all of the chunk."""
 
 
 @dataclass(frozen=True)

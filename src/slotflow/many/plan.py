@@ -24,9 +24,7 @@ from slotflow.data.observation import Observation
 from slotflow.data.read.signals import SIGNALS_AT_ONCE
 
 if TYPE_CHECKING:
-    import pandas as pd
-
-    from slotflow.posterior.posterior import Posterior
+    from slotflow.many.found import Found
 
 __all__ = ["CHUNK", "Answer", "Chunk", "Piece", "Plan", "Shard"]
 
@@ -49,10 +47,8 @@ class Answer:
     """Its place among all signals."""
     key: str = ""
     """Identity of input and settings."""
-    post: Posterior | None = None
-    """The posterior, until its record is made."""
-    table: pd.DataFrame | None = None
-    """Its table of components, where those of a batch were made together."""
+    found: Found | None = None
+    """What was found, until its record is made."""
     record: Record | None = None
     """The result as plain values."""
     error: str = ""

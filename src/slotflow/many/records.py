@@ -10,7 +10,8 @@ import numpy as np
 
 from slotflow.core.store import Record
 from slotflow.posterior.display import display_unit
-from slotflow.posterior.facts import WindowRow
+from slotflow.posterior.facts import Facts, WindowRow
+from slotflow.posterior.plain_table import PlainTable
 from slotflow.posterior.sampled import SampledPosterior, SamplerRun
 from slotflow.posterior.summaries import components as components_of
 from slotflow.posterior.summaries import place_modes
@@ -24,7 +25,13 @@ if TYPE_CHECKING:
     from slotflow.data.channel import Channel
     from slotflow.posterior.posterior import Posterior
 
-__all__ = ["assumed_record", "method_record", "posterior_record", "stream_record"]
+__all__ = [
+    "assumed_record",
+    "facts_record",
+    "method_record",
+    "posterior_record",
+    "stream_record",
+]
 
 MODE_DRAWS = 500
 """Draws in which several places of a component are looked for."""
@@ -33,19 +40,36 @@ SCATTERED = 0.5
 
 
 def posterior_record(
-    post: Posterior, summary: pd.DataFrame, full: bool = True, frequency_unit: str | None = None
+    post: Posterior, summary: pd.DataFrame, frequency_unit: str | None = None
 ) -> Record:
-    """A posterior and its summary as plain values; None for evidence, ESS or upper limits where there are none.
+    """All that may be shown of a posterior, as plain values.
 
-    All frequencies are in Hz; ``frequency_unit`` says in which unit a person reads them.
+    That is what `facts_record` holds, the places of a component that may be at several, and the share of draws outside
+    the prior, which takes as long as the rest.
 
     Args:
         post: The posterior.
         summary: Its table of components, frequencies in Hz.
-        full: Whether to find the share of draws outside the prior too, which takes as long as the rest.
         frequency_unit: The stated unit; None for the one that goes with the data.
     """
-    components: list[Any] = summary.drop(columns="verdict").reset_index().to_dict(orient="records")
+    record = facts_record(post, PlainTable.of(summary), frequency_unit)
+    record["components"] = _with_modes(post, record["components"])
+    return record | {"constrained_fraction": post.constrained_fraction()}
+
+
+def facts_record(post: Facts, summary: PlainTable, frequency_unit: str | None = None) -> Record:
+    """A result and its summary as plain values; None for evidence, ESS or upper limits where there are none.
+
+    All frequencies are in Hz; ``frequency_unit`` says in which unit a person reads them.
+
+    Args:
+        post: The result, from which nothing is drawn.
+        summary: Its table of components, frequencies in Hz.
+        frequency_unit: The stated unit; None for the one that goes with the data.
+    """
+    components = [
+        {name: value for name, value in row.items() if name != "verdict"} for row in summary.rows
+    ]
     evidence = post.log_evidence
     names = ("value", "error")
     return {
@@ -65,7 +89,7 @@ def posterior_record(
         "windows": [_window(row) for row in post.window_rows],
         "empty": [region._asdict() for region in post.empty_regions],
         "frequency_unit": display_unit(post, frequency_unit).name,
-        "phase_at": summary.attrs["phase_at"],
+        "phase_at": summary.words["phase_at"],
         "method": post.method,
         "waveform": post.waveform.text,
         "k_map": post.k_map,
@@ -77,14 +101,14 @@ def posterior_record(
             else [dict(zip(names, pair, strict=True)) for pair in evidence.tolist()]
         ),
         "ess": post.ess,
-        "components": _with_modes(post, components) if full else components,
-        "upper_limit": summary.attrs.get("upper_limit"),
+        "components": components,
+        "upper_limit": summary.words.get("upper_limit"),
         "noise_std": post.noise_std,
         "noise_std_error": post.noise_std_error,
         "noise": None if post.noise is None else post.noise.record(),
         "proposed_by": post.proposed_by,
         "unit": post.unit,
-        "constrained_fraction": post.constrained_fraction() if full else None,
+        "constrained_fraction": None,
     }
 
 
@@ -121,7 +145,7 @@ def _window(row: WindowRow) -> Record:
     }
 
 
-def method_record(post: Posterior) -> Record:
+def method_record(post: Facts) -> Record:
     """How a classical method went, as plain values and in words (``run``); empty for the network and the exact step."""
     if isinstance(post, SampledPosterior):
         return {"sampling": asdict(post.sampling), "run": _sampling_words(post.sampling)}
@@ -155,7 +179,7 @@ def _sampling_words(run: SamplerRun) -> list[str]:
     ]
 
 
-def assumed_record(post: Posterior) -> Record:
+def assumed_record(post: Facts) -> Record:
     """The sampling of the data and what was assumed of them, as plain values."""
     assert post.assumed is not None
     streams = [stream_record(channel) for channel in post.observation.channels]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,17 +15,22 @@ from slotflow.core.files import atomic_path
 from slotflow.core.units import FrequencyUnit
 from slotflow.data.read.formats import STANDARD_INPUT
 from slotflow.data.read.formats import file_name as shown_name
+from slotflow.many.found import Found
 from slotflow.many.plan import Answer
-from slotflow.many.records import assumed_record, method_record, posterior_record
-from slotflow.posterior.batched import Batched
-from slotflow.posterior.batched_tables import summary_tables
+from slotflow.many.records import assumed_record, facts_record, method_record, posterior_record
+from slotflow.posterior.batched import Batched, Rows
+from slotflow.posterior.batched_tables import plain_tables
 from slotflow.posterior.display import display_unit, epoch_of
-from slotflow.posterior.summaries import add_limit, in_unit, with_combinations
+from slotflow.posterior.gathered import Gathered
+from slotflow.posterior.limits import LIKELY
+from slotflow.posterior.plain_table import PlainTable
+from slotflow.posterior.summaries import in_unit, with_combinations
 from slotflow.posterior.summaries import summary as summarize
 from slotflow.posterior.verdict import unlikely_amplitude
 from slotflow.show.plots import plot_posterior, save_figure
 from slotflow.show.report.report import write_report
 from slotflow.show.wording import data_notes, data_warnings
+from slotflow.signal.waveforms import TONE
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -35,11 +42,10 @@ if TYPE_CHECKING:
 __all__ = [
     "Wanted",
     "Writer",
+    "found_in",
     "remove_leftovers",
     "result_record",
     "stems",
-    "table_of",
-    "tables_of",
 ]
 
 
@@ -66,41 +72,44 @@ class Wanted:
 def result_record(
     answer: Answer, writer: Writer, full: bool, asked: dict[str, object] | None = None
 ) -> dict[str, Any]:
-    """A posterior as plain values, its files written.
+    """A result as plain values, its files written.
 
     Args:
-        answer: With a posterior.
+        answer: With what was found.
         writer: Of its files.
         full: Whether to tell all that may be shown.
         asked: Settings that a report tells.
     """
-    post = answer.post
-    assert post is not None and post.assumed is not None
-    observation, prior = post.observation, post.assumed.prior
-    shown = writer.results
-    summary = table_of(post, writer) if answer.table is None else answer.table
+    found, shown = answer.found, writer.results
+    assert found is not None and found.facts.assumed is not None
+    facts, assumed = found.facts, found.facts.assumed
+    observation, prior = facts.observation, assumed.prior
+    summary = PlainTable.of(table_of(found.post, writer)) if found.table is None else found.table
     record: dict[str, Any] = {"file": str(answer.file), "signal": answer.signal}
     record["signals_in_file"] = answer.in_file
-    record |= posterior_record(post, summary, full, shown.frequency_unit)
-    record |= method_record(post)
-    record["assumed"] = assumed_record(post)
+    if full:
+        record |= posterior_record(found.post, summary.frame(), shown.frequency_unit)
+    else:
+        record |= facts_record(facts, summary, shown.frequency_unit)
+    record |= method_record(facts)
+    record["assumed"] = assumed_record(facts)
     record["notes"] = data_notes(observation)
     record["warnings"] = data_warnings(observation, prior)
     if doubt := unlikely_amplitude(observation, prior):
         advice = "state bounds in the data's units with --amplitude LOW:HIGH."
         record["warnings"].append(f"{doubt}; {advice}")
-    files = writer.write(answer, post, summary, prior)
-    if writer.results.report is not None:
-        files["report"] = str(writer.results.report)
+    files = writer.write(answer, found, summary, prior)
+    if shown.report is not None:
+        files["report"] = str(shown.report)
         write_report(
-            post,
-            writer.results.report,
+            found.post,
+            shown.report,
             source=shown_name(answer.file),
             settings={
                 **(asked or {}),
                 **({"run": "; ".join(record["run"])} if "run" in record else {}),
             },
-            warnings=list(post.assumed.warnings),
+            warnings=list(assumed.warnings),
             seed=writer.seed,
             frequency_unit=shown.frequency_unit,
             phase_at=shown.phase_at,
@@ -117,21 +126,38 @@ def table_of(post: Posterior, writer: Writer) -> pd.DataFrame:
     return with_combinations(summarize(post, post.k_map, draws, writer.seed, epoch), post)
 
 
-def tables_of(posts: Posteriors, writer: Writer) -> list[pd.DataFrame | None]:
-    """The same of the signals whose posteriors are arrays, made together; None for the others."""
-    found: dict[int, pd.DataFrame] = {}
-    for part, rows, places in posts.batches():
-        if not isinstance(part, Batched):
-            continue
-        epoch = epoch_of(part.one(int(rows[0])), writer.results.phase_at)
+def found_in(posts: Posteriors, writer: Writer) -> list[Found]:
+    """What was found of signals that were answered together, with tables of components that are made together."""
+    found: dict[int, Found] = {}
+    for part, rows, places in _alike(posts):
+        facts = part.facts(rows)
+        epoch = epoch_of(facts[0], writer.results.phase_at)
         draws = writer.draws(part.k_probs[rows].argmax(1))
+        limited = part.k_probs[rows, 0] > LIKELY
         for n in np.unique(draws).tolist():
             some = np.flatnonzero(draws == n)
-            tables = summary_tables(part, rows[some], n, writer.seed, epoch)
-            for place, table in zip(places[some].tolist(), tables, strict=True):
-                add_limit(table, posts[place])
-                found[place] = table
-    return [found.get(i) for i in range(len(posts))]
+            tables = plain_tables(part, rows[some], n, writer.seed, epoch)
+            for i, table in zip(some.tolist(), tables, strict=True):
+                place = int(places[i])
+                limit = posts[place].upper_limit() if limited[i] else None
+                if limit is not None:
+                    table.words["upper_limit"] = limit.record()
+                found[place] = Found(facts[i], partial(posts.__getitem__, place), table)
+    return [found.get(i) or Found.of(posts[i]) for i in range(len(posts))]
+
+
+def _alike(posts: Posteriors) -> Iterator[tuple[Batched, Rows, Rows]]:
+    """Batches with their rows and places; tones of single signals that are sampled alike are gathered to some."""
+    single: dict[object, list[int]] = {}
+    for part, rows, places in posts.batches():
+        if isinstance(part, Batched):
+            yield part, rows, places
+        elif part.waveform == TONE and part.observation.long.is_even and not part.window_rows:
+            long = part.observation.long
+            key = (part.k_max, long.grid, part.t_ref, long.time_unit, long.notes)
+            single.setdefault(key, []).append(int(places[0]))
+    for own in single.values():
+        yield Gathered([posts[i] for i in own]), np.arange(len(own)), np.array(own)
 
 
 def stems(files: list[Path]) -> dict[Path, str]:
@@ -188,14 +214,15 @@ class Writer:
         return all(path.is_file() for path in self.files(file, signal).values())
 
     def write(
-        self, answer: Answer, post: Posterior, summary: pd.DataFrame, prior: Prior
+        self, answer: Answer, found: Found, summary: PlainTable, prior: Prior
     ) -> dict[str, str]:
         """Writes one signal's results, each file whole or not at all."""
         files = self.files(answer.file, answer.signal)
         for path in files.values():
             remove_leftovers(path)
         if files:
-            table = in_unit(summary, self._unit(post), post.waveform)
+            post = found.post
+            table = in_unit(summary.frame(), self._unit(post), post.waveform)
             with atomic_path(files["summary"]) as temporary:
                 table.to_csv(temporary)
             post.save(files["posterior"], n=self.samples, seed=self.seed)
@@ -204,7 +231,7 @@ class Writer:
                 "frequency_unit": self.results.frequency_unit,
                 "phase_at": self.results.phase_at,
             }
-            save_figure(plot_posterior(post, band=prior.frequency, **look), files["figure"])
+            save_figure(plot_posterior(found.post, band=prior.frequency, **look), files["figure"])
         return {name: str(path) for name, path in files.items()}
 
     def _unit(self, post: Posterior) -> FrequencyUnit:

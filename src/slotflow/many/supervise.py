@@ -20,7 +20,7 @@ import subprocess
 import sys
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import IO, Any
 
 from slotflow.data.read.formats import file_name as shown_name
@@ -35,6 +35,8 @@ MOST_DEATHS = 5
 """How often a process may end while no signal is to blame."""
 START_SECONDS = 600.0
 """How long a process may take to load the network."""
+TOGETHER_SECONDS = 60.0
+"""How long a step of the work on a whole chunk may take at least, such as the network's pass over some signals."""
 STOP_SECONDS = 10.0
 """How long to wait for a process that was killed."""
 
@@ -72,15 +74,8 @@ class Supervised:
         """Number of the process; None if there is none."""
         return None if self._process is None else self._process.pid
 
-    def answers(
-        self, task: Task, begun: Callable[[int], None] = lambda place: None
-    ) -> Iterator[Answer]:
-        """Answers all signals that are asked for, in any order.
-
-        Args:
-            task: A chunk.
-            begun: Called with the place of a signal when work on it alone has begun.
-        """
+    def answers(self, task: Task) -> Iterator[Answer]:
+        """Answers all signals of a chunk that are asked for, in any order."""
         left, alone = set(task.asked), task.alone
         deaths: Counter[int | None] = Counter()
         try:
@@ -93,7 +88,6 @@ class Supervised:
                     ):
                         if isinstance(message, Begun):
                             turn = message.place
-                            begun(turn)
                         else:
                             turn = None
                             left -= set(range(message.place, message.place + message.count))
@@ -144,8 +138,16 @@ class Supervised:
             send(process.stdin, task)
         except OSError:
             raise self._lost() from None
-        while not isinstance(message := self._next(self.timeout), Done):
+        limit = self._limit(None)
+        while not isinstance(message := self._next(limit), Done):
+            limit = self._limit(message.place if isinstance(message, Begun) else None)
             yield message
+
+    def _limit(self, turn: int | None) -> float | None:
+        """Seconds until the next message: what one signal may take, and for a step of a chunk as a whole some more."""
+        if self.timeout is None or turn is not None:
+            return self.timeout
+        return max(self.timeout, TOGETHER_SECONDS)
 
     def _started(self) -> subprocess.Popen[bytes]:
         """The process, ready for a task."""

@@ -12,11 +12,13 @@ from typing import Any
 from slotflow.data.read.formats import file_name as shown_name
 from slotflow.data.read.options import ReadOptions
 from slotflow.infer.call import DEFAULT_SECONDS
+from slotflow.infer.exact_arrays import FEWEST_SIGNALS
 from slotflow.infer.statement import Statement
-from slotflow.many.answers import FAILURES, Job, Reader, answers, debug
+from slotflow.many.answers import Reader, answers
 from slotflow.many.budget import Budget
+from slotflow.many.job import FAILURES, Job, debug
 from slotflow.many.plan import Answer, Chunk
-from slotflow.many.results import Writer, result_record, tables_of
+from slotflow.many.results import Writer, found_in, result_record
 from slotflow.network.cards import content_hash
 from slotflow.network.model import SlotFlow
 
@@ -74,7 +76,9 @@ class Work:
     def job(self, network: SlotFlow, budget: Budget | None = None) -> Job:
         """The question to a network that is loaded."""
         weights = content_hash(network.state_dict(), {"name": network.config.name})
+        company = sum(self.writer.counts.values())
         facts = self.facts | {"samples": self.writer.samples, "full": self.full}
+        facts["in_batches"] = company >= FEWEST_SIGNALS
         return Job(
             network,
             self.stated,
@@ -83,7 +87,8 @@ class Work:
             weights,
             facts,
             budget,
-            partial(tables_of, writer=self.writer),
+            partial(found_in, writer=self.writer),
+            company,
         )
 
     def desk(self, network: SlotFlow | None = None, budget: Budget | None = None) -> Desk:
@@ -112,7 +117,7 @@ class Desk:
     ) -> Iterator[Answer]:
         """The answers of a chunk with their records, files written; the arguments are those of `answers`."""
         for answer in answers(self.job, self.reader, chunk, known, skip, begin):
-            yield answer if answer.post is None else self._recorded(answer)
+            yield answer if answer.found is None else self._recorded(answer)
 
     def _recorded(self, answer: Answer) -> Answer:
         """The result as plain values, or why there is none; as after any other step, the rest goes on."""
@@ -121,8 +126,8 @@ class Desk:
         except FAILURES as failure:
             debug(failure)
             error = f"{shown_name(answer.file)}: {failure}"
-            return replace(answer, post=None, table=None, error=error)
-        return replace(answer, post=None, table=None, record=record)
+            return replace(answer, found=None, error=error)
+        return replace(answer, found=None, record=record)
 
     def close(self) -> None:
         """Closes what is open."""

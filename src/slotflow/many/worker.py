@@ -22,7 +22,7 @@ from slotflow.many.messages import Begun, Done, Fault, Ready, Task, receive, sen
 
 __all__ = ["main"]
 
-TOGETHER = ("reading", "inference", "network")
+TOGETHER = ("reading", "inference", "network", "exact batch")
 """Stages in which a chunk is worked on as a whole; in any other it is one signal's turn."""
 NO_MEMORY = 137
 """Exit code of a process without memory, as if the system had ended it."""
@@ -74,6 +74,7 @@ def _do(task: Task, desk: Any, out: IO[bytes]) -> None:
             chunks = [(task.chunk.alone(place), frozenset()) for place in task.asked]
         for chunk, skip in chunks:
             begin.left = [place for place in chunk.places if place not in skip]
+            begin.single = len(chunk.places) == 1
             if task.alone:
                 begin(chunk.places.start)
             for answer in desk.answers(chunk, task.known, skip, begin):
@@ -86,21 +87,36 @@ class _Begin:
     """Tells when work on one signal begins: as the library says it, stage by stage, or by its place.
 
     Args:
-        tell: Called with the place of the signal.
+        tell: Called with the place of the signal; with None when all of the chunk is worked on.
     """
 
-    def __init__(self, tell: Callable[[int], None]) -> None:
+    def __init__(self, tell: Callable[[int | None], None]) -> None:
         self.tell = tell
         self.left: list[int] = []
         """Places of the signals that have no answer yet."""
+        self.named: int | None = None
+        """The signal whose turn it was said to be."""
+        self.single = False
+        """Whether the chunk is one signal, whose turn it then always is."""
         self.told: int | None = None
 
     def hear(self, stage: Stage) -> None:
-        """A stage that is one signal's own is that of the next one without an answer."""
-        if stage.name and stage.name not in TOGETHER and self.left:
-            self(self.left[0])
+        """A stage that is one signal's own is that of the one that was named, or of the next one without an answer.
+
+        Every step of the work on the whole chunk is told: it shows that the process is alive.
+        """
+        if stage.name in TOGETHER:
+            self.told = self.left[0] if self.single and self.left else None
+            self.tell(self.told)
+        elif stage.name and self.left:
+            self._say(self.named if self.named in self.left else self.left[0])
 
     def __call__(self, place: int) -> None:
+        """Names the signal whose turn it is."""
+        self.named = place
+        self._say(place)
+
+    def _say(self, place: int) -> None:
         """Tells it once of each signal."""
         if place != self.told:
             self.told = place

@@ -9,12 +9,14 @@ draws are those of the batch up to rounding.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from slotflow.core.arrays import Array
 from slotflow.data.observation import Observation
+from slotflow.posterior.facts import Facts
 from slotflow.posterior.plan import joint_plan
 from slotflow.posterior.posterior import Posterior
 from slotflow.posterior.verdict import Verdict
@@ -61,6 +63,10 @@ class Batched(ABC):
     @abstractmethod
     def one(self, row: int) -> Posterior:
         """The posterior of one signal."""
+
+    def facts(self, rows: Rows) -> Sequence[Facts]:
+        """What is known of some signals without a draw: what the posterior of each would say."""
+        return [self.one(int(row)) for row in rows]
 
     def observation(self, row: int) -> Observation:
         """The data of one signal."""

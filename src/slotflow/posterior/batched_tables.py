@@ -21,6 +21,7 @@ from slotflow.posterior.display import Epoch
 from slotflow.posterior.export import aligned_table
 from slotflow.posterior.matching import Labels, match
 from slotflow.posterior.moments import moments
+from slotflow.posterior.plain_table import INDEX, PlainTable
 from slotflow.posterior.summaries import EXISTENCE_DRAWS, NEGLIGIBLE_ELSEWHERE
 
 if TYPE_CHECKING:
@@ -29,11 +30,13 @@ if TYPE_CHECKING:
 __all__ = [
     "catalogue_table",
     "component_table",
+    "plain_tables",
     "summary_table",
-    "summary_tables",
     "with_all_combinations",
 ]
 
+COMBINATION = ("combination", "combination_chance")
+"""Columns that only some signals have: which components are harmonics or combinations of others."""
 NUMBERS_AT_ONCE = 2**22
 """Parameters of draws that are held at a time."""
 
@@ -65,25 +68,23 @@ def summary_table(batch: Batched, rows: Rows, n: int, seed: int, epoch: Epoch) -
     return with_all_combinations(table, batch, rows)
 
 
-def summary_tables(
-    batch: Batched, rows: Rows, n: int, seed: int, epoch: Epoch
-) -> list[pd.DataFrame]:
-    """The same as one table for each signal, with its own words, as `Posterior.summary` gives it, but for limits."""
-    import pandas as pd
-
+def plain_tables(batch: Batched, rows: Rows, n: int, seed: int, epoch: Epoch) -> list[PlainTable]:
+    """The same as one table of plain values for each signal, as `Posterior.summary` gives it, but for limits."""
     table = summary_table(batch, rows, n, seed, epoch)
     ends = np.searchsorted(table.index.get_level_values("signal"), np.arange(len(rows) + 1))
-    labelled, plain = np.zeros(len(table), dtype=bool), table
-    if "combination" in table:
-        labelled = table["combination"].notna().to_numpy()
-        plain = table.drop(columns=["combination", "combination_chance"])
+    labels = [name for name in COMBINATION if name in table]
+    plain = [str(name) for name in table.columns if name not in labels]
+    labelled = table[labels[0]].notna().to_numpy() if labels else np.zeros(len(table), dtype=bool)
+    values = {name: table[name].tolist() for name in (*plain, *labels)}
     tables = []
     for i, verdict in enumerate(batch.verdicts(rows)):
-        own = slice(ends[i], ends[i + 1])
-        one = (table if labelled[own].any() else plain).iloc[own].copy()
-        one.index = pd.RangeIndex(1, len(one) + 1, name="component")
-        one.attrs = {"verdict": str(verdict), "phase_at": epoch.words}
-        tables.append(one)
+        first, last = int(ends[i]), int(ends[i + 1])
+        names = [*plain, *labels] if labelled[first:last].any() else plain
+        own = zip(
+            range(1, last - first + 1), *(values[name][first:last] for name in names), strict=True
+        )
+        found = [dict(zip((INDEX, *names), row, strict=True)) for row in own]
+        tables.append(PlainTable(names, found, {"verdict": str(verdict), "phase_at": epoch.words}))
     return tables
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from slotflow.core.arrays import Array
 from slotflow.data.observation import Observation
 from slotflow.posterior.batched import Batched, Rows
+from slotflow.posterior.facts import Facts
 from slotflow.posterior.posterior import Posterior
 from slotflow.posterior.verdict import Verdict
 from slotflow.signal.prior import Prior
@@ -46,6 +47,11 @@ class Joined(Batched):
         """The posterior of one signal."""
         part, own = self._at(row)
         return part.one(own)
+
+    def facts(self, rows: Rows) -> list[Facts]:
+        """What is known of some signals without a draw."""
+        where = [self._at(row) for row in rows.tolist()]
+        return [part.facts(np.array([own]))[0] for part, own in where]
 
     def observation(self, row: int) -> Observation:
         """The data of one signal."""

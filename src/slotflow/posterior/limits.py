@@ -28,6 +28,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -178,8 +179,24 @@ def amplitude_limit(
     top = highest / scale
     largest = float(r.max(initial=0.0))
     knots = np.unique(r)
-    if knots.size > KNOTS:  # u(r) is smooth on the scale 1
-        knots = np.linspace(0, largest, KNOTS + min(math.ceil(10 * largest), 10 * KNOTS))
+    if knots.size <= KNOTS:
+        limits = _limits_at(knots, top, credibility)
+    else:  # u(r) is smooth on the scale 1
+        reach = math.ceil(largest)
+        knots, limits = _table(reach, math.inf if top > reach + REACH else top, credibility)
+    found: Array = scale * np.interp(r, knots, limits)
+    return found
+
+
+@lru_cache(maxsize=64)
+def _table(largest: int, top: float, credibility: float) -> tuple[Array, Array]:
+    """Peaks r from zero to the largest and their limits u(r); where the bound is far, the same for all signals."""
+    knots = np.linspace(0, largest, KNOTS + min(10 * largest, 10 * KNOTS))
+    return knots, _limits_at(knots, top, credibility)
+
+
+def _limits_at(knots: Array, top: float, credibility: float) -> Array:
+    """Limits u(r) of peaks r, (m,), where amplitudes end at the top; all in units of s."""
     first, last = np.maximum(knots - REACH, 0.0), np.minimum(knots + REACH, top)
     first = np.minimum(first, np.maximum(last - REACH, 0.0))  # a peak beyond the bound
     a = first[:, None] + (last - first)[:, None] * np.linspace(0, 1, POINTS)  # (knots, points)
@@ -188,6 +205,4 @@ def amplitude_limit(
     area = np.zeros_like(density)
     area[:, 1:] = np.cumsum(0.5 * (density[:, 1:] + density[:, :-1]), axis=1)
     area /= area[:, -1:]
-    limits = np.array([np.interp(credibility, x, y) for x, y in zip(area, a, strict=True)])
-    found: Array = scale * np.interp(r, knots, limits)
-    return found
+    return np.array([np.interp(credibility, x, y) for x, y in zip(area, a, strict=True)])

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Mode",
-    "add_limit",
     "class_probs",
     "components",
     "correlation",
@@ -84,15 +83,10 @@ def summary(post: Result, k: int, n: int, seed: int, epoch: Epoch | None = None)
     frame["verdict"] = pd.Series([verdict.status] * k, frame.index, dtype=str)
     frame.attrs["verdict"] = str(verdict)
     frame.attrs["phase_at"] = epoch.words
-    add_limit(frame, post)
-    return frame
-
-
-def add_limit(frame: pd.DataFrame, post: Result) -> None:
-    """Adds the limits on amplitude to the words about a table, where K = 0 is likely."""
     limit = post.upper_limit()
     if limit is not None:
         frame.attrs["upper_limit"] = limit.record()
+    return frame
 
 
 def class_probs(post: Result, k: int, n: int, seed: int) -> pd.DataFrame:

@@ -13,11 +13,12 @@ import numpy as np
 
 from slotflow.exact.judged import HANGS
 from slotflow.posterior.alternative import CLASSES
+from slotflow.posterior.contract import Result
 from slotflow.posterior.verdict import AMORTIZED, FALSE_ALARM, Check, Verdict
 from slotflow.show.wording import data_warnings
 
 if TYPE_CHECKING:
-    from slotflow.posterior.posterior import Posterior
+    from slotflow.posterior.facts import Facts
 
 __all__ = ["MEANING", "Kind", "broken", "kind_of", "remedies"]
 
@@ -114,24 +115,25 @@ def broken(check: Check, verdict: Verdict) -> bool:
     return check.p_value < limit or check.words in verdict.reason
 
 
-def remedies(post: Posterior) -> list[str]:
-    """What to do about a posterior's verdict, each as a sentence."""
+def remedies(post: Facts) -> list[str]:
+    """What to do about a result's verdict, each as a sentence; a misfit must be a `Result`, with its components."""
     status = post.verdict.status
     if status == "exact":
         return [_use(post)]
     if status == "approximate":
         return [_confirm(post)]
+    assert isinstance(post, Result)
     return _repair(post)
 
 
-def _use(post: Posterior) -> str:
+def _use(post: Facts) -> str:
     """How to use an exact result."""
     if float(post.k_probs.max()) < SURE_OF_K:
         return "Use it, and report p(K | x) with it: the number of components is not certain."
     return "Use it." if post.k_map else "Use it: the upper limits say what may still be there."
 
 
-def _confirm(post: Posterior) -> str:
+def _confirm(post: Facts) -> str:
     """How to confirm an approximate result."""
     if AMORTIZED in post.verdict.reason:
         return (
@@ -158,7 +160,7 @@ def _confirm(post: Posterior) -> str:
     )
 
 
-def _ask_for(post: Posterior) -> str:
+def _ask_for(post: Facts) -> str:
     """What to do where slowly changing components may stand in for tones."""
     named = [one for one in post.verdict.alternatives if one.kind in CLASSES]
     if not named:
@@ -180,7 +182,7 @@ def _ask_for(post: Posterior) -> str:
     )
 
 
-def _repair(post: Posterior) -> list[str]:
+def _repair(post: Result) -> list[str]:
     """What of a misfit can be used, and what to change so that the model can explain the data."""
     verdict, prior = post.verdict, post.prior
     first = "Do not use the numbers below."
@@ -198,7 +200,7 @@ def _repair(post: Posterior) -> list[str]:
     return [first, *(f"{REMEDIES[key][0].upper()}{REMEDIES[key][1:]}." for key in chosen)]
 
 
-def _ranked(post: Posterior, failed: list[Check]) -> list[str]:
+def _ranked(post: Result, failed: list[Check]) -> list[str]:
     """Keys of `REMEDIES`, the one for the most deviant test first; without those that treat what others cause."""
     order = list(REMEDIES)
     found: dict[str, tuple[float, int]] = {}
@@ -214,7 +216,7 @@ def _ranked(post: Posterior, failed: list[Check]) -> list[str]:
     return sorted(found, key=lambda key: found[key])
 
 
-def _remedy(check: Check, post: Posterior, failed: list[Check]) -> str:
+def _remedy(check: Check, post: Result, failed: list[Check]) -> str:
     """What to do about one failed test, given the others: a key of `REMEDIES`, empty where there is none."""
     kind, key = _kind_name(check), kind_of(check).remedy
     names = {_kind_name(one) for one in failed}
@@ -242,7 +244,7 @@ def _kind_name(check: Check) -> str:
     return check.name.split(" (")[0]
 
 
-def _is_sideband(check: Check, post: Posterior) -> bool:
+def _is_sideband(check: Check, post: Result) -> bool:
     """Whether a peak that is left belongs to a much stronger component close by."""
     standing = post.verdict.standing
     if check.frequency is None or check.size is None or standing is None or not post.resolution:

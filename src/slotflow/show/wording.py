@@ -13,7 +13,7 @@ from slotflow.data.preprocess import describe
 from slotflow.signal.prior import Prior
 
 if TYPE_CHECKING:
-    from slotflow.posterior.posterior import Posterior
+    from slotflow.posterior.facts import Facts
 
 __all__ = [
     "chance",
@@ -82,14 +82,14 @@ def kind_words(kinds: Sequence[tuple[str, float]]) -> str:
     return "; ".join(f"{name} ({chance(p)})" for name, p in kinds[:FEW_KINDS])
 
 
-def order_chance(post: Posterior, k: int, digits: int = 3) -> str:
+def order_chance(post: Facts, k: int, digits: int = 3) -> str:
     """The probability of K = k in words; that of a number which was never looked at is not the data's to tell."""
     if k in post.verdict.unexamined:
         return "not looked at"
     return chance(float(post.k_probs[k]), digits)
 
 
-def headline(post: Posterior, digits: int = 3) -> str:
+def headline(post: Facts, digits: int = 3) -> str:
     """The answer in one line: how many components, and how probable; a misfit has no probability worth printing.
 
     Args:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from slotflow.core.devices import in_halves
+from slotflow.core.stages import tell
 from slotflow.exact.batch.draws import Numbers, numbers_on_gpu
 from slotflow.exact.batch.group import DECIDED, POOR_DRAWS, Group, decide, decide_empty, undecided
 from slotflow.exact.batch.near import TERMS
@@ -123,6 +124,7 @@ def _groups(
         again: list[int] = []
         for first in range(0, len(rows), size):
             chunk = rows[first : first + size]
+            tell("exact batch", k)
             for part, group in in_halves(partial(decided, numbers=numbers), chunk):
                 poor = [reason in POOR_DRAWS for reason in group.reasons]
                 if draws == effort.draws:

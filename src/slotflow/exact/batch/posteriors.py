@@ -11,12 +11,16 @@ from slotflow.core.arrays import Array
 from slotflow.data.observation import Observation
 from slotflow.exact.batch.group import Group
 from slotflow.exact.importance import resample
+from slotflow.exact.noise_facts import white_facts
 from slotflow.exact.orders import Orders
 from slotflow.exact.refine import Effort, concluded
-from slotflow.exact.refined import RefinedPosterior
-from slotflow.exact.start import PriorSlots, Start
+from slotflow.exact.refined import RefinedPosterior, exact_method
+from slotflow.exact.start import PriorSlots, Start, proposer
 from slotflow.posterior.assumed import Assumed
 from slotflow.posterior.batched import Batched, Rows
+from slotflow.posterior.facts import Facts
+from slotflow.posterior.late import SignalFacts
+from slotflow.posterior.noise import Estimate
 from slotflow.posterior.verdict import Check, DrawQuality, Verdict, judge
 from slotflow.signal.likelihood import Statistics
 from slotflow.signal.noise.model import NoiseModel
@@ -86,6 +90,9 @@ class ExactPosteriors(Batched):
         undecided: How many other signals of the batch there are of each reason for not being decided.
     """
 
+    log_evidence: Array
+    ess: Array
+
     def __init__(
         self,
         amortized: Batched,
@@ -126,6 +133,41 @@ class ExactPosteriors(Batched):
         )  # fmt: skip
         post.assumed = question.assumed
         return post
+
+    def facts(self, rows: Rows) -> list[Facts]:
+        """What is known of some signals without a draw; the residual is not tested again, as it is in `one`.
+
+        A misfit, which tests of single signals may find where tones change, is the posterior itself.
+        """
+        question = self.question
+        found: list[Facts] = []
+        assert self.noise_std_error is not None
+        origins = np.array([self.members[row][0] for row in rows.tolist()])
+        network = self.amortized.facts(origins[:1])[0].method if len(rows) else ""
+        for row, verdict in zip(rows.tolist(), self.verdicts(rows), strict=True):
+            if verdict.status == "misfit":
+                found.append(self.one(row))
+                continue
+            observation = self.observation(row)
+            level = Estimate(float(self.noise_std[row]), float(self.noise_std_error[row]))
+            one = SignalFacts(
+                self.k_probs[row],
+                lambda row=row: self.one(row).slots,  # type: ignore[misc]
+                observation,
+                (level.mean, level.sd),
+                exact_method(network),
+                question.prior,
+                verdict,
+            )
+            one.log_evidence, one.ess = self.log_evidence[row], float(self.ess[row])
+            one.noise = white_facts(observation, question.prior, question.noise, level)
+            one.proposed_by, one.assumed = proposer(network), question.assumed
+            found.append(one)
+        return found
+
+    def prior_of(self, row: int) -> Prior:
+        """The prior that all signals were answered under."""
+        return self.question.prior
 
     def observation(self, row: int) -> Observation:
         """The data of one signal."""

@@ -18,6 +18,7 @@ from slotflow.network.zoom.analysis import Analysis
 from slotflow.network.zoom.densities import ZoomSlotDensities
 from slotflow.posterior.assumed import Assumed
 from slotflow.posterior.batched import Batched, Rows
+from slotflow.posterior.late import SignalFacts
 from slotflow.posterior.posterior import Posterior
 from slotflow.posterior.verdict import Verdict, judge
 from slotflow.signal.prior import Prior
@@ -67,11 +68,35 @@ class ZoomPosteriors(Batched):
             self.observations[row],
             float(self.noise_std[row]),
             float(self.noise_std_error[row]),
-            method=f"slotflow:{self.name}",
+            method=self.method,
             prior=self.prior_of(row),
         )
         post.assumed = self.assumed
         return post
+
+    def facts(self, rows: Rows) -> list[SignalFacts]:
+        """What is known of some signals without a draw."""
+        assert self.noise_std_error is not None
+        verdicts, found = self.verdicts(rows), []
+        for row, verdict in zip(rows.tolist(), verdicts, strict=True):
+            noise = float(self.noise_std[row]), float(self.noise_std_error[row])
+            one = SignalFacts(
+                self.k_probs[row],
+                lambda row=row: self.one(row).slots,  # type: ignore[misc]
+                self.observations[row],
+                noise,
+                self.method,
+                self.prior_of(row),
+                verdict,
+            )
+            one.assumed = self.assumed
+            found.append(one)
+        return found
+
+    @property
+    def method(self) -> str:
+        """Where the answers come from."""
+        return f"slotflow:{self.name}"
 
     def observation(self, row: int) -> Observation:
         """The data of one signal."""

@@ -267,9 +267,10 @@ def _group(
 
 def _first_reasons(failures: dict[str, Tensor]) -> list[str]:
     """The first reason of each of B signals, or `DECIDED`."""
-    names = list(failures)
+    names = np.array([*failures, DECIDED], dtype=object)
     flags: NDArray[np.bool_] = torch.stack(list(failures.values())).cpu().numpy()
-    return [names[int(column.argmax())] if column.any() else DECIDED for column in flags.T]
+    found: list[str] = names[np.where(flags.any(0), flags.argmax(0), -1)].tolist()
+    return found
 
 
 def undecided(k: int, reasons: list[str], prior: Prior) -> Group:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import overload
 
 import numpy as np
 
@@ -17,7 +18,7 @@ from slotflow.exact.refined import RefinedPosterior
 from slotflow.exact.start import PriorSlots, Start
 from slotflow.posterior.assumed import Assumed
 from slotflow.posterior.batched import Batched, Rows
-from slotflow.posterior.verdict import Check, DrawQuality, Verdict, judge
+from slotflow.posterior.verdict import Check, Verdict, exact_words, white_words
 from slotflow.signal.likelihood import Statistics
 from slotflow.signal.noise.model import NoiseModel
 from slotflow.signal.prior import Prior
@@ -40,6 +41,45 @@ class Question:
     """White noise, with words that say why it was assumed."""
     assumed: Assumed | None = None
     """What was assumed of the signals."""
+
+
+class PassedTests(Sequence[Check]):
+    """The tests that a signal of a batch has passed, the most deviant first; they are made when they are looked at.
+
+    Args:
+        names: Of the tests.
+        p_values: Of the signal, (tests,).
+    """
+
+    __slots__ = ("names", "p_values")
+
+    def __init__(self, names: tuple[str, ...], p_values: Array) -> None:
+        self.names, self.p_values = names, p_values
+
+    def _made(self) -> tuple[Check, ...]:
+        order = self.p_values.argsort(kind="stable").tolist()
+        return tuple(Check(self.names[i], float(self.p_values[i]), PASSED) for i in order)
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    @overload
+    def __getitem__(self, index: int) -> Check: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Check, ...]: ...
+
+    def __getitem__(self, index: int | slice) -> Check | tuple[Check, ...]:
+        return self._made()[index]
+
+    def __iter__(self) -> Iterator[Check]:
+        return iter(self._made())
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and self._made() == tuple(other)
+
+    def __hash__(self) -> int:
+        return hash(self._made())
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,15 +143,25 @@ class ExactPosteriors(Batched):
         self.log_evidence[..., 1] = np.inf
         self.ess = np.zeros(len(members))
         level = np.zeros((len(members), 2))
-        for row, (_, group, i) in enumerate(members):
+        for group, rows, own in self._by_group(np.arange(len(members))):
             known = group.k_probs.shape[1]
-            k_probs[row, :known] = group.k_probs[i]
-            self.log_evidence[row, :known, 0] = group.log_evidence[i]
-            self.log_evidence[row, group.k, 1] = group.facts["log_evidence_error"][i]
+            k_probs[rows, :known] = group.k_probs[own]
+            self.log_evidence[rows, :known, 0] = group.log_evidence[own]
+            self.log_evidence[rows, group.k, 1] = group.facts["log_evidence_error"][own]
             if group.sigma_alone.shape[1]:
-                self.log_evidence[row, 0, 1] = 0.0
-            self.ess[row], level[row] = group.facts["ess"][i], group.levels[i]
+                self.log_evidence[rows, 0, 1] = 0.0
+            self.ess[rows], level[rows] = group.facts["ess"][own], group.levels[own]
         super().__init__(k_probs, level[:, 0], level[:, 1], amortized.resolution)
+
+    def _by_group(self, rows: Rows) -> list[tuple[Group, Rows, Rows]]:
+        """Groups that some signals belong to, each with the rows of its signals here and in the group."""
+        found: dict[int, tuple[Group, list[int], list[int]]] = {}
+        for row in rows.tolist():
+            _, group, i = self.members[row]
+            _, here, there = found.setdefault(id(group), (group, [], []))
+            here.append(row)
+            there.append(i)
+        return [(group, np.array(here), np.array(there)) for group, here, there in found.values()]
 
     def one(self, row: int) -> RefinedPosterior:
         """The posterior of one signal."""
@@ -156,18 +206,12 @@ class ExactPosteriors(Batched):
         """How far the results of some signals can be trusted; where tones may change, what `one` says of them."""
         for row in set(self.changing) & set(rows.tolist()):
             self.judged(row, self.judging(row)())
-        found = []
-        for row in rows.tolist():
-            if row in self._changing:
-                found.append(self._changing[row])
-                continue
-            _, group, i = self.members[row]
-            checks = [Check(name, float(p[i]), PASSED) for name, p in group.p_values.items()]
-            facts = group.facts
-            quality = DrawQuality(float(facts["ess"][i]), float(facts["pareto_k"][i]))
-            checks.sort(key=lambda check: check.p_value)
-            found.append(judge(checks, quality))
-        return found
+        found = dict(self._changing)
+        for group, here, there in self._by_group(rows):
+            steady = group.steady[there]
+            passed = _passed(group, there[steady])
+            found |= zip(here[steady].tolist(), passed, strict=True)
+        return [found[row] for row in rows.tolist()]
 
     def draws(
         self, rows: Rows, counts: Rows, sizes: Rows, seeds: Rows, out: Array | None = None
@@ -189,3 +233,14 @@ class ExactPosteriors(Batched):
             drawn = self.amortized.draws(origin, counts[others], sizes[others], seeds[others])
             out[others, : drawn.shape[1], : drawn.shape[2]] = drawn
         return out
+
+
+def _passed(group: Group, rows: Rows) -> list[Verdict]:
+    """Verdicts on steady signals that a group has decided: these have passed all tests, and their draws are good."""
+    names = tuple(group.p_values)
+    p = np.stack(list(group.p_values.values()), -1)[rows]  # (S, tests)
+    white = white_words([Check(name, 1.0, PASSED) for name in names])
+    return [
+        Verdict("exact", exact_words(ess, white), PassedTests(names, own))
+        for own, ess in zip(p, group.facts["ess"][rows].tolist(), strict=True)
+    ]

@@ -21,7 +21,6 @@ from slotflow.core.devices import in_halves
 from slotflow.core.threads import threads
 from slotflow.data.observation import Observation, as_list
 from slotflow.data.observations import Observations
-from slotflow.exact.batch.posteriors import ExactPosteriors
 from slotflow.infer.call import Call, Case
 from slotflow.infer.exact_arrays import exact_step, is_for_batches
 from slotflow.infer.look import unremarkable
@@ -139,24 +138,25 @@ def posteriors_together(
             if case is None:
                 rest.take(group.places.tolist())
                 continue
-            for answered, done, left in _in_chunks(model, group, case, call):
+            for answered, done, left in _in_chunks(model, group, case, call, rest):
                 parts += [] if answered is None else [answered]
                 places += done.tolist()
                 rest.take(left.tolist())
-                if isinstance(answered, ExactPosteriors):
-                    rest.judge(answered)
-        single = rest.posteriors()
+        decided, answers = set(places), rest.posteriors()
+        single = {place: one for place, one in answers.items() if place not in decided}
     return Posteriors([*parts, *single.values()], [*places, *single])
 
 
-def _in_chunks(model: ZoomSlotFlow, group: Alike, case: Case, call: Call) -> Iterator[Answered]:
+def _in_chunks(
+    model: ZoomSlotFlow, group: Alike, case: Case, call: Call, rest: Rest
+) -> Iterator[Answered]:
     """The answers to signals that are sampled alike, chunk by chunk."""
     chunks = list(group.chunks(call.signals_in_chunk(model.device)))
     for chunk, series in _ahead(chunks, model.device.type == "cuda"):
 
         def answer(rows: Places, chunk: Alike = chunk, series: list[Tensor] = series) -> Answered:
             some = [x if len(rows) == len(x) else x[rows] for x in series]
-            return _answered(model, chunk.take(rows), some, case, call)
+            return _answered(model, chunk.take(rows), some, case, call, rest)
 
         for _, found in in_halves(answer, np.arange(len(chunk.places))):
             yield found
@@ -218,7 +218,12 @@ def _ahead(chunks: list[Alike], on_gpu: bool) -> Iterator[tuple[Alike, list[Tens
 
 
 def _answered(
-    model: ZoomSlotFlow, chunk: Alike, samples: list[Tensor], case: Case, call: Call
+    model: ZoomSlotFlow,
+    chunk: Alike,
+    samples: list[Tensor],
+    case: Case,
+    call: Call,
+    rest: Rest,
 ) -> Answered:
     """The answers to the signals of a chunk that need no look of their own, their places, and those of the others."""
     assert case.start is not None
@@ -229,11 +234,12 @@ def _answered(
             duration, band = case.observation.long.duration, case.assumed.prior.frequency
             fine &= unremarkable(series[0], duration, band)
         passed = fine.cpu().numpy()
-        rest = chunk.places[~passed]
+        odd = chunk.places[~passed]
+        rest.take(odd.tolist())
         if not passed.any():
-            return None, chunk.places[:0], rest
+            return None, chunk.places[:0], odd
         rows = np.flatnonzero(passed)
-        if len(rest):
+        if len(odd):
             keep = torch.from_numpy(rows).to(model.device)
             series, chunk = [x[keep] for x in series], chunk.take(rows)
         channels = case.observation.channels
@@ -247,7 +253,7 @@ def _answered(
             members, priors = chunk.members[piece], [case.start] * len(some[0])
             found.append(model.infer_arrays(signals, members, priors, call.k_prior, case.assumed))
         if not call.exact:
-            return found[0], chunk.places, rest
-        exact, decided = exact_step(model, found, case, call)
+            return found[0], chunk.places, odd
+        exact, decided = exact_step(model, found, case, call, chunk.places, rest)
     undecided = np.delete(chunk.places, decided)
-    return exact, chunk.places[decided], np.concatenate([rest, undecided])
+    return exact, chunk.places[decided], np.concatenate([odd, undecided])

@@ -10,11 +10,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import lru_cache
+from threading import Lock
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from slotflow.core.devices import upload
 from slotflow.exact.batch.bent import BentBatch
 from slotflow.exact.batch.levels import Levels
 from slotflow.exact.batch.near import Near
@@ -50,14 +52,17 @@ class Numbers:
         self.seed, self.k, self.n, self.device = seed, k, n, device
         self._rng = np.random.default_rng([seed, k])
         self._rounds: list[Tensor] = []
+        self._lock = Lock()
+        """Chunks of signals may be drawn side by side."""
 
     def round(self, i: int) -> Tensor:
         """The numbers of the i-th round, (n times its blocks, K·Z)."""
-        while len(self._rounds) <= i:
-            size = self.n * ROUNDS[len(self._rounds)]
-            drawn = self._rng.standard_normal((size, TONE.coordinates * self.k))
-            self._rounds.append(torch.from_numpy(drawn).to(self.device))
-        return self._rounds[i]
+        with self._lock:
+            while len(self._rounds) <= i:
+                size = self.n * ROUNDS[len(self._rounds)]
+                drawn = self._rng.standard_normal((size, TONE.coordinates * self.k))
+                self._rounds.append(upload(torch.from_numpy(drawn), self.device))
+            return self._rounds[i]
 
 
 @dataclass(frozen=True, eq=False)

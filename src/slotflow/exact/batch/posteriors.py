@@ -23,7 +23,7 @@ from slotflow.signal.likelihood import Statistics
 from slotflow.signal.noise.model import NoiseModel
 from slotflow.signal.prior import Prior
 
-__all__ = ["ExactPosteriors", "Judging", "Question"]
+__all__ = ["ExactPosteriors", "Judging", "Question", "judging"]
 
 PASSED = "nothing unusual"
 """Words of a test of a batch that was passed."""
@@ -135,8 +135,6 @@ class ExactPosteriors(Batched):
     ) -> None:
         self.amortized, self.members, self.question = amortized, members, question
         self.undecided = dict(undecided)
-        self._changing: dict[int, Verdict] = {}
-        """Verdicts on signals whose tones may change, as far as they were asked for."""
         size = amortized.k_max + 1
         k_probs = np.zeros((len(members), size))
         self.log_evidence = np.full((len(members), size, 2), -np.inf)
@@ -185,32 +183,27 @@ class ExactPosteriors(Batched):
     def changing(self) -> list[int]:
         """Rows of signals whose tones may change, and on which no verdict was given yet."""
         return [
-            row
-            for row, (_, group, i) in enumerate(self.members)
-            if not group.steady[i] and row not in self._changing
+            int(row)
+            for group, here, there in self._by_group(np.arange(len(self.members)))
+            for row, i in zip(here, there, strict=True)
+            if not group.steady[i] and int(i) not in group.judged
         ]
 
     def judging(self, row: int) -> Judging:
         """What is needed for the verdict on a signal whose tones may change."""
-        (origin, group, i), network = self.members[row], self.amortized
-        assert network.noise_std_error is not None
-        sigma = float(network.noise_std[origin]), float(network.noise_std_error[origin])
-        data = self.observation(row)
-        return Judging(group.orders(i), data, network.k_probs[origin], sigma, self.question)
-
-    def judged(self, row: int, verdict: Verdict) -> None:
-        """Keeps the verdict on a signal whose tones may change."""
-        self._changing[row] = verdict
+        return judging(self.amortized, self.members[row], self.question)
 
     def verdicts(self, rows: Rows) -> list[Verdict]:
         """How far the results of some signals can be trusted; where tones may change, what `one` says of them."""
-        for row in set(self.changing) & set(rows.tolist()):
-            self.judged(row, self.judging(row)())
-        found = dict(self._changing)
+        found: dict[int, Verdict] = {}
         for group, here, there in self._by_group(rows):
             steady = group.steady[there]
             passed = _passed(group, there[steady])
             found |= zip(here[steady].tolist(), passed, strict=True)
+            for row, i in zip(here[~steady].tolist(), there[~steady].tolist(), strict=True):
+                if i not in group.judged:
+                    group.judged[i] = self.judging(row)()
+                found[row] = group.judged[i]
         return [found[row] for row in rows.tolist()]
 
     def draws(
@@ -233,6 +226,21 @@ class ExactPosteriors(Batched):
             drawn = self.amortized.draws(origin, counts[others], sizes[others], seeds[others])
             out[others, : drawn.shape[1], : drawn.shape[2]] = drawn
         return out
+
+
+def judging(network: Batched, member: tuple[int, Group, int], question: Question) -> Judging:
+    """What is needed for the verdict on a signal of a group whose tones may change.
+
+    Args:
+        network: The network's posteriors.
+        member: The signal's row there, its group, and its row in the group.
+        question: What was asked.
+    """
+    origin, group, i = member
+    assert network.noise_std_error is not None
+    sigma = float(network.noise_std[origin]), float(network.noise_std_error[origin])
+    data = network.observation(origin)
+    return Judging(group.orders(i), data, network.k_probs[origin], sigma, question)
 
 
 def _passed(group: Group, rows: Rows) -> list[Verdict]:

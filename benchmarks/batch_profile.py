@@ -1,8 +1,8 @@
 """Where the time of one `model.infer` of many signals goes: stages, copies, Python's part, and kernels of the device.
 
-The same call is made four times, since every way of looking slows it down in its own way: with nothing but a watch, with
-a clock around fine stages that waits for the GPU at each change of stage, under Python's profiler (functions by the time
-within themselves), and under torch's (operations by time on the device, and how long the device was busy at all).
+The same call is made several times, since every way of looking slows it down in its own way: with nothing but a watch,
+with a clock around fine stages that waits for the GPU at each change of stage, under Python's profiler (functions by
+the time within themselves), and under torch's (operations by time on the device, and how long the device was busy).
 """
 
 from __future__ import annotations

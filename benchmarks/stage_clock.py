@@ -104,15 +104,18 @@ class StageClock:
 
     @contextmanager
     def watching(self) -> Iterator[StageClock]:
-        """Counts all stages of a block; what belongs to none is the rest."""
+        """Counts all stages of a block; what belongs to none is the rest. Chunks then come one after the other."""
         places = [(name, owner, word) for name, some in self.stages.items() for owner, word in some]
         plain = [getattr(owner, word) for _, owner, word in places]
+        at_a_time = dict(answers.CHUNKS_AT_A_TIME)
         try:
+            answers.CHUNKS_AT_A_TIME.clear()
             for (name, owner, word), function in zip(places, plain, strict=True):
                 setattr(owner, word, self._watched(name, function))
             with self.stage(REST):
                 yield self
         finally:
+            answers.CHUNKS_AT_A_TIME.update(at_a_time)
             for (_, owner, word), function in zip(places, plain, strict=True):
                 setattr(owner, word, function)
 

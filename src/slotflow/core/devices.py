@@ -1,7 +1,8 @@
-"""Devices: checking that one exists, and small tensors to a GPU without waiting for it."""
+"""Devices: checking that one exists, tensors to a GPU and back, and work that its memory may be too small for."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
@@ -10,9 +11,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-__all__ = ["check_device", "download", "in_halves", "upload"]
+__all__ = ["check_device", "download", "in_halves", "upload", "upload_rows"]
 
 Found = TypeVar("Found")
+STAGE_BYTES = 2**25
+"""Page-locked memory that a large tensor is copied through at a time."""
 
 
 def check_device(device: str | torch.device | None) -> None:
@@ -39,18 +42,45 @@ def upload(tensor: Tensor, device: torch.device) -> Tensor:
     return tensor.pin_memory().to(device, non_blocking=True)
 
 
+def upload_rows(tensor: Tensor, device: torch.device) -> Tensor:
+    """Copies a large CPU tensor to a device, through a little page-locked memory, which takes long to get.
+
+    Where the device's memory is too small, the tensor stays where it is.
+    """
+    if device.type != "cuda" or tensor.device.type != "cpu":
+        return tensor
+    try:
+        found = torch.empty(tensor.shape, dtype=tensor.dtype, device=device)
+    except torch.OutOfMemoryError:
+        return tensor
+    row = max(tensor.element_size() * math.prod(tensor.shape[1:]), 1)
+    for here, there in zip(
+        tensor.split(max(STAGE_BYTES // row, 1)),
+        found.split(max(STAGE_BYTES // row, 1)),
+        strict=True,
+    ):
+        there.copy_(here.pin_memory(), non_blocking=True)
+    return found
+
+
 def download(tensor: Tensor, out: Tensor) -> None:
     """Copies a tensor into one of the same shape on the CPU.
 
     A GPU writes to page-locked memory many times quicker than to ordinary memory that was never touched; from there
-    all threads of the CPU copy.
+    all threads of the CPU copy, a piece at a time.
     """
     if tensor.device.type != "cuda":
         out.copy_(tensor)
         return
-    locked = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True)
-    locked.copy_(tensor)
-    out.copy_(locked)
+    if not tensor.numel():
+        return
+    row = max(tensor.element_size() * math.prod(tensor.shape[1:]), 1)
+    size = max(STAGE_BYTES // row, 1)
+    locked = torch.empty(
+        (min(size, len(tensor)), *tensor.shape[1:]), dtype=tensor.dtype, pin_memory=True
+    )
+    for here, there in zip(tensor.split(size), out.split(size), strict=True):
+        there.copy_(locked[: len(here)].copy_(here))
 
 
 def in_halves(

@@ -10,14 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, overload
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from slotflow.core.devices import in_halves
+from slotflow.core.devices import in_halves, upload_rows
 from slotflow.core.threads import threads
 from slotflow.data.observation import Observation, as_list
 from slotflow.data.observations import Observations
@@ -50,6 +50,32 @@ Answered = tuple[Batched | None, Places, Places]
 """Answers, the places of their signals, and the places of signals that are to be answered alone."""
 
 
+class Chosen(Sequence[Observation]):
+    """Some of many signals, without a copy of their samples.
+
+    Args:
+        members: All signals.
+        rows: Which of them, (S,).
+    """
+
+    def __init__(self, members: Sequence[Observation], rows: Places) -> None:
+        self.members, self.rows = members, rows
+
+    @overload
+    def __getitem__(self, index: int) -> Observation: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Chosen: ...
+
+    def __getitem__(self, index: int | slice) -> Observation | Chosen:
+        if isinstance(index, slice):
+            return Chosen(self.members, self.rows[index])
+        return self.members[int(self.rows[index])]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+
 class Alike(NamedTuple):
     """Signals that are sampled alike."""
 
@@ -68,27 +94,16 @@ class Alike(NamedTuple):
         """Some of them."""
         if len(rows) == len(self.places):
             return self
-        if isinstance(self.members, Observations):
-            series = [values[rows] for values in self.members.series]
-            return Alike(self.places[rows], Observations(series, self.members.like))
-        return Alike(self.places[rows], [self.members[i] for i in rows.tolist()])
+        return Alike(self.places[rows], Chosen(self.members, rows))
 
-    def series(self, locked: bool) -> list[Tensor]:
-        """The samples of each channel where they lie, (S, N) each.
-
-        Args:
-            locked: Whether to copy what lies in ordinary memory to page-locked memory, from which a GPU reads while
-                other work goes on.
-        """
+    def series(self, device: torch.device) -> list[Tensor]:
+        """The samples of each channel, (S, N) each, on a GPU where there is room for them."""
         if isinstance(self.members, Observations):
-            tensors = [torch.as_tensor(values) for values in self.members.series]
-            return [x.pin_memory() if locked and x.device.type == "cpu" else x for x in tensors]
+            return [upload_rows(torch.as_tensor(x), device) for x in self.members.series]
         found = []
-        for s, channel in enumerate(self.members[0].channels):
-            shape = (len(self.members), channel.n)
-            rows = torch.empty(shape, dtype=torch.float64, pin_memory=locked)
-            np.stack([one.channels[s].values for one in self.members], out=rows.numpy())
-            found.append(rows)
+        for s in range(len(self.members[0].channels)):
+            rows = np.stack([one.channels[s].values for one in self.members], dtype=np.float64)
+            found.append(upload_rows(torch.from_numpy(rows), device))
         return found
 
 
@@ -152,10 +167,11 @@ def _in_chunks(
 ) -> Iterator[Answered]:
     """The answers to signals that are sampled alike, chunk by chunk."""
     chunks = list(group.chunks(call.signals_in_chunk(model.device)))
-    for chunk, series in _ahead(chunks, model.device.type == "cuda"):
+    for chunk, series in _ahead(chunks, model.device):
 
         def answer(rows: Places, chunk: Alike = chunk, series: list[Tensor] = series) -> Answered:
-            some = [x if len(rows) == len(x) else x[rows] for x in series]
+            index = torch.from_numpy(rows)
+            some = [x if len(rows) == len(x) else x[index.to(x.device)] for x in series]
             return _answered(model, chunk.take(rows), some, case, call, rest)
 
         for _, found in in_halves(answer, np.arange(len(chunk.places))):
@@ -203,17 +219,17 @@ def _groups(observations: Sequence[Observation], alone: list[int]) -> list[Alike
     return [Alike(np.array(some), [observations[i] for i in some]) for some in found.values()]
 
 
-def _ahead(chunks: list[Alike], on_gpu: bool) -> Iterator[tuple[Alike, list[Tensor]]]:
+def _ahead(chunks: list[Alike], device: torch.device) -> Iterator[tuple[Alike, list[Tensor]]]:
     """Chunks with their samples; while a GPU works on one, the next one is made ready."""
-    if not on_gpu:
+    if device.type != "cuda":
         for chunk in chunks:
-            yield chunk, chunk.series(locked=False)
+            yield chunk, chunk.series(device)
         return
     with ThreadPoolExecutor(1) as helper:
-        ready = [helper.submit(chunk.series, True) for chunk in chunks[:1]]
+        ready = [helper.submit(chunk.series, device) for chunk in chunks[:1]]
         for i, chunk in enumerate(chunks):
             series = ready.pop().result()
-            ready += [helper.submit(later.series, True) for later in chunks[i + 1 : i + 2]]
+            ready += [helper.submit(later.series, device) for later in chunks[i + 1 : i + 2]]
             yield chunk, series
 
 

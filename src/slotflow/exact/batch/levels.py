@@ -114,4 +114,6 @@ class Levels:
 @cache
 def _untouched(shape: float) -> tuple[float, float]:
     """RSS/2σ² at the lower bound at least, and at the upper one at most, where rounding swallows what is cut off."""
-    return float(special.gammainccinv(shape, UNTOUCHED)), float(special.gammaincinv(shape, UNTOUCHED))
+    return float(special.gammainccinv(shape, UNTOUCHED)), float(
+        special.gammaincinv(shape, UNTOUCHED)
+    )

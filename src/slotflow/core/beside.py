@@ -182,7 +182,7 @@ def _direct(tasks: Any, writer: Connection, processes: int) -> None:
             future = Future()
             future.set_exception(error)
         future.add_done_callback(partial(send, number))
-    pool.shutdown(wait=False, cancel_futures=True)
+    pool.shutdown(cancel_futures=True)
 
 
 def _prepare() -> None:

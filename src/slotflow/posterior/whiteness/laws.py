@@ -114,7 +114,7 @@ def _beta_tails(a: Array, b: Array, x: Array) -> Array:
 
 
 def _both_sides(tail: Any) -> Any:
-    """Two-sided p-values of the tails on that side of the mean on which values lie; near the median either is smaller."""
+    """Two-sided p-values of tails on that side of the mean on which values lie; near the median either is smaller."""
     return 2 * np.minimum(tail, 1 - tail)
 
 

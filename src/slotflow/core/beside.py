@@ -21,6 +21,7 @@ import pickle
 import queue
 import signal
 import threading
+import time
 import warnings
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
@@ -80,6 +81,8 @@ class Beside(Generic[Item, Found]):
         self.work, self.shared = work, shared
         self._items: list[Item] = []
         self._found: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+        self._packed: dict[int, bytes] = {}
+        """Results that have come back, by the numbers of their items."""
         self._foreman: Any = None
         if processes > 0:
             self._begin(processes)
@@ -113,7 +116,7 @@ class Beside(Generic[Item, Found]):
 
     def results(self) -> list[Found]:
         """What came of all items, in their order."""
-        packed: dict[int, bytes] = {}
+        packed = self._packed
         while self._foreman is not None and len(packed) < len(self._items):
             try:
                 message = self._found.get(timeout=GLANCE)
@@ -158,7 +161,7 @@ def _direct(tasks: Any, writer: Connection, processes: int) -> None:
     """
     _prepare()
     parent = os.getppid()
-    pool = ProcessPoolExecutor(processes, get_context("fork"), _prepare)
+    pool = ProcessPoolExecutor(processes, get_context("fork"), _prepare_worker)
     pool.submit(os.getpid)  # all are made with the first item
 
     def send(number: int, future: Future[bytes]) -> None:
@@ -189,6 +192,19 @@ def _prepare() -> None:
     """Prepares a copy: one thread, and Ctrl-C is its parent's."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     limit_threads(1)
+
+
+def _prepare_worker() -> None:
+    """The same for a worker, which ends when the foreman is gone: nobody else would tell it."""
+    _prepare()
+    foreman = os.getppid()
+
+    def watch() -> None:
+        while os.getppid() == foreman:
+            time.sleep(GLANCE)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 def _do(item: bytes) -> bytes:

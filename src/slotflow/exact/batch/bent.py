@@ -49,7 +49,10 @@ class BentBatch:
 
     def from_normal(self, u: Tensor) -> tuple[Tensor, Tensor]:
         """Distances f − f̂ in Hz and c, (B, n, K) each, of normal variables, (n, 3K): those of f first."""
-        k, u = self.mean.shape[-1], u.T.contiguous()  # draws last, so that every operation is on long rows
+        k, u = (
+            self.mean.shape[-1],
+            u.T.contiguous(),
+        )  # draws last, so that every operation is on long rows
         y = self.mean[..., None] + self.spread @ u[:k]
         straight = torch.baddbmm(self.colour @ u[k:], self.bend.mT, _features(y))
         away = self.root @ y

@@ -30,6 +30,8 @@ __all__ = ["Drawn", "Numbers", "draw", "numbers_on_gpu"]
 ROUNDS = (1, 1, 2, 4, 8, 16, 32, 64)
 """Blocks of candidates in each round, a block being as many as draws are wanted; a signal that needs more rounds is not
 decided in a batch."""
+HOPELESS = 0.25
+"""Part of the draws, expected of all rounds after two of them, below which a signal gets no further ones."""
 
 
 @lru_cache(maxsize=64)
@@ -151,7 +153,8 @@ def _inside(proposal: BentBatch, places: Tensor, prior: Prior, numbers: Numbers)
     """The first n candidates of each signal inside the support, or fewer: the others have the prior density 0."""
     kept = _candidates(proposal, places, prior, numbers.round(0))
     for i in range(1, len(ROUNDS)):
-        rows = torch.nonzero(kept.inside < numbers.n).flatten()
+        few = (kept.inside < numbers.n) & ~_is_hopeless(kept, numbers.n)
+        rows = torch.nonzero(few).flatten()
         if not len(rows):
             break
         more = _candidates(proposal.take(rows), places[rows], prior, numbers.round(i))
@@ -170,6 +173,12 @@ def _inside(proposal: BentBatch, places: Tensor, prior: Prior, numbers: Numbers)
         kept.inside[rows] += more.inside
         kept.candidates[rows] += more.candidates
     return kept
+
+
+def _is_hopeless(kept: _Kept, n: int) -> Tensor:
+    """Of which signals all rounds would hardly give a part of n candidates inside the support, (B,)."""
+    expected = kept.inside / kept.candidates * (sum(ROUNDS) * n)
+    return (kept.candidates > n) & (expected < HOPELESS * n)
 
 
 def _candidates(proposal: BentBatch, places: Tensor, prior: Prior, u: Tensor) -> _Kept:

@@ -33,6 +33,8 @@ TERMS = 8
 """P, Chebyshev polynomials for each tone."""
 REACH = 7.0
 """r in standard deviations of the frequency."""
+CACHED = 2**21
+"""Bytes of φ that the caches of a CPU hold."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,8 +50,23 @@ class Near:
 
     def gains(self, away: Tensor, c: Tensor) -> Tensor:
         """RSS minus the data's energy, (B, n), of draws f − f̂ in Hz and complex amplitudes, (B, n, K) each."""
+        each = 8 * away.shape[1] * self.data.shape[1]  # bytes of φ of one signal
+        if away.device.type != "cpu" or len(away) * each <= CACHED:
+            return self._gains(away, c)
+        pieces = torch.arange(len(away)).split(max(CACHED // each, 1))
+        some = [slice(int(rows[0]), int(rows[-1]) + 1) for rows in pieces]
+        return torch.cat([self.take(rows)._gains(away[rows], c[rows]) for rows in some])
+
+    def take(self, rows: slice) -> Near:
+        """The same of some of the signals."""
+        return Near(self.reach[rows], self.gram[rows], self.data[rows])
+
+    def _gains(self, away: Tensor, c: Tensor) -> Tensor:
+        """`gains` of all signals at once."""
         t, (batch, n, k) = self._polynomials(away), away.shape
-        phi = t.new_empty(batch, 2, k, TERMS, n)  # draws last, so that every operation is on long rows
+        phi = t.new_empty(
+            batch, 2, k, TERMS, n
+        )  # draws last, so that every operation is on long rows
         torch.mul(t, c.real.mT[:, :, None], out=phi[:, 0])
         torch.mul(t, c.imag.mT[:, :, None], out=phi[:, 1])
         phi = phi.reshape(batch, -1, n)

@@ -347,7 +347,7 @@ def test_signals_that_are_left_are_told_once_and_early(
 ) -> None:
     signals, heard = nominal(zoom, 10), list[list[int]]()
     values = signals[4].long.values
-    values[:300] += 0.5 * values.std() * np.random.default_rng(0).standard_normal(300)  # a burst
+    values[:300] += values.std() * np.random.default_rng(0).standard_normal(300)  # a burst
     take = Rest.take
 
     def listen(self: Rest, places: Sequence[int]) -> None:

@@ -53,13 +53,8 @@ def upload_rows(tensor: Tensor, device: torch.device) -> Tensor:
         found = torch.empty(tensor.shape, dtype=tensor.dtype, device=device)
     except torch.OutOfMemoryError:
         return tensor
-    row = max(tensor.element_size() * math.prod(tensor.shape[1:]), 1)
-    for here, there in zip(
-        tensor.split(max(STAGE_BYTES // row, 1)),
-        found.split(max(STAGE_BYTES // row, 1)),
-        strict=True,
-    ):
-        there.copy_(here.pin_memory(), non_blocking=True)
+    for rows in _pieces(tensor):
+        found[rows].copy_(tensor[rows].pin_memory(), non_blocking=True)
     return found
 
 
@@ -74,13 +69,18 @@ def download(tensor: Tensor, out: Tensor) -> None:
         return
     if not tensor.numel():
         return
+    pieces = _pieces(tensor)
+    shape = pieces[0].stop, *tensor.shape[1:]
+    locked = torch.empty(shape, dtype=tensor.dtype, pin_memory=True)
+    for rows in pieces:
+        out[rows].copy_(locked[: rows.stop - rows.start].copy_(tensor[rows]))
+
+
+def _pieces(tensor: Tensor) -> list[slice]:
+    """Rows of a tensor in pieces of `STAGE_BYTES`."""
     row = max(tensor.element_size() * math.prod(tensor.shape[1:]), 1)
-    size = max(STAGE_BYTES // row, 1)
-    locked = torch.empty(
-        (min(size, len(tensor)), *tensor.shape[1:]), dtype=tensor.dtype, pin_memory=True
-    )
-    for here, there in zip(tensor.split(size), out.split(size), strict=True):
-        there.copy_(locked[: len(here)].copy_(here))
+    size, count = max(STAGE_BYTES // row, 1), len(tensor)
+    return [slice(first, min(first + size, count)) for first in range(0, count, size)]
 
 
 def in_halves(

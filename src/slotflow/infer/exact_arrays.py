@@ -86,9 +86,10 @@ def exact_step(
     def told(rows: Rows, group: Group) -> None:
         reasons = np.array(group.reasons)
         rest.take(places[rows[(reasons != DECIDED) & (reasons != LATER)]].tolist())
-        open_rows = np.flatnonzero((reasons == DECIDED) & ~group.steady) if rest.judges else []
-        for i in open_rows:
-            rest.judge(group, int(i), judging(together, (int(rows[i]), group, int(i)), question))
+        if not rest.judges:
+            return
+        for i in np.flatnonzero((reasons == DECIDED) & ~group.steady).tolist():
+            rest.judge(group, i, judging(together, (int(rows[i]), group, i), question))
 
     return exact_answers(together, statistics, starts, question, told)
 

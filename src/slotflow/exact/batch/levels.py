@@ -82,13 +82,13 @@ class Levels:
         """One σ for each RSS, (B, n), from numbers that all signals share."""
         if isinstance(self.low, float):
             return torch.full_like(rss, self.high)
-        rng, shape = np.random.default_rng(seed), 0.5 * (self.n - 1)
+        rng, shape, low = np.random.default_rng(seed), 0.5 * (self.n - 1), self.low
 
         def candidates(rows: Any, size: int) -> Tensor:
             """The first of so many draws between the bounds, NaN where there is none, (rows, n)."""
             gamma = torch.from_numpy(rng.standard_gamma(shape, (size, rss.shape[1])))
             drawn = (0.5 * rss[rows, None] / upload(gamma, rss.device)).sqrt()  # (rows, size, n)
-            good = (drawn >= self.low[rows, None, None]) & (drawn <= self.high)
+            good = (drawn >= low[rows, None, None]) & (drawn <= self.high)
             first = drawn.gather(1, good.int().argmax(1, keepdim=True))[:, 0]
             return torch.where(good.any(1), first, math.nan)
 
@@ -99,7 +99,7 @@ class Levels:
                 return sigma
             sigma[left] = torch.where(sigma[left].isnan(), candidates(left, size), sigma[left])
         for i in torch.nonzero(sigma.isnan().any(-1)).flatten().tolist():  # a bound cuts
-            noise = WhiteNoise(self.n, float(self.low[i]), self.high)
+            noise = WhiteNoise(self.n, float(low[i]), self.high)
             drawn_here = noise.sample(rss[i].cpu().numpy(), np.random.default_rng(seed))
             sigma[i] = torch.from_numpy(drawn_here).to(sigma)
         return sigma

@@ -53,9 +53,9 @@ class Near:
         each = 8 * away.shape[1] * self.data.shape[1]  # bytes of φ of one signal
         if away.device.type != "cpu" or len(away) * each <= CACHED:
             return self._gains(away, c)
-        pieces = torch.arange(len(away)).split(max(CACHED // each, 1))
-        some = [slice(int(rows[0]), int(rows[-1]) + 1) for rows in pieces]
-        return torch.cat([self.take(rows)._gains(away[rows], c[rows]) for rows in some])
+        size = max(CACHED // each, 1)
+        pieces = [slice(first, first + size) for first in range(0, len(away), size)]
+        return torch.cat([self.take(rows)._gains(away[rows], c[rows]) for rows in pieces])
 
     def take(self, rows: slice) -> Near:
         """The same of some of the signals."""

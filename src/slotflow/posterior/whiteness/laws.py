@@ -110,7 +110,8 @@ def _beta_tails(a: Array, b: Array, x: Array) -> Array:
     """Two-sided p-values of beta variables x, shapes that broadcast; only the tail on the side of x is computed."""
     below = x < a / (a + b)
     first, second = np.where(below, a, b), np.where(below, b, a)
-    return _both_sides(special.betainc(first, second, np.where(below, x, 1 - x)))
+    p: Array = _both_sides(special.betainc(first, second, np.where(below, x, 1 - x)))
+    return p
 
 
 def _both_sides(tail: Any) -> Any:

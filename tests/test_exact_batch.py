@@ -72,6 +72,15 @@ def decided(
 # ---------------------------------------------------------------------- parts
 
 
+def test_matched_filters_at_common_frequencies_are_those_of_each_signal() -> None:
+    statistics = Statistics.from_observation(observed(3, 2, 5)[0])
+    f = torch.linspace(*PRIOR.frequency, 200, dtype=torch.float64)
+    each = statistics.matched(f.expand(3, -1)[..., None])[..., 0]
+    scale = float(each.abs().max())
+    torch.testing.assert_close(statistics.matched_alike(f), each, rtol=0, atol=1e-11 * scale)
+    assert (statistics.matched_alike(f + 0.1)[:, 0] - each[:, 0]).abs().max() > 1e-3 * scale
+
+
 @pytest.mark.parametrize("share", [0.5, 0.06])
 def test_noise_levels_between_bounds_have_the_law_of_their_draws(share: float) -> None:
     """v = RSS/2σ² is a gamma variable between its values at the bounds, however much these cut off."""

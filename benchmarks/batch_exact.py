@@ -9,28 +9,27 @@ Times are those of `model.infer`, the network included: CPU times of one thread,
 `--compare` signals (of each process) that batches decide, p(K), ln Z, quantiles of A and f, and verdicts are compared
 with those of the same signal alone: differences in units of their Monte-Carlo errors, whose root mean square is 1 if
 both are right. With --equality nothing is asked of the signals that fall through to the code for one. With --profile
-the functions are listed in which the time goes; on a GPU, set CUDA_LAUNCH_BLOCKING=1 for that.
+the call is made a few times more, and stages, functions and kernels are listed by their time (`batch_profile.py`).
 """
 
 from __future__ import annotations
 
 import argparse
-import cProfile
 import json
 import math
-import pstats
 import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
 import torch
+from batch_profile import profiled
 
 from slotflow import SlotFlow
 from slotflow.core.threads import limit_threads
@@ -169,6 +168,8 @@ def run(model: SlotFlow, name: str, seed: int, size: int, options: argparse.Name
     )
     if options.device == "cuda":  # kernels are loaded once
         model.infer(signals[: min(size, options.batch or 4096)], **asked)
+    if options.profile:
+        profiled(lambda: model.infer(signals, **asked), options.device, watch.now)
     if prior.amplitude_law == "uniform":  # the network alone knows no other
         with watch.part("network alone"):
             model.infer(signals, prior=prior, refine=False, batch_size=options.batch)
@@ -252,13 +253,9 @@ def main() -> None:
         limit_threads(1)
     results = []
     for name in options.sets:
-        profile = cProfile.Profile() if options.profile else nullcontext()
-        with profile:
-            found = measured(name, options).table(name)
+        found = measured(name, options).table(name)
         results.append(found)
         print(json.dumps(found, indent=1), flush=True)
-        if isinstance(profile, cProfile.Profile):
-            pstats.Stats(profile).sort_stats("cumtime").print_stats(60)
     if options.out is not None:
         options.out.write_text(
             json.dumps(

@@ -12,7 +12,8 @@ which must not touch it.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator
+import os
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -26,7 +27,8 @@ READING, NETWORK, FITS = "reading, moving and a first look", "network", "fits"
 DRAWS, NEIGHBOURS = "proposals, draws and weights", "evidences of the neighbours"
 TESTS, HANDED = "residual tests and verdicts", "draws and tables handed out"
 ALONE, REST = "signals that batches leave, one by one", "the rest"
-STAGES: dict[str, tuple[tuple[Any, str], ...]] = {
+Stages = Mapping[str, tuple[tuple[Any, str], ...]]
+STAGES: Stages = {
     READING: (
         (together, "_groups"),
         (together, "case_of"),
@@ -57,11 +59,14 @@ class StageClock:
 
     Args:
         now: Gives the time, once all work is done.
+        stages: Stages and their functions, as `STAGES`.
     """
 
-    def __init__(self, now: Callable[[], float]) -> None:
-        self.now = now
-        self.seconds = dict.fromkeys([*STAGES, REST], 0.0)
+    def __init__(self, now: Callable[[], float], stages: Stages = STAGES) -> None:
+        self.now, self.stages = now, stages
+        self.seconds = dict.fromkeys([*stages, REST], 0.0)
+        self._process = os.getpid()
+        """Copies of this process, which must not touch a GPU, count nothing."""
         self._open: list[str] = []
         self._since = 0.0
 
@@ -75,7 +80,7 @@ class StageClock:
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
         """Counts a block for a stage, but for what others count within it."""
-        if ALONE in self._open:
+        if ALONE in self._open or os.getpid() != self._process:
             yield
             return
         self._change()
@@ -99,15 +104,18 @@ class StageClock:
 
     @contextmanager
     def watching(self) -> Iterator[StageClock]:
-        """Counts all stages of a block; what belongs to none is the rest."""
-        places = [(name, owner, word) for name, some in STAGES.items() for owner, word in some]
+        """Counts all stages of a block; what belongs to none is the rest. Chunks then come one after the other."""
+        places = [(name, owner, word) for name, some in self.stages.items() for owner, word in some]
         plain = [getattr(owner, word) for _, owner, word in places]
+        at_a_time = dict(answers.CHUNKS_AT_A_TIME)
         try:
+            answers.CHUNKS_AT_A_TIME.clear()
             for (name, owner, word), function in zip(places, plain, strict=True):
                 setattr(owner, word, self._watched(name, function))
             with self.stage(REST):
                 yield self
         finally:
+            answers.CHUNKS_AT_A_TIME.update(at_a_time)
             for (_, owner, word), function in zip(places, plain, strict=True):
                 setattr(owner, word, function)
 

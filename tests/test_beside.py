@@ -2,11 +2,14 @@
 
 import os
 import signal
+import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from slotflow.core import beside as module
 from slotflow.core.beside import Beside, processes_for
@@ -53,6 +56,47 @@ def test_a_process_that_dies_loses_nothing() -> None:
     assert worked(work, 12, processes=2) == list(range(12))
 
 
+def test_a_foreman_that_dies_loses_nothing() -> None:
+    """What it was given is done here, and its workers do not outlive it."""
+    with Beside(lambda i: (i, os.getpid()), processes=2) as pool:
+        pool.submit(0)
+        [(_, worker)] = pool.results()
+        os.kill(pool._foreman.pid, signal.SIGKILL)
+        pool._foreman.join()
+        for i in range(1, 4):
+            pool.submit(i)
+        found = pool.results()
+    assert worker != PARENT and found == [(0, worker), *((i, PARENT) for i in range(1, 4))]
+    ended = time.monotonic() + 60
+    while _is_alive(worker) and time.monotonic() < ended:
+        time.sleep(0.1)
+    assert not _is_alive(worker)
+
+
+def _is_alive(process: int) -> bool:
+    """Whether a process of this number runs; one that has ended and waits to be noticed does not."""
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+@pytest.mark.parametrize("items", [0, 3])
+def test_nothing_is_left_running(items: int) -> None:
+    with Beside(lambda i: i, processes=2) as pool:
+        for i in range(items):
+            pool.submit(i)
+        assert pool.results() == list(range(items))
+    pool._foreman.join(60)
+    assert pool._foreman.exitcode == 0
+
+
+def test_tensors_come_back_as_they_were() -> None:
+    made = [torch.arange(3), torch.ones(2, 2), torch.tensor([1 + 2j]).conj(), torch.zeros(1).half()]
+    [found] = worked(lambda i: made, 1, processes=1)
+    assert all(torch.equal(a, b) and a.dtype == b.dtype for a, b in zip(made, found, strict=True))
+
+
 def test_what_the_work_raises_is_raised_here() -> None:
     def work(i: int) -> int:
         raise ArithmeticError(f"item {i}")
@@ -90,7 +134,9 @@ def test_verdicts_beside_are_those_of_single_posteriors(
     rows = part.changing
     assert len(rows) >= 2
     with Rest(zoom, stress, OPTIONS, processes=2) as rest:
-        rest.judge(part)
+        for row in rows:
+            _, group, i = part.members[row]
+            rest.judge(group, i, part.judging(row))
         assert rest.posteriors() == {}
     assert part.changing == []
     for row, verdict in zip(rows, part.verdicts(np.array(rows)), strict=True):

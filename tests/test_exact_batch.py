@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import math
+import pickle
 from collections.abc import Sequence
 
 import numpy as np
 import pytest
 import torch
+from scipy import special
 
 from slotflow import Prior, SlotFlow, Stream, simulate
 from slotflow.data.observation import Observation
 from slotflow.data.sampling import Grid
 from slotflow.exact.batch import answers as batch_answers
+from slotflow.exact.batch import draws as draws_of_batches
 from slotflow.exact.batch.answers import suits_batches
 from slotflow.exact.batch.bent import bent_batch
 from slotflow.exact.batch.draws import Numbers
@@ -21,7 +24,7 @@ from slotflow.exact.batch.group import DECIDED, Group, decide, decide_empty
 from slotflow.exact.batch.levels import Levels
 from slotflow.exact.batch.near import REACH, error, near
 from slotflow.exact.batch.neighbours import one_more
-from slotflow.exact.batch.posteriors import ExactPosteriors
+from slotflow.exact.batch.posteriors import PASSED, ExactPosteriors, PassedTests
 from slotflow.exact.importance import pareto_k, tail_shape, tail_size
 from slotflow.exact.proposals.births import BirthTable
 from slotflow.exact.proposals.collapsed import Bent, spread_out
@@ -29,7 +32,9 @@ from slotflow.exact.refined import RefinedPosterior
 from slotflow.exact.search import across_orders
 from slotflow.exact.target import Target
 from slotflow.infer.look import look_at, unremarkable
+from slotflow.infer.rest import Rest
 from slotflow.posterior.posterior import Posterior
+from slotflow.posterior.verdict import Check
 from slotflow.signal.likelihood import Statistics
 from slotflow.signal.noise.white import log_marginal
 from slotflow.signal.simulation import tones
@@ -65,6 +70,42 @@ def decided(
 
 
 # ---------------------------------------------------------------------- parts
+
+
+def test_matched_filters_at_common_frequencies_are_those_of_each_signal() -> None:
+    statistics = Statistics.from_observation(observed(3, 2, 5)[0])
+    f = torch.linspace(*PRIOR.frequency, 200, dtype=torch.float64)
+    each = statistics.matched(f.expand(3, -1)[..., None])[..., 0]
+    scale = float(each.abs().max())
+    torch.testing.assert_close(statistics.matched_alike(f), each, rtol=0, atol=1e-11 * scale)
+    assert (statistics.matched_alike(f + 0.1)[:, 0] - each[:, 0]).abs().max() > 1e-3 * scale
+
+
+@pytest.mark.parametrize("share", [0.5, 0.06])
+def test_noise_levels_between_bounds_have_the_law_of_their_draws(share: float) -> None:
+    """v = RSS/2σ² is a gamma variable between its values at the bounds, however much these cut off."""
+    observations, _ = observed(3, 1, 8)
+    statistics = Statistics.from_observation(observations)
+    a, rss = 0.5 * (statistics.n - 1), statistics.energy[:, None].expand(-1, 4000)
+    high = math.sqrt(0.5 * float(rss[0, 0]) / special.gammaincinv(a, 1 - share))
+    levels = Levels(statistics, Prior(k_min=0, sigma=(0.0, high)))
+    sigma = levels.sample(rss, (0, 1))[0].numpy()
+    assert sigma.max() <= high
+
+    def distance(least: float) -> float:
+        """Largest distance from a uniform law of where draws lie among those that σ ≤ high leaves."""
+        u = np.sort((special.gammainc(a, 0.5 * float(rss[0, 0]) / sigma**2) - least) / (1 - least))
+        return float(np.abs(u - (np.arange(u.size) + 0.5) / u.size).max())
+
+    assert distance(1 - share) < 2.2 / math.sqrt(4000)  # exceeded by one sample in 10⁴
+    assert distance(0.0) > 0.1  # as if nothing were cut off
+
+
+def test_candidates_are_not_made_for_signals_that_none_would_help() -> None:
+    n = 1000
+    inside, candidates = torch.tensor([n, 2, 40, 0]), torch.tensor([2 * n, 2 * n, 2 * n, n])
+    kept = draws_of_batches._Kept(*[inside.double()] * 3, inside, candidates)
+    assert draws_of_batches._is_hopeless(kept, n).tolist() == [False, True, False, False]
 
 
 @pytest.mark.parametrize("k", [1, 3])
@@ -282,6 +323,11 @@ def test_many_signals_are_answered_as_each_of_them(
         np.testing.assert_array_equal(batch.log_evidence[row], post.log_evidence)
         assert batch.noise_std[row] == pytest.approx(post.noise_std)
         np.testing.assert_allclose(drawn[place, :, :k], post.sample_joint(20)[0][:, :k])
+    monkeypatch.setitem(batch_answers.CHUNKS_AT_A_TIME, "cpu", 3)  # as beside a GPU
+    threaded = zoom.infer(signals, prior=prior, draws=DRAWS)
+    np.testing.assert_array_equal(threaded.k_probs, together.k_probs)
+    np.testing.assert_array_equal(threaded.sample(20)[0], drawn)
+    assert [str(v) for v in threaded.verdicts] == [str(v) for v in together.verdicts]
     sizes = list[int]()
 
     def short_of_memory(statistics: Statistics, *others: object) -> Group:
@@ -294,6 +340,34 @@ def test_many_signals_are_answered_as_each_of_them(
     again = zoom.infer(signals, prior=prior, draws=DRAWS)
     assert max(sizes) > 1 and sizes.count(1) >= len(rows)
     np.testing.assert_allclose(again.k_probs, together.k_probs, atol=1e-9)
+
+
+def test_tests_that_were_passed_are_made_when_they_are_looked_at() -> None:
+    """As good as a tuple of them, the most deviant first, in files and pickles too."""
+    passed = PassedTests(("level", "colour", "lags (long)"), np.array([0.5, 0.02, 0.9]))
+    plain = (Check("colour", 0.02, PASSED), Check("level", 0.5, PASSED), Check("lags (long)", 0.9, PASSED))  # fmt: skip
+    assert tuple(passed) == plain and passed == plain and hash(passed) == hash(plain)
+    assert len(passed) == 3 and passed[0] == plain[0] and passed[1:] == plain[1:]
+    assert pickle.loads(pickle.dumps(passed)) == passed != plain[:2]
+
+
+def test_signals_that_are_left_are_told_once_and_early(
+    zoom: SlotFlow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    signals, heard = nominal(zoom, 10), list[list[int]]()
+    values = signals[4].long.values
+    values[:300] += values.std() * np.random.default_rng(0).standard_normal(300)  # a burst
+    take = Rest.take
+
+    def listen(self: Rest, places: Sequence[int]) -> None:
+        heard.append([place for place in places if place not in self._taken])
+        take(self, places)
+
+    monkeypatch.setattr(Rest, "take", listen)
+    posts = zoom.infer(signals, prior=Prior(), draws=DRAWS)
+    alone = [i for part, _, places in posts.batches() if isinstance(part, Posterior) for i in places]  # fmt: skip
+    assert sorted(place for some in heard for place in some) == sorted(alone) and 4 in alone
+    assert heard[-1] == []  # the last time nothing was new
 
 
 def test_odd_signals_among_many_are_answered_alone(zoom: SlotFlow) -> None:

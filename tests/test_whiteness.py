@@ -15,6 +15,7 @@ from slotflow.core.arrays import Array
 from slotflow.posterior.standing import standing
 from slotflow.posterior.verdict import FALSE_ALARM, Check, DrawQuality, check_residual, judge
 from slotflow.posterior.whiteness.lags import lag_checks
+from slotflow.posterior.whiteness.laws import beta_test, f_test, share_test
 from slotflow.posterior.whiteness.left import Left, Taken, cut_to_band
 from slotflow.signal.fit import fit
 from slotflow.signal.likelihood import Likelihood, Statistics, likelihood_of
@@ -299,3 +300,26 @@ def test_words_of_what_stands(seed: int) -> None:
     alone = standing(likelihood, theta[:1], 1.0).words
     assert alone.startswith("the tone stands") and standing(likelihood, theta[:0], 1.0).words == ""
     assert "no tone stands" in standing(likelihood, theta[1:2], 1.0).words
+
+
+def test_two_sided_p_values_are_twice_the_smaller_tail() -> None:
+    """On both sides of the mean, far out and near the median, where the tail on the other side may be smaller."""
+    rng = np.random.default_rng(0)
+    a, b = rng.uniform(2, 500, 2000), rng.uniform(2, 500, 2000)
+    share = np.clip(a / (a + b) * rng.uniform(0.6, 1.4, 2000), 0.0, 1.0)
+    both = stats.beta.cdf(share, a, b), stats.beta.sf(share, a, b)
+    dof = np.array([40.0, 60.0])
+    near = rng.uniform(0.2, 0.6, 2000)
+    own = [stats.beta.cdf(near, 20, 30), stats.beta.sf(near, 20, 30)]
+    pairs = [
+        (beta_test(2 * share - 1, (a - b) / (a + b), 4 * stats.beta.var(a, b)), both),
+        (share_test(np.stack([near, 1 - near], -1), dof)[:, 0], own),
+        (f_test(near, 20, 300), [stats.f.cdf(near, 20, 300), stats.f.sf(near, 20, 300)]),
+        (
+            f_test(1 / near, 20, 300),
+            [stats.f.cdf(1 / near, 20, 300), stats.f.sf(1 / near, 20, 300)],
+        ),
+    ]
+    for p, (low, high) in pairs:
+        np.testing.assert_allclose(p, 2 * np.minimum(low, high), rtol=1e-8, atol=1e-250)
+        assert (p <= 1).all()

@@ -2,8 +2,12 @@
 
 A copy (fork) has everything that this process has when it is made, so that it begins at once; items are sent to it and
 what it finds comes back as a pickle. Objects that both have, such as a network's weights, are sent back as their
-numbers. A copy cannot use a GPU: the work must do without. Copies are made early, while this process is small. Where
-none can be made, or one of them dies, this process does the work itself.
+numbers. A copy cannot use a GPU: the work must do without. Where no copy can be made, or one of them dies, this process
+does the work itself.
+
+**A foreman.** To copy a process that holds gigabytes takes a tenth of a second, in which it does nothing else. So this
+one makes a single copy, which makes the others of itself, hands items out to them (`ProcessPoolExecutor`) and sends
+back what they find. It ends when it is told to, or when its parent is gone.
 
 torch's data loaders make their workers the same way, and with one thread each, as here: threads of torch do not survive
 a copy.
@@ -14,14 +18,20 @@ from __future__ import annotations
 import io
 import os
 import pickle
+import queue
 import signal
+import threading
+import time
 import warnings
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
+from functools import partial
 from multiprocessing import current_process, get_all_start_methods, get_context
+from multiprocessing.connection import Connection
 from types import TracebackType
 from typing import Any, Generic, TypeVar
+
+import torch
 
 from slotflow.core.threads import limit_threads
 
@@ -32,6 +42,12 @@ Found = TypeVar("Found")
 FEWEST_EACH = 64
 """Items that may need the work for each process at least; a process is not worth fewer."""
 MOST_PROCESSES = 32
+GLANCE = 1.0
+"""Seconds after which one looks whether the other process is still alive."""
+PLAIN = (torch.float64, torch.float32, torch.int64, torch.bool, torch.complex128)
+"""Types of tensors that are sent as arrays."""
+LOST = b""
+"""What comes back of an item that could not be worked on."""
 
 _work: Callable[[Any], bytes] | None = None
 """What the copies do; set before they are made."""
@@ -64,47 +80,54 @@ class Beside(Generic[Item, Found]):
     ) -> None:
         self.work, self.shared = work, shared
         self._items: list[Item] = []
-        self._futures: list[Future[bytes] | None] = []
-        self._pool: ProcessPoolExecutor | None = None
+        self._found: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+        self._packed: dict[int, bytes] = {}
+        """Results that have come back, by the numbers of their items."""
+        self._foreman: Any = None
         if processes > 0:
             self._begin(processes)
 
     def _begin(self, processes: int) -> None:
-        """Makes the copies."""
+        """Makes the foreman."""
         global _work
-        work, shared = self.work, self.shared
+        work, shared, context = self.work, self.shared, get_context("fork")
         _work = lambda item: _packed(work(item), shared)  # noqa: E731
         try:
-            self._pool = ProcessPoolExecutor(processes, get_context("fork"), _prepare)
+            self._tasks: Any = context.Queue()
+            self._tasks.cancel_join_thread()  # a foreman that is gone reads nothing
+            reader, writer = context.Pipe(duplex=False)
+            foreman = context.Process(target=_direct, args=(self._tasks, writer, processes))
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", DeprecationWarning)  # of copies beside threads
-                self._pool.submit(os.getpid)  # all are made with the first item
+                foreman.start()
+            writer.close()
+            threading.Thread(target=_receive, args=(reader, self._found), daemon=True).start()
+            self._foreman = foreman
         except OSError:
-            self._pool = None
+            self._foreman = None
         finally:
             _work = None
 
     def submit(self, item: Item) -> None:
         """Has an item worked on."""
+        if self._foreman is not None:
+            self._tasks.put((len(self._items), pickle.dumps(item, pickle.HIGHEST_PROTOCOL)))
         self._items.append(item)
-        future = None
-        if self._pool is not None:
-            try:
-                future = self._pool.submit(_do, item)
-            except BrokenProcessPool:
-                self._pool = None
-        self._futures.append(future)
 
     def results(self) -> list[Found]:
         """What came of all items, in their order."""
-        found = []
-        for item, future in zip(self._items, self._futures, strict=True):
+        packed = self._packed
+        while self._foreman is not None and len(packed) < len(self._items):
             try:
-                packed = None if future is None else future.result()
-            except BrokenProcessPool:
-                packed = None  # it is done here
-            found.append(self.work(item) if packed is None else _unpacked(packed, self.shared))
-        return found
+                message = self._found.get(timeout=GLANCE)
+                packed[int.from_bytes(message[:8], "little")] = message[8:]
+            except queue.Empty:
+                if not self._foreman.is_alive():
+                    break
+        return [
+            _unpacked(packed[i], self.shared) if packed.get(i, LOST) != LOST else self.work(item)
+            for i, item in enumerate(self._items)
+        ]
 
     def __enter__(self) -> Beside[Item, Found]:
         return self
@@ -115,8 +138,54 @@ class Beside(Generic[Item, Found]):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if self._pool is not None:
-            self._pool.shutdown(wait=error is None, cancel_futures=True)
+        if self._foreman is not None:
+            self._tasks.put(None)  # it ends by itself
+
+
+def _receive(reader: Connection, found: queue.SimpleQueue[bytes]) -> None:
+    """Takes what the foreman sends, so that it never waits."""
+    try:
+        while True:
+            found.put(reader.recv_bytes())
+    except (EOFError, OSError):
+        return
+
+
+def _direct(tasks: Any, writer: Connection, processes: int) -> None:
+    """What the foreman does.
+
+    Args:
+        tasks: Gives numbers and pickled items, and None at the end.
+        writer: Where numbers and packed results go.
+        processes: How many work.
+    """
+    _prepare()
+    parent = os.getppid()
+    pool = ProcessPoolExecutor(processes, get_context("fork"), _prepare_worker)
+    pool.submit(os.getpid)  # all are made with the first item
+
+    def send(number: int, future: Future[bytes]) -> None:
+        lost = future.cancelled() or future.exception() is not None
+        try:
+            writer.send_bytes(number.to_bytes(8, "little") + (LOST if lost else future.result()))
+        except OSError:  # nobody reads any more
+            return
+
+    while os.getppid() == parent:
+        try:
+            task = tasks.get(timeout=GLANCE)
+        except queue.Empty:
+            continue
+        if task is None:
+            break
+        number, item = task
+        try:
+            future = pool.submit(_do, item)
+        except RuntimeError as error:  # one of them has died
+            future = Future()
+            future.set_exception(error)
+        future.add_done_callback(partial(send, number))
+    pool.shutdown(cancel_futures=True)
 
 
 def _prepare() -> None:
@@ -125,19 +194,37 @@ def _prepare() -> None:
     limit_threads(1)
 
 
-def _do(item: Any) -> bytes:
-    """Works on one item in a copy."""
+def _prepare_worker() -> None:
+    """The same for a worker, which ends when the foreman is gone: nobody else would tell it."""
+    _prepare()
+    foreman = os.getppid()
+
+    def watch() -> None:
+        while os.getppid() == foreman:
+            time.sleep(GLANCE)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def _do(item: bytes) -> bytes:
+    """Works on one pickled item in a copy."""
     assert _work is not None
-    return _work(item)
+    return _work(pickle.loads(item))
 
 
 def _packed(found: object, shared: Sequence[object]) -> bytes:
-    """A pickle in which shared objects are numbers."""
+    """A pickle in which shared objects are numbers, and tensors arrays, which are read many times sooner."""
     numbers = {id(one): i for i, one in enumerate(shared)}
 
     class Pickler(pickle.Pickler):
         def persistent_id(self, obj: object) -> int | None:
             return numbers.get(id(obj))
+
+        def reducer_override(self, obj: object) -> Any:
+            if type(obj) is torch.Tensor and obj.dtype in PLAIN and not obj.requires_grad:
+                return torch.from_numpy, (obj.resolve_conj().numpy(),)
+            return NotImplemented
 
     stream = io.BytesIO()
     Pickler(stream, protocol=pickle.HIGHEST_PROTOCOL).dump(found)

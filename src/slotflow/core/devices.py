@@ -1,7 +1,8 @@
-"""Devices: checking that one exists, and small tensors to a GPU without waiting for it."""
+"""Devices: checking that one exists, tensors to a GPU and back, and work that its memory may be too small for."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
@@ -10,9 +11,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-__all__ = ["check_device", "download", "in_halves", "upload"]
+__all__ = ["check_device", "download", "in_halves", "upload", "upload_rows"]
 
 Found = TypeVar("Found")
+STAGE_BYTES = 2**25
+"""Page-locked memory that a large tensor is copied through at a time."""
 
 
 def check_device(device: str | torch.device | None) -> None:
@@ -39,18 +42,45 @@ def upload(tensor: Tensor, device: torch.device) -> Tensor:
     return tensor.pin_memory().to(device, non_blocking=True)
 
 
+def upload_rows(tensor: Tensor, device: torch.device) -> Tensor:
+    """Copies a large CPU tensor to a device, through a little page-locked memory, which takes long to get.
+
+    Where the device's memory is too small, the tensor stays where it is.
+    """
+    if device.type != "cuda" or tensor.device.type != "cpu":
+        return tensor
+    try:
+        found = torch.empty(tensor.shape, dtype=tensor.dtype, device=device)
+    except torch.OutOfMemoryError:
+        return tensor
+    for rows in _pieces(tensor):
+        found[rows].copy_(tensor[rows].pin_memory(), non_blocking=True)
+    return found
+
+
 def download(tensor: Tensor, out: Tensor) -> None:
     """Copies a tensor into one of the same shape on the CPU.
 
     A GPU writes to page-locked memory many times quicker than to ordinary memory that was never touched; from there
-    all threads of the CPU copy.
+    all threads of the CPU copy, a piece at a time.
     """
     if tensor.device.type != "cuda":
         out.copy_(tensor)
         return
-    locked = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True)
-    locked.copy_(tensor)
-    out.copy_(locked)
+    if not tensor.numel():
+        return
+    pieces = _pieces(tensor)
+    shape = pieces[0].stop, *tensor.shape[1:]
+    locked = torch.empty(shape, dtype=tensor.dtype, pin_memory=True)
+    for rows in pieces:
+        out[rows].copy_(locked[: rows.stop - rows.start].copy_(tensor[rows]))
+
+
+def _pieces(tensor: Tensor) -> list[slice]:
+    """Rows of a tensor in pieces of `STAGE_BYTES`."""
+    row = max(tensor.element_size() * math.prod(tensor.shape[1:]), 1)
+    size, count = max(STAGE_BYTES // row, 1), len(tensor)
+    return [slice(first, min(first + size, count)) for first in range(0, count, size)]
 
 
 def in_halves(

@@ -7,14 +7,18 @@ several such processes wait for each other. On a bare machine without threadpool
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
-__all__ = ["limit_threads", "threads"]
+__all__ = ["limit_threads", "side_by_side", "threads"]
+
+Item = TypeVar("Item")
+Found = TypeVar("Found")
 
 
 @cache
@@ -52,3 +56,20 @@ def threads(n: int | None) -> Iterator[None]:
             yield
     finally:
         torch.set_num_threads(before)
+
+
+def side_by_side(
+    work: Callable[[Item], Found], items: Iterable[Item], count: int
+) -> Iterator[Found]:
+    """What comes of items, each as soon as it is there, from so many threads; with one, this thread works them off."""
+    if count <= 1:
+        yield from map(work, items)
+        return
+    with ThreadPoolExecutor(count) as pool:
+        futures = [pool.submit(work, item) for item in items]
+        try:
+            for future in as_completed(futures):
+                yield future.result()
+        finally:
+            for future in futures:  # of no use to anybody if one has failed
+                future.cancel()

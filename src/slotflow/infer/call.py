@@ -28,9 +28,9 @@ LAST_SHARE = 0.2
 
 SIGNALS_AT_ONCE = {"cpu": 32, "cuda": 4096}
 """Signals that go through the network together where nothing is stated: on the CPU what its caches hold."""
-DECIDED_AT_ONCE = {"cpu": 256, "cuda": 16384}
+DECIDED_AT_ONCE = {"cpu": 256, "cuda": 32768}
 """Signals that the exact step looks at together: those with the same number of tones are one batch of it, which takes a
-GPU hardly longer if it is large."""
+GPU hardly longer if it is large. What a GPU has no room for is halved."""
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from slotflow.exact.batch.answers import exact_answers, suits_batches
-from slotflow.exact.batch.posteriors import ExactPosteriors, Question
+from slotflow.exact.batch.answers import LATER, exact_answers, suits_batches
+from slotflow.exact.batch.group import DECIDED, Group
+from slotflow.exact.batch.posteriors import ExactPosteriors, Question, judging
 from slotflow.infer.call import Call, Case
+from slotflow.infer.rest import Rest
 from slotflow.network.cardinality import under_k_prior
 from slotflow.network.model import SlotFlow
 from slotflow.network.zoom.posteriors import ZoomPosteriors
@@ -44,7 +46,12 @@ def is_for_batches(model: SlotFlow, case: Case, call: Call, count: int) -> bool:
 
 
 def exact_step(
-    model: SlotFlow, answered: Sequence[ZoomPosteriors], case: Case, call: Call
+    model: SlotFlow,
+    answered: Sequence[ZoomPosteriors],
+    case: Case,
+    call: Call,
+    places: NDArray[np.int64],
+    rest: Rest | None,
 ) -> tuple[ExactPosteriors | None, NDArray[np.int64]]:
     """The exact posteriors of the signals that can be decided together.
 
@@ -53,6 +60,8 @@ def exact_step(
         answered: Its answers, in one batch or several.
         case: What is assumed of each signal.
         call: What is asked.
+        places: Of the signals among all that were given, (B,).
+        rest: Gets what a group of signals leaves to be done as soon as that is known; None if nobody does it beside.
 
     Returns:
         The posteriors, and the rows of these signals among the answers.
@@ -76,7 +85,17 @@ def exact_step(
     )
     together = answered[0] if len(answered) == 1 else Joined(answered)
     statistics = Statistics.joined([analysis.statistics for analysis in analyses])
-    return exact_answers(together, statistics, starts, question)
+
+    def told(rows: Rows, group: Group) -> None:
+        assert rest is not None
+        reasons = np.array(group.reasons)
+        rest.take(places[rows[(reasons != DECIDED) & (reasons != LATER)]].tolist())
+        if not rest.judges:
+            return
+        for i in np.flatnonzero((reasons == DECIDED) & ~group.steady).tolist():
+            rest.judge(group, i, judging(together, (int(rows[i]), group, i), question))
+
+    return exact_answers(together, statistics, starts, question, None if rest is None else told)
 
 
 def _prior(model: SlotFlow, case: Case, call: Call) -> Prior:

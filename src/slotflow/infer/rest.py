@@ -13,7 +13,8 @@ from typing import Any
 
 from slotflow.core.beside import Beside, can_be_copied, processes_for
 from slotflow.data.observation import Observation
-from slotflow.exact.batch.posteriors import ExactPosteriors, Judging
+from slotflow.exact.batch.group import Group
+from slotflow.exact.batch.posteriors import Judging
 from slotflow.infer.run import posteriors
 from slotflow.network.model import SlotFlow
 from slotflow.posterior.posterior import Posterior
@@ -48,8 +49,9 @@ class Rest:
         elif not can_be_copied():
             processes = 0
         self._alone: list[int] = []
-        self._owners: list[int | tuple[ExactPosteriors, int]] = []
-        """Whom each task is for: the place of a signal, or a row of a batch."""
+        self._owners: list[int | tuple[Group, int]] = []
+        """Whom each task is for: the place of a signal, or a row of a group."""
+        self._taken: set[int] = set()
         self._beside: Beside[Task, Posterior | Verdict] | None = None
         if processes:
             copy, own = deepcopy(model).to("cpu"), options | {"threads": 1, "processes": None}
@@ -63,20 +65,26 @@ class Rest:
             self._beside = Beside(work, processes, shared=list(copy.modules()))
 
     def take(self, places: Sequence[int]) -> None:
-        """Signals to be answered alone."""
+        """Signals to be answered alone, each of them once."""
+        fresh = [place for place in places if place not in self._taken]
+        self._taken |= set(fresh)
         if self._beside is None:
-            self._alone += places
+            self._alone += fresh
             return
-        for place in places:
+        for place in fresh:
             self._owners.append(place)
             self._beside.submit((place, self.observations[place]))
 
-    def judge(self, answered: ExactPosteriors) -> None:
-        """Verdicts that a batch has left open."""
+    @property
+    def judges(self) -> bool:
+        """Whether verdicts that a batch leaves open are given here; otherwise they are when they are asked for."""
+        return self._beside is not None
+
+    def judge(self, group: Group, row: int, judging: Judging) -> None:
+        """A verdict that a batch has left open, on a row of one of its groups."""
         if self._beside is not None:
-            for row in answered.changing:
-                self._owners.append((answered, row))
-                self._beside.submit(answered.judging(row))
+            self._owners.append((group, row))
+            self._beside.submit(judging)
 
     def posteriors(self) -> dict[int, Posterior]:
         """The posteriors of the signals by their places, once all is done."""
@@ -91,7 +99,7 @@ class Rest:
                 answers[owner] = found
             else:
                 assert isinstance(found, Verdict)
-                owner[0].judged(owner[1], found)
+                owner[0].judged[owner[1]] = found
         return answers
 
     def __enter__(self) -> Rest:

@@ -10,19 +10,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, overload
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from slotflow.core.devices import in_halves
+from slotflow.core.devices import in_halves, upload_rows
 from slotflow.core.stages import tell
 from slotflow.core.threads import threads
 from slotflow.data.observation import Observation, as_list
 from slotflow.data.observations import Observations
-from slotflow.exact.batch.posteriors import ExactPosteriors
 from slotflow.infer.call import Call, Case
 from slotflow.infer.exact_arrays import exact_step, is_for_batches
 from slotflow.infer.look import unremarkable
@@ -51,6 +50,32 @@ Answered = tuple[Batched | None, Places, Places]
 """Answers, the places of their signals, and the places of signals that are to be answered alone."""
 
 
+class Chosen(Sequence[Observation]):
+    """Some of many signals, without a copy of their samples.
+
+    Args:
+        members: All signals.
+        rows: Which of them, (S,).
+    """
+
+    def __init__(self, members: Sequence[Observation], rows: Places) -> None:
+        self.members, self.rows = members, rows
+
+    @overload
+    def __getitem__(self, index: int) -> Observation: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Chosen: ...
+
+    def __getitem__(self, index: int | slice) -> Observation | Chosen:
+        if isinstance(index, slice):
+            return Chosen(self.members, self.rows[index])
+        return self.members[int(self.rows[index])]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+
 class Alike(NamedTuple):
     """Signals that are sampled alike."""
 
@@ -69,27 +94,16 @@ class Alike(NamedTuple):
         """Some of them."""
         if len(rows) == len(self.places):
             return self
-        if isinstance(self.members, Observations):
-            series = [values[rows] for values in self.members.series]
-            return Alike(self.places[rows], Observations(series, self.members.like))
-        return Alike(self.places[rows], [self.members[i] for i in rows.tolist()])
+        return Alike(self.places[rows], Chosen(self.members, rows))
 
-    def series(self, locked: bool) -> list[Tensor]:
-        """The samples of each channel where they lie, (S, N) each.
-
-        Args:
-            locked: Whether to copy what lies in ordinary memory to page-locked memory, from which a GPU reads while
-                other work goes on.
-        """
+    def series(self, device: torch.device) -> list[Tensor]:
+        """The samples of each channel, (S, N) each, on a GPU where there is room for them."""
         if isinstance(self.members, Observations):
-            tensors = [torch.as_tensor(values) for values in self.members.series]
-            return [x.pin_memory() if locked and x.device.type == "cpu" else x for x in tensors]
+            return [upload_rows(torch.as_tensor(x), device) for x in self.members.series]
         found = []
-        for s, channel in enumerate(self.members[0].channels):
-            shape = (len(self.members), channel.n)
-            rows = torch.empty(shape, dtype=torch.float64, pin_memory=locked)
-            np.stack([one.channels[s].values for one in self.members], out=rows.numpy())
-            found.append(rows)
+        for s in range(len(self.members[0].channels)):
+            rows = np.stack([one.channels[s].values for one in self.members], dtype=np.float64)
+            found.append(upload_rows(torch.from_numpy(rows), device))
         return found
 
 
@@ -124,13 +138,12 @@ def posteriors_together(
     parts: list[Batched] = []
     places: list[int] = []
     with Rest(model, observations, options, call.processes) as rest:
-        for answered, done, left in in_batches(model, observations, stated, call):
+        for answered, done, left in in_batches(model, observations, stated, call, rest=rest):
             parts += [] if answered is None else [answered]
             places += done.tolist()
             rest.take(left.tolist())
-            if isinstance(answered, ExactPosteriors):
-                rest.judge(answered)
-        single = rest.posteriors()
+        decided, answers = set(places), rest.posteriors()
+        single = {place: one for place, one in answers.items() if place not in decided}
     return Posteriors([*parts, *single.values()], [*places, *single])
 
 
@@ -140,6 +153,7 @@ def in_batches(
     stated: Statement,
     call: Call,
     company: int | None = None,
+    rest: Rest | None = None,
 ) -> Iterator[Answered]:
     """The answers to many signals, batch by batch, with the places of those that are to be answered alone.
 
@@ -149,6 +163,7 @@ def in_batches(
         stated: What is stated of the prior.
         call: What is asked.
         company: How many signals are asked about in all, where these are only some of them.
+        rest: Gets what batches leave to be done as soon as that is known, if anybody does it beside them.
     """
     nobody = np.zeros(0, dtype=np.int64)
     if not _is_common(model, stated, call):
@@ -164,17 +179,20 @@ def in_batches(
         if case is None:
             yield None, nobody, group.places
         else:
-            yield from _in_chunks(model, group, case, call)
+            yield from _in_chunks(model, group, case, call, rest)
 
 
-def _in_chunks(model: ZoomSlotFlow, group: Alike, case: Case, call: Call) -> Iterator[Answered]:
+def _in_chunks(
+    model: ZoomSlotFlow, group: Alike, case: Case, call: Call, rest: Rest | None
+) -> Iterator[Answered]:
     """The answers to signals that are sampled alike, chunk by chunk."""
     chunks = list(group.chunks(call.signals_in_chunk(model.device)))
-    for chunk, series in _ahead(chunks, model.device.type == "cuda"):
+    for chunk, series in _ahead(chunks, model.device):
 
         def answer(rows: Places, chunk: Alike = chunk, series: list[Tensor] = series) -> Answered:
-            some = [x if len(rows) == len(x) else x[rows] for x in series]
-            return _answered(model, chunk.take(rows), some, case, call)
+            index = torch.from_numpy(rows)
+            some = [x if len(rows) == len(x) else x[index.to(x.device)] for x in series]
+            return _answered(model, chunk.take(rows), some, case, call, rest)
 
         for _, found in in_halves(answer, np.arange(len(chunk.places))):
             yield found
@@ -225,22 +243,27 @@ def _groups(observations: Sequence[Observation], alone: list[int]) -> list[Alike
     return [Alike(np.array(some), [observations[i] for i in some]) for some in found.values()]
 
 
-def _ahead(chunks: list[Alike], on_gpu: bool) -> Iterator[tuple[Alike, list[Tensor]]]:
+def _ahead(chunks: list[Alike], device: torch.device) -> Iterator[tuple[Alike, list[Tensor]]]:
     """Chunks with their samples; while a GPU works on one, the next one is made ready."""
-    if not on_gpu:
+    if device.type != "cuda":
         for chunk in chunks:
-            yield chunk, chunk.series(locked=False)
+            yield chunk, chunk.series(device)
         return
     with ThreadPoolExecutor(1) as helper:
-        ready = [helper.submit(chunk.series, True) for chunk in chunks[:1]]
+        ready = [helper.submit(chunk.series, device) for chunk in chunks[:1]]
         for i, chunk in enumerate(chunks):
             series = ready.pop().result()
-            ready += [helper.submit(later.series, True) for later in chunks[i + 1 : i + 2]]
+            ready += [helper.submit(later.series, device) for later in chunks[i + 1 : i + 2]]
             yield chunk, series
 
 
 def _answered(
-    model: ZoomSlotFlow, chunk: Alike, samples: list[Tensor], case: Case, call: Call
+    model: ZoomSlotFlow,
+    chunk: Alike,
+    samples: list[Tensor],
+    case: Case,
+    call: Call,
+    rest: Rest | None,
 ) -> Answered:
     """The answers to the signals of a chunk that need no look of their own, their places, and those of the others."""
     assert case.start is not None
@@ -251,11 +274,13 @@ def _answered(
             duration, band = case.observation.long.duration, case.assumed.prior.frequency
             fine &= unremarkable(series[0], duration, band)
         passed = fine.cpu().numpy()
-        rest = chunk.places[~passed]
+        odd = chunk.places[~passed]
+        if rest is not None:
+            rest.take(odd.tolist())
         if not passed.any():
-            return None, chunk.places[:0], rest
+            return None, chunk.places[:0], odd
         rows = np.flatnonzero(passed)
-        if len(rest):
+        if len(odd):
             keep = torch.from_numpy(rows).to(model.device)
             series, chunk = [x[keep] for x in series], chunk.take(rows)
         channels = case.observation.channels
@@ -270,7 +295,7 @@ def _answered(
             members, priors = chunk.members[piece], [case.start] * len(some[0])
             found.append(model.infer_arrays(signals, members, priors, call.k_prior, case.assumed))
         if not call.exact:
-            return found[0], chunk.places, rest
-        exact, decided = exact_step(model, found, case, call)
+            return found[0], chunk.places, odd
+        exact, decided = exact_step(model, found, case, call, chunk.places, rest)
     undecided = np.delete(chunk.places, decided)
-    return exact, chunk.places[decided], np.concatenate([rest, undecided])
+    return exact, chunk.places[decided], np.concatenate([odd, undecided])

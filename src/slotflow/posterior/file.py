@@ -86,7 +86,7 @@ def _attributes(post: Result, seed: int) -> dict[str, Any]:
         "seed": seed,
         "verdict": verdict.status,
         "verdict_reason": verdict.reason,
-        "verdict_checks": json.dumps([asdict(check) for check in verdict.checks]),
+        "verdict_checks": json.dumps([check._asdict() for check in verdict.checks]),
         "verdict_standing": json.dumps(verdict.standing and astuple(verdict.standing)),
         "verdict_unexamined": json.dumps(verdict.unexamined),
         "verdict_alternatives": json.dumps([asdict(one) for one in verdict.alternatives]),

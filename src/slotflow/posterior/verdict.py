@@ -40,6 +40,7 @@ __all__ = [
     "check_residual",
     "colour_doubts",
     "ess_words",
+    "exact_words",
     "graded",
     "incomplete",
     "judge",
@@ -76,7 +77,7 @@ class Verdict:
     """"exact", "approximate" or "misfit"."""
     reason: str
     """Why, in words."""
-    checks: tuple[Check, ...] = ()
+    checks: Sequence[Check] = ()
     """The tests of the residual, the most deviant first."""
     standing: Standing | None = None
     """How the components of the most probable K stand, where the data are a misfit."""
@@ -175,9 +176,12 @@ def judge(
         return Verdict("approximate", reason, checks, doubt=suspect)
     if draws.k_error > UNCERTAIN_K:
         return Verdict("approximate", f"p(K | x) is uncertain by {draws.k_error:.2f}", checks)
-    return Verdict(
-        "exact", f"ESS per draw {ess_words(draws.ess)}, {white_words(checks, tested)}", checks
-    )
+    return Verdict("exact", exact_words(draws.ess, white_words(checks, tested)), checks)
+
+
+def exact_words(ess: float, white: str) -> str:
+    """The reason of an exact result, from the effective share of its draws and `white_words`."""
+    return f"ESS per draw {ess_words(ess)}, {white}"
 
 
 def residual_words(likelihood: Likelihood) -> str:

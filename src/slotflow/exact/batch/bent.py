@@ -49,12 +49,16 @@ class BentBatch:
 
     def from_normal(self, u: Tensor) -> tuple[Tensor, Tensor]:
         """Distances f − f̂ in Hz and c, (B, n, K) each, of normal variables, (n, 3K): those of f first."""
-        k = self.mean.shape[-1]
-        y = self.mean[:, None] + u[:, :k] @ self.spread.mT
-        straight = _features(y) @ self.bend + u[:, k:] @ self.colour.mT
-        away = y @ self.root.mT
-        c = torch.complex(straight[..., :k], straight[..., k:])
-        return away, c * phasor(self.theta[:, None] / (2 * math.pi) * away)
+        k, u = (
+            self.mean.shape[-1],
+            u.T.contiguous(),
+        )  # draws last, so that every operation is on long rows
+        y = self.mean[..., None] + self.spread @ u[:k]
+        straight = torch.baddbmm(self.colour @ u[k:], self.bend.mT, _features(y))
+        away = self.root @ y
+        c = torch.complex(straight[:, :k], straight[:, k:])
+        c *= phasor(self.theta[..., None] / (2 * math.pi) * away)
+        return away.mT, c.mT
 
 
 def bent_batch(
@@ -106,9 +110,13 @@ def bent_batch(
 
 
 def _features(y: Tensor) -> Tensor:
-    """1, y and y_a y_b, (B, n, K) to (B, n, 1 + K + K (K + 1)/2)."""
-    a, b = np.tril_indices(y.shape[-1])
-    return torch.cat([torch.ones_like(y[..., :1]), y, y[..., a] * y[..., b]], -1)
+    """1, y and y_a y_b, (B, K, n) to (B, 1 + K + K (K + 1)/2, n)."""
+    batch, k, n = y.shape
+    a, b = torch.tril_indices(k, k, device=y.device)
+    found = y.new_empty(batch, 1 + k + len(a), n)
+    found[:, 0], found[:, 1 : 1 + k] = 1.0, y
+    torch.mul(y[:, a], y[:, b], out=found[:, 1 + k :])
+    return found
 
 
 def _usable(curvature: Tensor) -> tuple[Tensor, Tensor]:

@@ -10,11 +10,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import lru_cache
+from threading import Lock
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from slotflow.core.devices import upload
 from slotflow.exact.batch.bent import BentBatch
 from slotflow.exact.batch.levels import Levels
 from slotflow.exact.batch.near import Near
@@ -28,6 +30,8 @@ __all__ = ["Drawn", "Numbers", "draw", "numbers_on_gpu"]
 ROUNDS = (1, 1, 2, 4, 8, 16, 32, 64)
 """Blocks of candidates in each round, a block being as many as draws are wanted; a signal that needs more rounds is not
 decided in a batch."""
+HOPELESS = 0.25
+"""Part of the draws, expected of all rounds after two of them, below which a signal gets no further ones."""
 
 
 @lru_cache(maxsize=64)
@@ -50,14 +54,17 @@ class Numbers:
         self.seed, self.k, self.n, self.device = seed, k, n, device
         self._rng = np.random.default_rng([seed, k])
         self._rounds: list[Tensor] = []
+        self._lock = Lock()
+        """Chunks of signals may be drawn side by side."""
 
     def round(self, i: int) -> Tensor:
         """The numbers of the i-th round, (n times its blocks, K·Z)."""
-        while len(self._rounds) <= i:
-            size = self.n * ROUNDS[len(self._rounds)]
-            drawn = self._rng.standard_normal((size, TONE.coordinates * self.k))
-            self._rounds.append(torch.from_numpy(drawn).to(self.device))
-        return self._rounds[i]
+        with self._lock:
+            while len(self._rounds) <= i:
+                size = self.n * ROUNDS[len(self._rounds)]
+                drawn = self._rng.standard_normal((size, TONE.coordinates * self.k))
+                self._rounds.append(upload(torch.from_numpy(drawn), self.device))
+            return self._rounds[i]
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,7 +153,8 @@ def _inside(proposal: BentBatch, places: Tensor, prior: Prior, numbers: Numbers)
     """The first n candidates of each signal inside the support, or fewer: the others have the prior density 0."""
     kept = _candidates(proposal, places, prior, numbers.round(0))
     for i in range(1, len(ROUNDS)):
-        rows = torch.nonzero(kept.inside < numbers.n).flatten()
+        few = (kept.inside < numbers.n) & ~_is_hopeless(kept, numbers.n)
+        rows = torch.nonzero(few).flatten()
         if not len(rows):
             break
         more = _candidates(proposal.take(rows), places[rows], prior, numbers.round(i))
@@ -165,6 +173,12 @@ def _inside(proposal: BentBatch, places: Tensor, prior: Prior, numbers: Numbers)
         kept.inside[rows] += more.inside
         kept.candidates[rows] += more.candidates
     return kept
+
+
+def _is_hopeless(kept: _Kept, n: int) -> Tensor:
+    """Of which signals all rounds would hardly give a part of n candidates inside the support, (B,)."""
+    expected = kept.inside / kept.candidates * (sum(ROUNDS) * n)
+    return (kept.candidates > n) & (expected < HOPELESS * n)
 
 
 def _candidates(proposal: BentBatch, places: Tensor, prior: Prior, u: Tensor) -> _Kept:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -26,7 +26,7 @@ from slotflow.exact.ledger import BOUND
 from slotflow.exact.orders import NEGLIGIBLE, Orders
 from slotflow.exact.proposals.collapsed import spread_out
 from slotflow.exact.spared import HOPELESS, MARGIN
-from slotflow.posterior.verdict import FALSE_ALARM
+from slotflow.posterior.verdict import FALSE_ALARM, Verdict
 from slotflow.posterior.whiteness.screen import screen
 from slotflow.signal.likelihood import Statistics
 from slotflow.signal.prior import Prior
@@ -75,6 +75,8 @@ class Group:
     """P-values of the tests of the residuals by their names, (B,) each."""
     steady: NDArray[np.bool_]
     """Whether nothing is to be said of how tones change, (B,)."""
+    judged: dict[int, Verdict] = field(default_factory=dict)
+    """Verdicts on signals that are not steady, by their rows, as far as they were asked for."""
 
     def orders(self, i: int, seconds: float = 0.0) -> Orders:
         """The answer for one signal that was decided."""
@@ -267,9 +269,10 @@ def _group(
 
 def _first_reasons(failures: dict[str, Tensor]) -> list[str]:
     """The first reason of each of B signals, or `DECIDED`."""
-    names = list(failures)
+    names = np.array([*failures, DECIDED], dtype=object)
     flags: NDArray[np.bool_] = torch.stack(list(failures.values())).cpu().numpy()
-    return [names[int(column.argmax())] if column.any() else DECIDED for column in flags.T]
+    found: list[str] = names[np.where(flags.any(0), flags.argmax(0), -1)].tolist()
+    return found
 
 
 def undecided(k: int, reasons: list[str], prior: Prior) -> Group:

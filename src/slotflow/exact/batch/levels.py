@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import math
+from functools import cache
+from typing import Any
 
 import numpy as np
 import torch
 from scipy import special
 from torch import Tensor
 
+from slotflow.core.devices import upload
 from slotflow.signal.likelihood import Statistics
 from slotflow.signal.noise import WhiteNoise
-from slotflow.signal.noise.white import log_marginal, precision
+from slotflow.signal.noise.white import log_marginal, lowest_level, precision
 from slotflow.signal.prior import Prior
 
 __all__ = ["Levels"]
 
-ROUNDS = 8
-"""Rounds of common draws of σ; a signal whose bounds leave out some of them all draws its own."""
+MORE_CANDIDATES = (1, 2, 5, 64)
+"""Common draws of σ in further rounds, for signals whose bounds leave out earlier ones; after the last a signal draws
+its own."""
 UNTOUCHED = 1e-17
 """Share of the density of σ outside its bounds that rounding swallows."""
 
@@ -35,13 +39,14 @@ class Levels:
 
     def __init__(self, statistics: Statistics, prior: Prior) -> None:
         self.energy, n = statistics.energy, statistics.n
-        spent = statistics.waveform.coordinates * statistics.removed
-        rms = (self.energy / n).sqrt().tolist()
-        each = [WhiteNoise.under(prior.sigma, max(n - spent, 2), one) for one in rms]
-        self.n, self.high, self.known = each[0].n, each[0].high, each[0].known
+        spent, (_, self.high) = statistics.waveform.coordinates * statistics.removed, prior.sigma
+        self.n, rms = max(n - spent, 2), (self.energy / n).sqrt()
+        self.known = prior.known_sigma is not None
         self.low: Tensor | float = self.high
-        if not self.known:
-            self.low = torch.tensor([one.low for one in each], dtype=torch.float64).to(self.energy)
+        if self.known:
+            WhiteNoise.under(prior.sigma, self.n, float(rms.max()))
+        else:
+            self.low = lowest_level(prior.sigma, rms)
         self.constant = (
             -0.5 * self.n * math.log(2 * math.pi)
             - statistics.log_scale
@@ -55,11 +60,13 @@ class Levels:
             at_known: Tensor = log_marginal(rss, self.n, self.low, self.high) + constant
             return at_known
         cut = self._cut(rss)
+        if not bool(cut.any()):
+            uncut: Tensor = log_marginal(rss, self.n, self.low, self.high, cut=False)
+            return uncut + constant
         found = torch.empty_like(rss)
-        for rows in (cut, ~cut):  # incomplete gamma functions only where the bounds matter
-            if bool(rows.any()):
-                low = self.low[rows, None]
-                found[rows] = log_marginal(rss[rows], self.n, low, self.high)
+        for rows, matter in ((cut, True), (~cut, False)):  # incomplete gamma functions are slow
+            low = self.low[rows, None]
+            found[rows] = log_marginal(rss[rows], self.n, low, self.high, cut=matter)
         return found + constant
 
     def precision(self, rss: Tensor) -> Tensor:
@@ -75,26 +82,38 @@ class Levels:
         """One σ for each RSS, (B, n), from numbers that all signals share."""
         if isinstance(self.low, float):
             return torch.full_like(rss, self.high)
-        rng = np.random.default_rng(seed)
-        shape, low = 0.5 * (self.n - 1), self.low[:, None]
-        sigma = torch.full_like(rss, math.nan)
-        for _ in range(ROUNDS):
-            gamma = torch.from_numpy(rng.standard_gamma(shape, rss.shape[1])).to(rss.device)
-            drawn = (0.5 * rss / gamma).sqrt()
-            wanted = sigma.isnan() & (drawn >= low) & (drawn <= self.high)
-            sigma = torch.where(wanted, drawn, sigma)
-            if not bool(sigma.isnan().any()):
+        rng, shape, low = np.random.default_rng(seed), 0.5 * (self.n - 1), self.low
+
+        def candidates(rows: Any, size: int) -> Tensor:
+            """The first of so many draws between the bounds, NaN where there is none, (rows, n)."""
+            gamma = torch.from_numpy(rng.standard_gamma(shape, (size, rss.shape[1])))
+            drawn = (0.5 * rss[rows, None] / upload(gamma, rss.device)).sqrt()  # (rows, size, n)
+            good = (drawn >= low[rows, None, None]) & (drawn <= self.high)
+            first = drawn.gather(1, good.int().argmax(1, keepdim=True))[:, 0]
+            return torch.where(good.any(1), first, math.nan)
+
+        sigma = candidates(slice(None), 1)
+        for size in MORE_CANDIDATES:
+            left = torch.nonzero(sigma.isnan().any(-1)).flatten()
+            if not len(left):
                 return sigma
+            sigma[left] = torch.where(sigma[left].isnan(), candidates(left, size), sigma[left])
         for i in torch.nonzero(sigma.isnan().any(-1)).flatten().tolist():  # a bound cuts
-            noise = WhiteNoise(self.n, float(self.low[i]), self.high)
+            noise = WhiteNoise(self.n, float(low[i]), self.high)
             drawn_here = noise.sample(rss[i].cpu().numpy(), np.random.default_rng(seed))
             sigma[i] = torch.from_numpy(drawn_here).to(sigma)
         return sigma
 
     def _cut(self, rss: Tensor) -> Tensor:
         """Of which signals the bounds cut off more of σ's density than rounding would, (B,), at RSS, (B, n)."""
-        shape = 0.5 * (self.n - 1)
-        least = (0.5 * rss.amin(-1) / self.low**2).cpu().numpy()
-        most = (0.5 * rss.amax(-1) / self.high**2).cpu().numpy()
-        outside = np.maximum(special.gammaincc(shape, least), special.gammainc(shape, most))
-        return torch.from_numpy(~(outside <= UNTOUCHED)).to(rss.device)
+        least, most = _untouched(0.5 * (self.n - 1))
+        below = 0.5 * rss.amin(-1) / self.low**2 >= least
+        return ~(below & (0.5 * rss.amax(-1) / self.high**2 <= most))
+
+
+@cache
+def _untouched(shape: float) -> tuple[float, float]:
+    """RSS/2σ² at the lower bound at least, and at the upper one at most, where rounding swallows what is cut off."""
+    return float(special.gammainccinv(shape, UNTOUCHED)), float(
+        special.gammaincinv(shape, UNTOUCHED)
+    )

@@ -33,6 +33,8 @@ TERMS = 8
 """P, Chebyshev polynomials for each tone."""
 REACH = 7.0
 """r in standard deviations of the frequency."""
+CACHED = 2**21
+"""Bytes of φ that the caches of a CPU hold."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,27 +50,52 @@ class Near:
 
     def gains(self, away: Tensor, c: Tensor) -> Tensor:
         """RSS minus the data's energy, (B, n), of draws f − f̂ in Hz and complex amplitudes, (B, n, K) each."""
-        phi = self._polynomials(away)  # (B, n, K, P)
-        phi = torch.cat([c.real[..., None] * phi, c.imag[..., None] * phi], -2).flatten(-2)
-        seen = torch.baddbmm(self.data[:, None], phi, self.gram, beta=-2.0)  # φG − 2d
-        return torch.einsum("bnd,bnd->bn", seen, phi)
+        each = 8 * away.shape[1] * self.data.shape[1]  # bytes of φ of one signal
+        if away.device.type != "cpu" or len(away) * each <= CACHED:
+            return self._gains(away, c)
+        size = max(CACHED // each, 1)
+        pieces = [slice(first, first + size) for first in range(0, len(away), size)]
+        return torch.cat([self.take(rows)._gains(away[rows], c[rows]) for rows in pieces])
+
+    def take(self, rows: slice) -> Near:
+        """The same of some of the signals."""
+        return Near(self.reach[rows], self.gram[rows], self.data[rows])
+
+    def _gains(self, away: Tensor, c: Tensor) -> Tensor:
+        """`gains` of all signals at once."""
+        t, (batch, n, k) = self._polynomials(away), away.shape
+        phi = t.new_empty(
+            batch, 2, k, TERMS, n
+        )  # draws last, so that every operation is on long rows
+        torch.mul(t, c.real.mT[:, :, None], out=phi[:, 0])
+        torch.mul(t, c.imag.mT[:, :, None], out=phi[:, 1])
+        phi = phi.reshape(batch, -1, n)
+        seen = torch.baddbmm(self.data[..., None], self.gram, phi, beta=-2.0)  # Gφ − 2d
+        return seen.mul_(phi).sum(1)
 
     def systems(self, away: Tensor) -> tuple[Tensor, Tensor]:
         """Normal equations of the amplitudes, (B, m, 2K, 2K) and (B, m, 2K), at f − f̂ in Hz, (B, m, K)."""
         t, (batch, m, k) = self._polynomials(away), away.shape
-        data = torch.einsum("bmkp,bakp->bmak", t, self.data.reshape(batch, 2, k, TERMS))
-        table = self.gram.reshape(batch, 2 * k * TERMS, 2, k, TERMS)
-        half = torch.einsum("bxckp,bmkp->bmxck", table, t).reshape(batch, m, 2, k, TERMS, 2 * k)
-        gram = torch.einsum("bmakpx,bmkp->bmakx", half, t)
-        return gram.reshape(batch, m, 2 * k, 2 * k), data.reshape(batch, m, 2 * k)
+        data = self.data.reshape(batch, 2, k, 1, TERMS) @ t[:, None]  # (B, 2, K, 1, m)
+        table = self.gram.reshape(batch, 2 * k * TERMS * 2, k, TERMS).swapaxes(1, 2)
+        half = (table @ t).reshape(batch, k, 2, k, TERMS, 2, m)  # of the second tone, (B, K, …)
+        gram = half[:, :, :, :, 0] * t[:, None, None, :, 0, None]
+        for p in range(1, TERMS):
+            gram.addcmul_(half[:, :, :, :, p], t[:, None, None, :, p, None])
+        gram = gram.permute(0, 5, 2, 3, 4, 1)  # from (B, K, 2, K, 2, m)
+        size = 2 * k
+        data = data.reshape(batch, size, m).mT
+        return gram.reshape(batch, m, size, size), data.contiguous()
 
     def _polynomials(self, away: Tensor) -> Tensor:
-        """T_p of (f − f̂)/r, (..., K) to (..., K, P)."""
-        x = away / self.reach[:, None]
-        found = [torch.ones_like(x), x]
-        for _ in range(2, TERMS):
-            found.append(2 * x * found[-1] - found[-2])
-        return torch.stack(found, -1)
+        """T_p of (f − f̂)/r, (B, n, K) to (B, K, P, n)."""
+        x = away.mT / self.reach[..., None]
+        found = x.new_empty(*x.shape[:2], TERMS, x.shape[2])
+        found[:, :, 0], found[:, :, 1], double = 1.0, x, 2 * x
+        for p in range(2, TERMS):
+            torch.mul(double, found[:, :, p - 1], out=found[:, :, p])
+            found[:, :, p] -= found[:, :, p - 2]
+        return found
 
 
 def near(statistics: Statistics, places: Tensor, spread: Tensor) -> Near:

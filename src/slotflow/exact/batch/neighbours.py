@@ -55,7 +55,7 @@ def one_more(statistics: Statistics, fits: Fits, levels: Levels, prior: Prior) -
     f = torch.linspace(low, high, cells + 1, dtype=torch.float64, device=fits.z.device)
     xi = f.expand(batch, -1)[..., None]  # (B, G, 1)
     precision, energy = levels.precision(fits.rss)[:, None], statistics.weight_at(f)
-    matched = statistics.matched(xi)[..., 0]
+    matched = statistics.matched_alike(f)
     model, adapted = _of_the_others(statistics, fits, xi) if k else (0 * matched, 0.0)
     rest = (matched - model).abs()
     left = torch.maximum(0.5 * energy - 0.5 * precision * adapted, 1e-3 * energy)  # ν

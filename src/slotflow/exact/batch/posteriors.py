@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import overload
 
 import numpy as np
 
@@ -21,12 +22,12 @@ from slotflow.posterior.batched import Batched, Rows
 from slotflow.posterior.facts import Facts
 from slotflow.posterior.late import SignalFacts
 from slotflow.posterior.noise import Estimate
-from slotflow.posterior.verdict import Check, DrawQuality, Verdict, judge
+from slotflow.posterior.verdict import Check, Verdict, exact_words, white_words
 from slotflow.signal.likelihood import Statistics
 from slotflow.signal.noise.model import NoiseModel
 from slotflow.signal.prior import Prior
 
-__all__ = ["ExactPosteriors", "Judging", "Question"]
+__all__ = ["ExactPosteriors", "Judging", "Question", "judging"]
 
 PASSED = "nothing unusual"
 """Words of a test of a batch that was passed."""
@@ -44,6 +45,45 @@ class Question:
     """White noise, with words that say why it was assumed."""
     assumed: Assumed | None = None
     """What was assumed of the signals."""
+
+
+class PassedTests(Sequence[Check]):
+    """The tests that a signal of a batch has passed, the most deviant first; they are made when they are looked at.
+
+    Args:
+        names: Of the tests.
+        p_values: Of the signal, (tests,).
+    """
+
+    __slots__ = ("names", "p_values")
+
+    def __init__(self, names: tuple[str, ...], p_values: Array) -> None:
+        self.names, self.p_values = names, p_values
+
+    def _made(self) -> tuple[Check, ...]:
+        order = self.p_values.argsort(kind="stable").tolist()
+        return tuple(Check(self.names[i], float(self.p_values[i]), PASSED) for i in order)
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    @overload
+    def __getitem__(self, index: int) -> Check: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Check, ...]: ...
+
+    def __getitem__(self, index: int | slice) -> Check | tuple[Check, ...]:
+        return self._made()[index]
+
+    def __iter__(self) -> Iterator[Check]:
+        return iter(self._made())
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and self._made() == tuple(other)
+
+    def __hash__(self) -> int:
+        return hash(self._made())
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,23 +142,31 @@ class ExactPosteriors(Batched):
     ) -> None:
         self.amortized, self.members, self.question = amortized, members, question
         self.undecided = dict(undecided)
-        self._changing: dict[int, Verdict] = {}
-        """Verdicts on signals whose tones may change, as far as they were asked for."""
         size = amortized.k_max + 1
         k_probs = np.zeros((len(members), size))
         self.log_evidence = np.full((len(members), size, 2), -np.inf)
         self.log_evidence[..., 1] = np.inf
         self.ess = np.zeros(len(members))
         level = np.zeros((len(members), 2))
-        for row, (_, group, i) in enumerate(members):
+        for group, rows, own in self._by_group(np.arange(len(members))):
             known = group.k_probs.shape[1]
-            k_probs[row, :known] = group.k_probs[i]
-            self.log_evidence[row, :known, 0] = group.log_evidence[i]
-            self.log_evidence[row, group.k, 1] = group.facts["log_evidence_error"][i]
+            k_probs[rows, :known] = group.k_probs[own]
+            self.log_evidence[rows, :known, 0] = group.log_evidence[own]
+            self.log_evidence[rows, group.k, 1] = group.facts["log_evidence_error"][own]
             if group.sigma_alone.shape[1]:
-                self.log_evidence[row, 0, 1] = 0.0
-            self.ess[row], level[row] = group.facts["ess"][i], group.levels[i]
+                self.log_evidence[rows, 0, 1] = 0.0
+            self.ess[rows], level[rows] = group.facts["ess"][own], group.levels[own]
         super().__init__(k_probs, level[:, 0], level[:, 1], amortized.resolution)
+
+    def _by_group(self, rows: Rows) -> list[tuple[Group, Rows, Rows]]:
+        """Groups that some signals belong to, each with the rows of its signals here and in the group."""
+        found: dict[int, tuple[Group, list[int], list[int]]] = {}
+        for row in rows.tolist():
+            _, group, i = self.members[row]
+            _, here, there = found.setdefault(id(group), (group, [], []))
+            here.append(row)
+            there.append(i)
+        return [(group, np.array(here), np.array(there)) for group, here, there in found.values()]
 
     def one(self, row: int) -> RefinedPosterior:
         """The posterior of one signal."""
@@ -177,39 +225,28 @@ class ExactPosteriors(Batched):
     def changing(self) -> list[int]:
         """Rows of signals whose tones may change, and on which no verdict was given yet."""
         return [
-            row
-            for row, (_, group, i) in enumerate(self.members)
-            if not group.steady[i] and row not in self._changing
+            int(row)
+            for group, here, there in self._by_group(np.arange(len(self.members)))
+            for row, i in zip(here, there, strict=True)
+            if not group.steady[i] and int(i) not in group.judged
         ]
 
     def judging(self, row: int) -> Judging:
         """What is needed for the verdict on a signal whose tones may change."""
-        (origin, group, i), network = self.members[row], self.amortized
-        assert network.noise_std_error is not None
-        sigma = float(network.noise_std[origin]), float(network.noise_std_error[origin])
-        data = self.observation(row)
-        return Judging(group.orders(i), data, network.k_probs[origin], sigma, self.question)
-
-    def judged(self, row: int, verdict: Verdict) -> None:
-        """Keeps the verdict on a signal whose tones may change."""
-        self._changing[row] = verdict
+        return judging(self.amortized, self.members[row], self.question)
 
     def verdicts(self, rows: Rows) -> list[Verdict]:
         """How far the results of some signals can be trusted; where tones may change, what `one` says of them."""
-        for row in set(self.changing) & set(rows.tolist()):
-            self.judged(row, self.judging(row)())
-        found = []
-        for row in rows.tolist():
-            if row in self._changing:
-                found.append(self._changing[row])
-                continue
-            _, group, i = self.members[row]
-            checks = [Check(name, float(p[i]), PASSED) for name, p in group.p_values.items()]
-            facts = group.facts
-            quality = DrawQuality(float(facts["ess"][i]), float(facts["pareto_k"][i]))
-            checks.sort(key=lambda check: check.p_value)
-            found.append(judge(checks, quality))
-        return found
+        found: dict[int, Verdict] = {}
+        for group, here, there in self._by_group(rows):
+            steady = group.steady[there]
+            passed = _passed(group, there[steady])
+            found |= zip(here[steady].tolist(), passed, strict=True)
+            for row, i in zip(here[~steady].tolist(), there[~steady].tolist(), strict=True):
+                if i not in group.judged:
+                    group.judged[i] = self.judging(row)()
+                found[row] = group.judged[i]
+        return [found[row] for row in rows.tolist()]
 
     def draws(
         self, rows: Rows, counts: Rows, sizes: Rows, seeds: Rows, out: Array | None = None
@@ -231,3 +268,29 @@ class ExactPosteriors(Batched):
             drawn = self.amortized.draws(origin, counts[others], sizes[others], seeds[others])
             out[others, : drawn.shape[1], : drawn.shape[2]] = drawn
         return out
+
+
+def judging(network: Batched, member: tuple[int, Group, int], question: Question) -> Judging:
+    """What is needed for the verdict on a signal of a group whose tones may change.
+
+    Args:
+        network: The network's posteriors.
+        member: The signal's row there, its group, and its row in the group.
+        question: What was asked.
+    """
+    origin, group, i = member
+    assert network.noise_std_error is not None
+    sigma = float(network.noise_std[origin]), float(network.noise_std_error[origin])
+    data = network.observation(origin)
+    return Judging(group.orders(i), data, network.k_probs[origin], sigma, question)
+
+
+def _passed(group: Group, rows: Rows) -> list[Verdict]:
+    """Verdicts on steady signals that a group has decided: these have passed all tests, and their draws are good."""
+    names = tuple(group.p_values)
+    p = np.stack(list(group.p_values.values()), -1)[rows]  # (S, tests)
+    white = white_words([Check(name, 1.0, PASSED) for name in names])
+    return [
+        Verdict("exact", exact_words(ess, white), PassedTests(names, own))
+        for own, ess in zip(p, group.facts["ess"][rows].tolist(), strict=True)
+    ]

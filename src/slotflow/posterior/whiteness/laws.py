@@ -14,8 +14,7 @@ r"""One test of a residual, and the laws that its p-values come from, of one sig
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import special
@@ -39,8 +38,7 @@ FULL_T = math.sqrt(math.pi / 3)
 """T_e/T of even samples."""
 
 
-@dataclass(frozen=True)
-class Check:
+class Check(NamedTuple):
     """One test of the residual."""
 
     name: str
@@ -72,8 +70,12 @@ def any_of(p: Any, tests: int) -> Any:
 
 def f_test(ratio: Any, dof: Any, dof_below: Any) -> Any:
     """Two-sided p-value of a ratio of mean powers with so many degrees of freedom above and below; shape of ratio."""
-    low, high = special.fdtr(dof, dof_below, ratio), special.fdtrc(dof, dof_below, ratio)
-    return np.minimum(2 * np.minimum(low, high), 1.0)
+    ratio = np.asarray(ratio)
+    with np.errstate(divide="ignore"):
+        turned, below = 1 / ratio, ratio < 1
+    # The lower tail of a ratio is the upper tail of the inverse one.
+    above, under = np.where(below, dof_below, dof), np.where(below, dof, dof_below)
+    return _both_sides(special.fdtrc(above, under, np.where(below, turned, ratio)))
 
 
 def chi_square_test(power: Any, dof: float) -> Any:
@@ -91,10 +93,7 @@ def share_test(share: Array, dof: Array) -> Array:
         share: (..., parts).
         dof: Degrees of freedom of each part of the whole series, (parts,).
     """
-    half, rest = 0.5 * dof, 0.5 * (dof.sum() - dof)
-    low, high = special.betainc(half, rest, share), special.betainc(rest, half, 1 - share)
-    found: Array = np.minimum(2 * np.minimum(low, high), 1.0)
-    return found
+    return _beta_tails(0.5 * dof, 0.5 * (dof.sum() - dof), share)
 
 
 def beta_test(r: Array, mean: Array, variance: Array) -> Array:
@@ -102,10 +101,22 @@ def beta_test(r: Array, mean: Array, variance: Array) -> Array:
     seen = variance > 0
     centre, spread = 0.5 * (1 + mean), 0.25 * np.where(seen, variance, 1.0)
     total = centre * (1 - centre) / spread - 1
-    a, b, x = centre * total, (1 - centre) * total, np.clip(0.5 * (1 + r), 0.0, 1.0)
-    tail = np.minimum(special.betainc(a, b, x), special.betainc(b, a, 1 - x))
-    found: Array = np.where(seen, np.minimum(2 * tail, 1.0), 1.0)
+    p = _beta_tails(centre * total, (1 - centre) * total, np.clip(0.5 * (1 + r), 0.0, 1.0))
+    found: Array = np.where(seen, p, 1.0)
     return found
+
+
+def _beta_tails(a: Array, b: Array, x: Array) -> Array:
+    """Two-sided p-values of beta variables x, shapes that broadcast; only the tail on the side of x is computed."""
+    below = x < a / (a + b)
+    first, second = np.where(below, a, b), np.where(below, b, a)
+    p: Array = _both_sides(special.betainc(first, second, np.where(below, x, 1 - x)))
+    return p
+
+
+def _both_sides(tail: Any) -> Any:
+    """Two-sided p-values of tails on that side of the mean on which values lie; near the median either is smaller."""
+    return 2 * np.minimum(tail, 1 - tail)
 
 
 def normal_test(score: Any) -> Any:

@@ -156,6 +156,12 @@ class EvenTones(EvenData):
             total = total + turn[s] * one._zeroth(s, f)
         return total.reshape(xi.shape)
 
+    def matched_alike(self, f: Tensor) -> Tensor:
+        """`matched` of all B signals at the same frequencies, (G,) to (B, G)."""
+        turn = rotation(f, self.placed).conj()
+        sums = [own * table.together(f) for own, table in zip(turn, self.interpolants, strict=True)]
+        return torch.stack(sums).sum(0)
+
     def matched_slope(self, xi: Array) -> tuple[Complex, Complex]:
         """The matched filter and its derivative by f of one signal, (G, 1) each, at frequencies (G, 1)."""
         one, f = self.in_numpy, xi.reshape(1, -1)

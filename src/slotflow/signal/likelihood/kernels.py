@@ -112,7 +112,9 @@ def window(frequency: Any, channels: Placed, powers: int = 3, turn: Any = None) 
     k = channels.constants(frequency)
     s = dirichlet(frequency, channels, powers)
     if turn is None:
-        turn = phasor(frequency * k.offset) / (k.ratio * k.ratio)
+        turn = phasor(frequency * k.offset) * (
+            1 / (k.ratio * k.ratio)
+        )  # of complex numbers, quicker
     if powers == 1:
         return turn * s
     w = turn * s
@@ -127,7 +129,7 @@ def window(frequency: Any, channels: Placed, powers: int = 3, turn: Any = None) 
 def rotation(frequency: Any, channels: Placed) -> Any:
     """e^{2πifδ}/r of each channel, (S, *shape of frequency)."""
     k = channels.constants(frequency)
-    return phasor(frequency * k.offset) / k.ratio
+    return phasor(frequency * k.offset) * (1 / k.ratio)
 
 
 def energy_of_tones(f: Any, c: Any, channel: Placed) -> Any:

@@ -25,7 +25,7 @@ from torch import Tensor
 from slotflow.core.arrays import Array, namespace
 from slotflow.signal.noise.base import Noise
 
-__all__ = ["SMALLEST_LEVEL", "WhiteNoise", "log_marginal", "precision"]
+__all__ = ["SMALLEST_LEVEL", "WhiteNoise", "log_marginal", "lowest_level", "precision"]
 
 SMALLEST_LEVEL = 1e-5
 """Smallest σ in units of the data's root mean square or of the prior's upper bound."""
@@ -55,7 +55,7 @@ class WhiteNoise(Noise):
         """
         low, high = bounds
         if low != high:
-            low = min(max(low, SMALLEST_LEVEL * max(rms, high)), 0.999 * high)
+            low = float(lowest_level(bounds, np.asarray(rms)))
         elif low < SMALLEST_LEVEL * rms:
             raise ValueError(
                 f"expected a known σ of at least {SMALLEST_LEVEL:g} times the data's rms of {rms:.4g}, received "
@@ -124,7 +124,13 @@ class WhiteNoise(Noise):
         return grid, np.exp(log_density - log_density.max(0)).cumsum(0)
 
 
-def log_marginal(rss: Any, n: int, low: Any, high: float) -> Any:
+def lowest_level(bounds: tuple[float, float], rms: Any) -> Any:
+    """Lower bound of an unknown σ that is never taken too small, shape of rms; arguments as of `WhiteNoise.under`."""
+    xp, (low, high) = namespace(rms), bounds
+    return xp.clip(SMALLEST_LEVEL * xp.clip(rms, high, None), low, 0.999 * high)
+
+
+def log_marginal(rss: Any, n: int, low: Any, high: float, cut: bool | None = None) -> Any:
     """Logarithm of ∫ σ^{−n} e^{−RSS/2σ²} dσ between bounds, or of the integrand at a known σ; shape of rss.
 
     Args:
@@ -132,6 +138,7 @@ def log_marginal(rss: Any, n: int, low: Any, high: float) -> Any:
         n: Number of samples.
         low: Lower bound of σ, a number or an array that broadcasts against rss; the upper one where σ is known.
         high: Upper bound.
+        cut: Whether the bounds matter, where it is known already.
     """
     xp, a = namespace(rss), 0.5 * (n - 1)
     rss = xp.clip(rss, 1e-300, None)
@@ -139,7 +146,7 @@ def log_marginal(rss: Any, n: int, low: Any, high: float) -> Any:
         return -0.5 * rss / high**2 - n * math.log(high)
     incomplete = torch.special if isinstance(rss, Tensor) else special
     free = math.lgamma(a) - math.log(2) - a * xp.log(0.5 * rss)
-    if not _bounds_matter(rss, a, low, high):
+    if not (_bounds_matter(rss, a, low, high) if cut is None else cut):
         return free
     v_low, v_high = 0.5 * rss / low**2, 0.5 * rss / high**2
     shape, upper = xp.full_like(rss, a), v_high > a

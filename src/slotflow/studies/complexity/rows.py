@@ -153,10 +153,11 @@ def _growth_rows(curves: Curves) -> list[Row]:
 
 
 def _significance_row(curves: Curves, trend: Trend, words: list[str]) -> Row:
-    """p of the rank correlation, for either sign; that of a fall cannot support a growth."""
+    """The p of the rank correlation, for either sign; that of a fall cannot support a growth."""
     falls = trend.rank_correlation <= 0
     note = ", ".join(["of a fall"] * falls + words)
-    row = Row(f"{curves.name}: its p", trend.p_value, "0.04" if _is_papers(curves) else "", form=".2g", note=note)  # fmt: skip
+    printed = "0.04" if _is_papers(curves) else ""
+    row = Row(f"{curves.name}: its p", trend.p_value, printed, form=".2g", note=note)
     row = _judged(curves, row, Target(high=SIGNIFICANT))
     return replace(row, met=False) if falls and curves.is_loss else row
 

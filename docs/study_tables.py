@@ -20,6 +20,8 @@ __all__ = ["STUDY_FOLDER", "quoted_sentences", "study_records", "study_tables"]
 
 STUDY_FOLDER = "studies"
 """Folder of the studies' records in docs/data/."""
+FOR_A_GPU = ("sample_complexity", "zoom_scaling")
+"""Studies whose full size asks for a GPU; the others train small networks, one on each core."""
 HELD = {True: "held", False: "**not held**", None: "open"}
 
 Record = Mapping[str, Any]
@@ -76,9 +78,10 @@ def quoted_sentences(data: Path) -> Iterator[tuple[str, str]]:
 def _planned(study: Study) -> str:
     """What is still to be measured."""
     settings = Settings()
+    where = "--device cuda" if study.name in FOR_A_GPU else "--jobs 8"
     return (
         f"**Not yet measured.** In full size: {study.rounds(settings)} rounds of {study.signals(settings):,} signals, "
-        f"`slotflow study {study.name} --device cuda`."
+        f"`slotflow study {study.name} {where}`{'' if study.name in FOR_A_GPU else ', a core for each job'}."
     )
 
 
@@ -97,12 +100,14 @@ def _budget(name: str, record: Record) -> str:
     """Time, signals and the command."""
     facts, made = record["facts"], record["made"]
     jobs = facts.get("jobs", 1)
-    gpu = facts["seconds"] / 60 / jobs if made["device"] == "cuda" else 0
+    on_gpu = made["device"] == "cuda"
+    gpu = facts["seconds"] / 60 / jobs if on_gpu else 0
     shared = f" ({jobs} processes at a time)" if jobs > 1 else ""
     rounds = f"{facts['rounds']} of {facts['rounds_planned']} rounds"
-    seed = f" --seed {made['seed']}" if made["seed"] else ""
+    options = " --device cuda" * on_gpu + f" --jobs {jobs}" * (jobs > 1)
+    options += f" --seed {made['seed']}" if made["seed"] else ""
     minutes = f"{facts['seconds'] / 60:.1f} minutes on {facts['device']}{shared}"
     return (
         f"Budget: {facts['signals']:,} signals in {rounds}, {minutes}, "
-        f"{gpu:.0f} GPU minutes: `slotflow study {name}{seed}`."
+        f"{gpu:.0f} GPU minutes: `slotflow study {name}{options}`."
     )

@@ -149,6 +149,26 @@ def test_ratios_fill_their_panels(figures: dict[str, Figure]) -> None:
         assert np.ptp(sizes) > 0.5 * np.ptp(ends)
 
 
+def shown_ticks(ax: Axes) -> list[str]:
+    """Labels of the vertical axis that lie within it."""
+    low, high = ax.get_ylim()
+    ticks = zip(ax.get_yticks(), ax.get_yticklabels(), strict=True)
+    return [label.get_text() for tick, label in ticks if low <= tick <= high]
+
+
+def test_logarithmic_axes_of_the_scaling_can_be_read(figures: dict[str, Figure]) -> None:
+    counts, _, sizes = figures["study-zoom_scaling"].axes
+    for ax in (counts, sizes):
+        assert shown_ticks(ax) == ["0.05", "0.1", "0.2", "0.4"]
+    assert [label.get_text() for label in sizes.get_xticklabels()] == ["0.5 M", "2 M", "8 M"]
+
+
+def test_training_sets_outside_the_range_are_explained(figures: dict[str, Figure]) -> None:
+    legend = figures["study-sample_complexity"].axes[-1].get_legend()
+    assert legend is not None
+    assert {"at most 100", "more than 10,000"} <= {text.get_text() for text in legend.get_texts()}
+
+
 def test_pictures_are_small() -> None:
     for folder in ("results", "results/paper", "images"):
         for path in (ROOT / "docs" / folder).glob("*.png"):

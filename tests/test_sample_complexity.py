@@ -296,6 +296,15 @@ def test_weak_growth_holds_and_cubic_growth_does_not() -> None:
     assert "2 upper bounds" in notes["zoom: exponent of N in K"]
 
 
+def test_a_significant_fall_does_not_support_a_growth() -> None:
+    falling = {1: 5000, 2: 4000, 4: 3000, 6: 2000, 8: 1000, 10: 500}
+    rows = SAMPLE_COMPLEXITY.compare(gather([a_round("zoom", k, n) for k, n in falling.items()]))
+    found = {row.measure: row for row in rows}
+    assert found["zoom: Spearman's ρ of N and K"].met is False
+    assert found["zoom: its p"].value < 0.05 and found["zoom: its p"].met is False
+    assert found["zoom: its p"].note == "of a fall"
+
+
 def test_what_bounds_alone_support_stays_open() -> None:
     """K = 1 needs at most 100 signals, and K = 10 more than there are: weak growth is not shown by the others."""
     few = {1: 20.0, 2: 150.0, 4: 300.0, 6: 400.0, 8: 500.0}

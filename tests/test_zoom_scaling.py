@@ -152,6 +152,19 @@ def test_the_sentence_that_pages_quote() -> None:
     joint = f"{BASE}, without joint steps"
     data = {BASE: network(0.8, 1.0), "released": network(0.95, 1.01), joint: network(0.75, 1.5)}
     text = learned_part(data)
-    assert "1.00 ± 0.01 times the bound and counts 0.800 ± 0.010" in text
-    assert "trained without joint steps, 1.50 ± 0.01 and 0.750 ± 0.010" in text
-    assert "second count" not in text and "released weights: 1.01 ± 0.01" in text
+    assert "1.000 ± 0.01 times the bound and counts 0.800 ± 0.01" in text
+    assert "trained without joint steps, 1.500 ± 0.01 and 0.750 ± 0.01" in text
+    assert "the errors depend on" in text
+    assert "after 100 they are 2.000 ± 0.01 with the steps and 3.000 ± 0.01 without" in text
+    assert "second count" not in text and "released weights: 1.010 ± 0.01" in text
+    alike = learned_part(data | {joint: network(0.8, 1.01)})
+    assert "the errors hardly depend on" in alike
+
+
+def test_errors_without_joint_steps_are_compared_at_every_number_of_signals() -> None:
+    data = {BASE: network(0.8, 1.0), f"{BASE}, without joint steps": network(0.8, 1.2)}
+    rows = [row for row in compare(data) if row.measure.startswith("error of f, without")]
+    assert [row.value for row in rows] == pytest.approx([1.2, 1.2])
+    assert [row.met for row in rows] == [None, True] and rows[0].target is None
+    spread = 1.2 * ((0.01 / 1.2) ** 2 + 0.01**2) ** 0.5  # independent errors of 1.2 and 1.0
+    assert rows[1].error == pytest.approx(spread)

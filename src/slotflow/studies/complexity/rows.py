@@ -13,7 +13,12 @@ from slotflow.studies.complexity.curves import Curves, curves_of
 from slotflow.studies.complexity.least import Least, growth
 from slotflow.studies.frame.study import Data
 from slotflow.studies.row import Row, Target
-from slotflow.studies.theory.minimum_samples import PAPER_COUNTS, PAPER_SAMPLES, power_curve
+from slotflow.studies.theory.minimum_samples import (
+    PAPER_COUNTS,
+    PAPER_SAMPLES,
+    Trend,
+    power_curve,
+)
 from slotflow.studies.theory.regimes import critical
 from slotflow.studies.theory.sample_complexity import Network, terms
 
@@ -139,13 +144,22 @@ def _growth_rows(curves: Curves) -> list[Row]:
     rows = [
         _judged(curves, Row(f"{name}: Spearman's ρ of N and K", trend.rank_correlation, "0.83" if papers else "",
                             form=".2f", note=note), Target(low=0, strict=True)),
-        _judged(curves, Row(f"{name}: its p", trend.p_value, "0.04" if papers else "", form=".2g", note=note),
-                Target(high=SIGNIFICANT)),
+        _significance_row(curves, trend, words),
         Row(f"{name}: slope of N against K", trend.slope, "964" if papers else "", form=",.0f"),
         _judged(curves, Row(f"{name}: exponent of N in K", trend.exponent, "0.35" if papers else "", form=".2f",
                             note=exponent_note), Target(high=1, strict=True, words="sub-linear"), not words),
     ]  # fmt: skip
     return rows + _ratio_rows(curves, found)
+
+
+def _significance_row(curves: Curves, trend: Trend, words: list[str]) -> Row:
+    """The p of the rank correlation, for either sign; that of a fall cannot support a growth."""
+    falls = trend.rank_correlation <= 0
+    note = ", ".join(["of a fall"] * falls + words)
+    printed = "0.04" if _is_papers(curves) else ""
+    row = Row(f"{curves.name}: its p", trend.p_value, printed, form=".2g", note=note)
+    row = _judged(curves, row, Target(high=SIGNIFICANT))
+    return replace(row, met=False) if falls and curves.is_loss else row
 
 
 def _ratio_rows(curves: Curves, found: dict[int, Least]) -> list[Row]:

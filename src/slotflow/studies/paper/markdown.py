@@ -22,6 +22,7 @@ from slotflow.studies.paper.words import (
     time_of,
 )
 from slotflow.studies.row import tally, verdict
+from slotflow.studies.zoom_scaling.words import learned_part
 
 __all__ = ["render_markdown"]
 
@@ -44,11 +45,15 @@ def render_markdown(
         }
         for group in groups
     ]
+    scaling = studies.get("zoom_scaling")
+    first, alone, *others = introduction(groups, [name for name in NAMES if name not in studies])
+    if scaling is not None:
+        alone += f" {learned_part(scaling['data'])}"
     return render(
         "results.md",
         "slotflow.studies.paper",
         title=TITLE,
-        introduction=introduction(groups, [name for name in NAMES if name not in studies]),
+        introduction=(first, alone, *others),
         contents_words=CONTENTS_WORDS,
         contents=contents_table(groups, studies),
         groups=outline,

@@ -30,8 +30,8 @@ INTRODUCTION = (
     "open where a perfect method could miss it too at this number of signals. A time leaves out signals that an "
     "earlier result of the same run had analysed.",
     "“Network alone” means `zoom` without the exact step. It still contains two joint Gauss–Newton steps on the "
-    "likelihood, at the end of its slots. How much of what it reaches is owed to these steps, and how much to what it "
-    "has learned, is measured by the study `zoom_scaling` (docs/studies.md), which trains the network without them.",
+    "likelihood, at the end of its slots. What the network reaches if it is trained without them is measured by the "
+    "study `zoom_scaling` (docs/studies.md).",
     "The ablations (section 5.3), the sample complexity (appendix B.3 with table 4) and the methods of table 1 are "
     "studies of their own, with small networks on a small task (docs/studies.md). The paper's training run (5.2.1, "
     "figure 20) is not repeated; ours stands beside it (docs/model.md).",

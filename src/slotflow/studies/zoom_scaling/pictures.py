@@ -20,8 +20,8 @@ __all__ = ["plot"]
 Point = tuple[float, float | None]
 """A mean over seeds and its standard error."""
 
-WIDE_RANGE = 8.0
-"""Ratio of the ends of an axis up to which its minor ticks have numbers."""
+SHARES = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.4, 0.8)
+"""Shares of wrong counts that have a tick, as far as they lie in the panel."""
 LINES = {"": "-", "without joint steps": "--", "without the second count": ":"}
 MARKS = {"": "o", "without joint steps": "s", "without the second count": "^"}
 
@@ -40,12 +40,21 @@ def plot(data: Data) -> Figure:
         errors.set(ylabel="error of f over the bound, nominal")
         errors.axhline(1, color=INK, lw=0.8)
         _draw_sizes(sizes, data)
-        for ax in (counts, errors, sizes):
-            low, high = ax.get_ylim()
-            ax.yaxis.set_major_formatter("{x:g}")
-            ax.yaxis.set_minor_formatter("{x:g}" if high < WIDE_RANGE * low else "")
+        for ax in (counts, sizes):
+            _label_shares(ax)
+        errors.yaxis.set_major_formatter("{x:g}")
+        errors.yaxis.set_minor_formatter("{x:g}")
         figure.legend(*counts.get_legend_handles_labels(), loc="outside lower center", ncols=4)
     return figure
+
+
+def _label_shares(ax: Axes) -> None:
+    """Ticks at few round shares; those of a logarithmic axis would be powers of ten, of which there is one here."""
+    from matplotlib.ticker import FixedLocator, NullLocator
+
+    ax.yaxis.set_major_locator(FixedLocator(SHARES))
+    ax.yaxis.set_minor_locator(NullLocator())
+    ax.yaxis.set_major_formatter("{x:g}")
 
 
 def _wrong_counts(found: Data) -> list[Point]:
@@ -100,5 +109,7 @@ def _draw_sizes(ax: Axes, data: Data) -> None:
     ax.set(
         xscale="log", yscale="log", xlabel="parameters", ylabel="share of wrong counts, frontier"
     )
+    ax.set_xticks([data[name]["parameters"] for name in names], names)
+    ax.minorticks_off()
     if shared:
         ax.legend(loc="best")

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from dataclasses import replace
 
 from slotflow.studies.frame.study import Data
 from slotflow.studies.row import Row, Target
 from slotflow.studies.zoom_scaling.variants import BASE, PARTS
 
-__all__ = ["RELEASED", "compare", "smallest_and_largest", "without"]
+__all__ = ["JOINT", "RELEASED", "WIDER", "compare", "smallest_and_largest", "without"]
 
 RELEASED = "released"
 """What the embedded weights are called."""
@@ -55,9 +56,10 @@ def _points(name: str, found: Data) -> Iterable[Row]:
         note = f"{trained}; nominal {found['nominal'][i][0]:.4f}"
         yield Row(f"{at}: right counts, frontier", value, error=error, form=".3f", note=note)
     value, error = found["error"]["f"][-1]
-    others = ", ".join(f"{s} {found['error'][s][-1][0]:.3g}" for s in ("A", "φ"))
-    note = f"{others}; posterior sd of f {found['width']['f'][-1][0]:.3g}"
-    yield Row(f"{at}: error of f over the bound, nominal", value, error=error, note=note)
+    others = ", ".join(f"{s} {found['error'][s][-1][0]:.3f}" for s in ("A", "φ"))
+    note = f"{others}; posterior sd of f {found['width']['f'][-1][0]:.3f}"
+    measure = f"{at}: error of f over the bound, nominal"
+    yield Row(measure, value, error=error, form=".3f", note=note)
 
 
 def _claims(data: Data) -> Iterable[Row]:
@@ -69,10 +71,7 @@ def _claims(data: Data) -> Iterable[Row]:
     at = f"{BASE}, at {last:,} signals"
     counts = "right counts on the frontier"
     if JOINT in data:
-        factor = data[JOINT]["error"]["f"][-1][0] / base["error"]["f"][-1][0]
-        measure, target = "error of f, without joint steps over with them", Target(low=WIDER)
-        met = target.met(factor)
-        yield Row(measure, factor, "widths owed to them", note=at, target=target, met=met)
+        yield from _wider(base, data[JOINT])
         brought = _difference(base["frontier"][-1], data[JOINT]["frontier"][-1])
         yield _claim(
             f"{counts} that the joint steps bring", brought, "learned", at, most=SAME_COUNTS
@@ -89,6 +88,28 @@ def _claims(data: Data) -> Iterable[Row]:
         yield _claim(
             f"{counts}, gain from {few} to {many} parameters", rise, "more", f"at {last:,} signals"
         )
+
+
+def _wider(base: Data, lacking: Data) -> Iterable[Row]:
+    """Errors of f without joint steps over those with them, at each number of signals; the last one is judged."""
+    shared = zip(base["signals"], lacking["error"]["f"], base["error"]["f"], strict=True)
+    *before, last = (
+        Row("error of f, without joint steps over with them", one[0] / other[0], form=".3f",
+            error=_ratio_error(one, other), note=f"{BASE}, at {signals:,} signals")
+        for signals, one, other in shared
+    )  # fmt: skip
+    yield from before
+    target = Target(low=WIDER)
+    yield replace(last, paper="widths owed to them", target=target, met=target.met(last.value))
+
+
+def _ratio_error(
+    one: tuple[float, float | None], other: tuple[float, float | None]
+) -> float | None:
+    """Standard error of the ratio of two means, None if one of them has none."""
+    if one[1] is None or other[1] is None:
+        return None
+    return one[0] / other[0] * math.hypot(one[1] / one[0], other[1] / other[0])
 
 
 def _claim(

@@ -136,8 +136,8 @@ def _together(trainings: Sequence[Data]) -> Data:
 ZOOM_SCALING = Study(
     name="zoom_scaling",
     title="Signals, parameters and the steps on the likelihood",
-    section="method.md and model.md",
-    source="our pages",
+    section="before it was measured",
+    source="our own expectation",
     claim="The widths of `zoom` at the bound are owed to its two joint steps on the likelihood, its counts and places "
     "to what was learned. More signals and more parameters make it better.",
     caption="Left and middle: share of wrong counts on the frontier, and robust errors of f over the bound on nominal "

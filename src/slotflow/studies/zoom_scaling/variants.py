@@ -4,7 +4,8 @@ Three sizes have about 0.5, 2 and 8 million parameters. They differ in their wid
 are those of the preset, which has 5.4 million. The parts are switched off in the network of 2 million:
 
 - without joint steps, the slots stay where their last round has put them. The bound in whose units the flow speaks is
-  still computed there, and so is the residual, so that the network lacks the move and nothing else;
+  still computed there, and so is the residual; the last look is still told how far a step would go
+  (`network/zoom/numbers`). The network lacks the move and nothing else, and its flow may learn to make up for it;
 - without the second count, q(K | x) is the encoder's own.
 
 Signals, loss and precision are those of the preset. The recipe is one for short trainings: smaller batches, hence more

@@ -1,0 +1,53 @@
+"""Paragraphs of docs/studies.md that have no numbers: what they say of the numbers follows from the records."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from slotflow.studies.zoom_scaling.variants import BASE, PARTS
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def record_of(name: str) -> Any:
+    return json.loads((ROOT / f"docs/data/studies/{name}.json").read_text("utf-8"))["data"]
+
+
+def test_what_the_page_says_of_zoom() -> None:
+    data = record_of("zoom_scaling")
+    base, joint, recount = (data[name] for name in (BASE, *(f"{BASE}, {part}" for part in PARTS)))
+    assert base["signals"][-1] == pytest.approx(1e6, rel=0.05)
+    assert data["released"]["signals"][0] > 10 * base["signals"][-1]
+    errors, without = (np.array(one["error"]["f"])[:, 0] for one in (base, joint))
+    assert without[-1] / errors[-1] < 1.01 and without[0] / errors[0] > 1.1
+    assert (errors < 1.02).all()
+    counts, less = (np.array(one["frontier"])[:, 0] for one in (base, recount))
+    assert (np.diff(counts) > 0).all() and counts[-1] < data["released"]["frontier"][0][0]
+    assert joint["frontier"][0][0] >= counts[0]
+    gain = counts - less
+    assert gain[-1] > 0.03 and gain[:-1] / gain[-1] == pytest.approx(2, abs=0.3)
+    small, large = data["0.5 M"]["frontier"], data["8 M"]["frontier"]
+    assert abs(small[-1][0] - large[-1][0]) < 2 * np.hypot(small[-1][1], large[-1][1])
+    off = {symbol: pairs[0][0] for symbol, pairs in data["released, without joint steps"]["error"].items()}  # fmt: skip
+    assert off["φ"] > off["f"] > 1.05 < off["A"]
+
+
+def test_what_the_page_says_of_sample_complexity() -> None:
+    data = record_of("sample_complexity")
+    paper, zoom = ({int(k): one for k, one in data[name]["counts"].items()} for name in data)
+    score = {k: np.array(one["score"])[:, 0] for k, one in paper.items()}
+    assert (score[2] <= 0).sum() == 1 and all((score[k] > 0).all() for k in score if k >= 4)
+    seeds = np.array(paper[2]["scores"])[:, score[2].argmin()]
+    assert (seeds < 0).sum() == 1
+    assert all((score[4] > score[k]).all() for k in (6, 8, 10))
+    first, *others = np.array(paper[1]["losses"])
+    ahead = first < np.min(others, axis=0) - 1
+    assert len(ahead) > ahead.sum() > len(ahead) / 2
+    for k in (4, 6, 8, 10):
+        assert np.ptp(np.array(paper[k]["loss"])[3:, 0]) < 0.35
+    assert all(one["loss"][3][0] <= 0.1 for one in zoom.values())  # 1,000 signals

@@ -33,7 +33,8 @@ class Rest:
         model: The network.
         observations: All signals.
         options: Keywords of `posteriors`.
-        processes: How many work beside this one; None: beside a GPU as many as are worth it, otherwise none.
+        processes: How many work beside this one; None: for the exact step beside a GPU as many as are worth it,
+            otherwise none.
     """
 
     def __init__(
@@ -45,7 +46,8 @@ class Rest:
     ) -> None:
         self.model, self.observations, self.options = model, observations, options
         if processes is None:
-            processes = processes_for(len(observations)) if model.device.type == "cuda" else 0
+            worth_it = model.device.type == "cuda" and options["method"] == "exact"
+            processes = processes_for(len(observations)) if worth_it else 0
         elif not can_be_copied():
             processes = 0
         self._alone: list[int] = []

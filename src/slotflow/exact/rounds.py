@@ -132,6 +132,10 @@ class Rounds:
         """What the next round draws from."""
         return Mixture(self.parts, self.shares.tolist())
 
+    def share(self, part: Proposal) -> float:
+        """Share of all candidates that came from one of the parts."""
+        return float(self._from[self.parts.index(part)] / max(self._from.sum(), 1.0))
+
     def result(self) -> Importance:
         """What all draws say; the effective share is the smaller one of all and of the last round."""
         log_w = self._log_weights

@@ -21,7 +21,6 @@ import numpy as np
 from slotflow.core.numeric import log_sum_exp
 from slotflow.exact.importance import Importance
 from slotflow.exact.ledger import Ledger
-from slotflow.exact.orders import NEGLIGIBLE
 from slotflow.exact.problem import Problem
 from slotflow.exact.proposals.assembly import WEAK
 from slotflow.exact.proposals.births import Births
@@ -59,8 +58,10 @@ PILOT_OF_PART, PILOT, PILOT_CANDIDATES = 50, 500, 50
 """First draws of each part of a proposal, of all of them at most, and candidates at most for each draw."""
 FAR_BELOW = HOPELESS + 3 * MARGIN
 """Logarithm of the odds at which a first look excludes an order below: as much is granted to Laplace's estimate."""
-FAR_FROM_MATTERING = 0.1 * NEGLIGIBLE
-"""p(K | x) below which weights with a heavy tail are enough."""
+TOLERATED, TOLERATED_IN_A_TAIL = 0.005, 0.01
+"""Errors of p(K | x) of an order below `SMALL` that are small enough, and where its weights have no mean."""
+IN_A_TAIL = 0.5
+"""What ln Z may miss where weights have no mean (Pareto k ≥ 1)."""
 SURE, INHERITED = 0.1, 0.15
 """Errors of ln Z that are small enough: of an order's own draws, and of those that take over errors from below.
 
@@ -98,9 +99,10 @@ class _Drawing:
         """Whether its draws take over errors of tones that may be anywhere."""
         return isinstance(self.origin, Growth)
 
-    def carried(self, result: Importance) -> Importance:
-        """A result with the errors of the order that its draws come from."""
-        return result if self.origin is None else self.origin.carried(result)
+    def result(self, rounds: Rounds) -> Importance:
+        """What draws say, with the errors of the order that they come from."""
+        found = rounds.result()
+        return found if self.origin is None else self.origin.carried(found, rounds.share(self.origin))
 
 
 class Sampler:
@@ -198,7 +200,7 @@ class Sampler:
             if len(rounds) < goal:  # in two rounds at least: the second tells whether the first missed much
                 size = goal - len(rounds) if len(rounds) else half
             else:
-                result = drawing.carried(rounds.result())
+                result = drawing.result(rounds)
                 late = problem.seconds - began > seconds
                 size = min(half, most - len(rounds))
                 tails = len(rounds) >= patience and result.pareto_k >= 1
@@ -210,7 +212,7 @@ class Sampler:
             before = len(rounds)
             rounds.draw(size, max(seconds - (problem.seconds - began), 0.0))
             if len(rounds) - before < size // 2:  # hardly any candidate meets the prior
-                return drawing.carried(rounds.result())
+                return drawing.result(rounds)
 
     def _with_more(self, rounds: Rounds, drawing: _Drawing, result: Importance) -> Importance:
         """More draws; where unresolved tones leave weights with a tail, from their ridges too."""
@@ -240,8 +242,9 @@ class Sampler:
         if not self._enough(result, drawing.best, drawing.grown):
             return False
         draws, n = self.problem.draws, len(result.log_weights)
-        if drawing.unlikely and _share(result.log_evidence - drawing.best) < SMALL:
-            return n >= draws or (result.sound and result.effective >= FEW)
+        small = drawing.unlikely and _share(result.log_evidence - drawing.best) < SMALL
+        if small and result.sound and result.effective >= FEW:
+            return True
         return n >= draws and result.effective >= EFFECTIVE * draws
 
     def _more_slowly(
@@ -268,9 +271,9 @@ class Sampler:
             return False
         share = _share(result.log_evidence - best)
         if share < SMALL:  # its error is what it can do to p(K | x)
-            error = share * result.log_evidence_error
-            settled = result.pareto_k < 1 or share < FAR_FROM_MATTERING
-            return result.effective >= FEWEST_OF_SMALL and settled and error < 0.005
+            error, tail = share * result.log_evidence_error, result.pareto_k >= 1
+            settled = error + share * IN_A_TAIL < TOLERATED_IN_A_TAIL if tail else error < TOLERATED
+            return result.effective >= FEWEST_OF_SMALL and settled
         return (
             result.pareto_k < 0.7
             and result.effective >= FEWEST_EFFECTIVE * self.problem.draws

@@ -8,7 +8,9 @@
 Times are those of `model.infer`, the network included: CPU times of one thread, on a GPU wall-clock times. Of the first
 `--compare` signals (of each process) that batches decide, p(K), ln Z, quantiles of A and f, and verdicts are compared
 with those of the same signal alone: differences in units of their Monte-Carlo errors, whose root mean square is 1 if
-both are right. With --equality nothing is asked of the signals that fall through to the code for one. With --profile
+both are right. With --equality nothing is asked of the signals that fall through to the code for one, and with --left
+these are compared as well: they are answered by the same code both ways, from the network's answer in a batch and
+alone. With --profile
 the functions are listed in which the time goes; on a GPU, set CUDA_LAUNCH_BLOCKING=1 for that.
 """
 
@@ -186,7 +188,7 @@ def run(model: SlotFlow, name: str, seed: int, size: int, options: argparse.Name
             posts.sample(100)
         with watch.part("verdicts"):
             found.verdicts.update(verdict.status for verdict in posts.verdicts)
-    for i in decided[: options.compare]:
+    for i in (list(range(size)) if options.left else decided)[: options.compare]:
         with watch.part("alone"):
             alone = model.infer(signals[i], prior=prior, draws=options.draws, max_seconds=60)
         found.compare(posts[i], alone)
@@ -245,6 +247,7 @@ def main() -> None:
         "--jobs", type=int, default=1, help="processes, each with a part of the set"
     )
     parser.add_argument("--equality", action="store_true", help="compare only what batches decide")
+    parser.add_argument("--left", action="store_true", help="compare what batches leave as well")
     parser.add_argument("--profile", action="store_true")
     parser.add_argument("--out", type=Path, help="JSON file")
     options = parser.parse_args()

@@ -36,8 +36,12 @@ from slotflow.exact.importance import (
 from slotflow.exact.proposals.gaussian import Mixture, Proposal
 from slotflow.exact.target import Target
 
-__all__ = ["Rounds"]
+__all__ = ["FEW_CANDIDATES", "Rounds"]
 
+PILOT_OF_PART, PILOT = 50, 500
+"""First draws of each part of a proposal, and of all of them at most."""
+FEW_CANDIDATES = 50
+"""Candidates at most for each draw of a first look."""
 STEPS = 3
 """Steps of expectation and maximization."""
 FLOOR = 0.05
@@ -55,9 +59,7 @@ class Rounds:
         rng: Source of randomness.
     """
 
-    def __init__(
-        self, target: Target, parts: Sequence[Proposal], rng: np.random.Generator
-    ) -> None:
+    def __init__(self, target: Target, parts: Sequence[Proposal], rng: np.random.Generator) -> None:
         self.target, self.parts, self.rng = target, list(parts), rng
         self.shares: Array = np.full(len(self.parts), 1 / len(self.parts))
         """α of the next round, (M,)."""
@@ -65,6 +67,15 @@ class Rounds:
         self._z, self._rss, self._log_p = list[Array](), list[Array](), list[Array]()
         self._log_q: Array = np.zeros((len(self.parts), 0))  # (M, n)
         self._began = time.perf_counter()
+
+    @classmethod
+    def begun(cls, target: Target, parts: Sequence[Proposal], rng: np.random.Generator) -> Rounds:
+        """Rounds after a first one with equal shares of all parts, where there are several."""
+        rounds = cls(target, parts, rng)
+        if len(rounds.parts) > 1:
+            rounds.draw(min(PILOT_OF_PART * len(rounds.parts), PILOT), most=FEW_CANDIDATES)
+            rounds.adapt()
+        return rounds
 
     def __len__(self) -> int:
         """Number of draws inside the support."""
@@ -102,7 +113,7 @@ class Rounds:
 
     @property
     def _log_weights(self) -> Array:
-        """ln p̃/q̄ of all draws, (n,)."""
+        """Logarithm of p̃/q̄ of all draws, (n,)."""
         if not self._log_p:
             return np.zeros(0)
         with np.errstate(divide="ignore"):

@@ -7,8 +7,9 @@ draws are effective for what the order contributes, tempered sampling starts fro
 
 **Draws.** What an error of ln Z_K can do to p(K | x) goes with p(K | x) itself. So an order that a first look (a few
 draws, or the fall of the evidence from order to order) expects below `SMALL` begins with a quarter of the draws, and
-gets all of them if these do not tell its share to 0.005, find it larger, or have weights with a tail: few draws of a
-heavy tail miss it, and Z comes out too small.
+gets more of them if these do not tell its share to 0.005, find it larger, or have weights with a tail: few draws of a
+heavy tail miss it, and Z comes out too small. All of them are drawn in rounds that add up (`rounds.py`). Where the tail
+stays, tempered sampling decides, unless what it may hide moves p(K | x) by less than 0.01.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from slotflow.exact.proposals.gaussian import Proposal
 from slotflow.exact.proposals.growth import Growth
 from slotflow.exact.proposals.ridge import Ridge
 from slotflow.exact.proposals.surface import Surface, room_for_cells
-from slotflow.exact.rounds import Rounds
+from slotflow.exact.rounds import FEW_CANDIDATES, Rounds
 from slotflow.exact.spared import HOPELESS, MARGIN, out_of_reach
 from slotflow.exact.target import Target
 from slotflow.exact.tempering import tempered
@@ -54,8 +55,6 @@ EFFECTIVE, FEWEST_EFFECTIVE = 0.25, 0.1
 """Effective draws of an order, for each that is asked for: so many are aimed at, and so many are needed."""
 FEWEST_OF_SMALL = 20.0
 """Effective draws of an order below `SMALL` that are needed."""
-PILOT_OF_PART, PILOT, PILOT_CANDIDATES = 50, 500, 50
-"""First draws of each part of a proposal, of all of them at most, and candidates at most for each draw."""
 FAR_BELOW = HOPELESS + 3 * MARGIN
 """Logarithm of the odds at which a first look excludes an order below: as much is granted to Laplace's estimate."""
 TOLERATED, TOLERATED_IN_A_TAIL = 0.005, 0.01
@@ -102,7 +101,9 @@ class _Drawing:
     def result(self, rounds: Rounds) -> Importance:
         """What draws say, with the errors of the order that they come from."""
         found = rounds.result()
-        return found if self.origin is None else self.origin.carried(found, rounds.share(self.origin))
+        return (
+            found if self.origin is None else self.origin.carried(found, rounds.share(self.origin))
+        )
 
 
 class Sampler:
@@ -124,11 +125,13 @@ class Sampler:
         parts = self._parts(target, origin)
         if not parts:
             return
-        rounds = _begun(target, parts, problem.rng)
+        rounds = Rounds.begun(target, parts, problem.rng)
         drawing = _Drawing(origin, best, len(rounds))
         expected = self._expected(k) if drawing.grown else math.inf
-        if problem.close and math.isfinite(best):  # mostly an order that cannot matter, as a few draws show
-            rounds.draw(max(problem.draws // 8, FEWEST), most=PILOT_CANDIDATES)
+        if problem.close and math.isfinite(
+            best
+        ):  # mostly an order that cannot matter, as a few draws show
+            rounds.draw(max(problem.draws // 8, FEWEST), most=FEW_CANDIDATES)
             few = rounds.result()
             if self._beyond(k, few, best, above):
                 return ledger.bound(k, few.log_evidence)
@@ -194,10 +197,16 @@ class Sampler:
         problem = self.problem
         seconds, began = min(problem.left, FIRST * problem.max_seconds), problem.seconds
         goal = max(problem.draws // UNLIKELY_DRAWS, FEWEST) if drawing.unlikely else problem.draws
-        goal, most, patience = goal + drawing.pilot, most + drawing.pilot, len(rounds) + problem.draws
+        goal, most, patience = (
+            goal + drawing.pilot,
+            most + drawing.pilot,
+            len(rounds) + problem.draws,
+        )
         while True:
             half = -(-max(goal, len(rounds)) // 2)
-            if len(rounds) < goal:  # in two rounds at least: the second tells whether the first missed much
+            if (
+                len(rounds) < goal
+            ):  # in two rounds at least: the second tells whether the first missed much
                 size = goal - len(rounds) if len(rounds) else half
             else:
                 result = drawing.result(rounds)
@@ -253,7 +262,9 @@ class Sampler:
         """Tempered sampling from a proposal, or the result so far if that is worth more."""
         problem, target = self.problem, rounds.target
         if isinstance(origin, Growth):
-            rounds = _begun(target, problem.proposer.parts(target) or rounds.parts, problem.rng)
+            rounds = Rounds.begun(
+                target, problem.proposer.parts(target) or rounds.parts, problem.rng
+            )
         table = next((p.table for p in rounds.parts if isinstance(p, Births)), None)
         hurry = max(problem.left, SLICE * problem.max_seconds)
         seconds = min(problem.tempering.max_seconds, hurry)
@@ -279,15 +290,6 @@ class Sampler:
             and result.effective >= FEWEST_EFFECTIVE * self.problem.draws
             and result.log_evidence_error < (INHERITED if grown else SURE)
         )
-
-
-def _begun(target: Target, parts: list[Proposal], rng: np.random.Generator) -> Rounds:
-    """Draws with equal shares of all parts of a proposal, where there are several, and shares for those after them."""
-    rounds = Rounds(target, parts, rng)
-    if len(parts) > 1:
-        rounds.draw(min(PILOT_OF_PART * len(parts), PILOT), most=PILOT_CANDIDATES)
-        rounds.adapt()
-    return rounds
 
 
 def _share(odds: float) -> float:

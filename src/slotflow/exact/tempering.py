@@ -176,18 +176,15 @@ class _Moves:
         for half in self._halves(n):
             rest = np.setdiff1d(np.arange(n), half, assume_unique=True)
             for kind in ("one", "two", "all", "fisher", "pair", "anew"):
-                if (kind in ("two", "pair") and k < 2) or (kind == "anew" and self.table is None):
+                if (kind in ("two", "pair", "all") and k < 2) or (
+                    kind == "anew" and not self.table
+                ):
                     continue
-                if kind == "all" and k < 2:
-                    continue
-                z = state.z[half]
+                z, hastings = state.z[half], np.zeros(len(half))
                 if kind in self.scale:
-                    new, hastings = self._difference(z, state.z[rest], kind), np.zeros(len(z))
+                    new = self._difference(z, state.z[rest], kind)
                 elif kind == "fisher":
-                    new, hastings = (
-                        self._fisher(z, state.z[rest], state.rss[rest]),
-                        np.zeros(len(z)),
-                    )
+                    new = self._fisher(z, state.z[rest], state.rss[rest])
                 elif kind == "pair":
                     new, hastings = self._pair(z)
                 else:
@@ -206,7 +203,7 @@ class _Moves:
     ) -> float:
         """Metropolis–Hastings step of some particles, in place; the rate of acceptance.
 
-        p̃^β and q^{1−β} decide one after the other: min(1, r_1) min(1, r_2) satisfies detailed balance as min(1, r_1 r_2)
+        p̃^β and q^{1−β} decide one after the other: min(1, r_1) min(1, r_2) keeps detailed balance as min(1, r_1 r_2)
         does (Christen and Fox 2005), and q, which has many parts, is computed for few.
         """
         order = np.argsort(self.waveform.place_in_z(new), -1)
@@ -227,9 +224,8 @@ class _Moves:
 
     def _passes(self, gain: Array) -> NDArray[np.bool_]:
         """Whether steps pass that change the logarithm of a density by so much, (n,)."""
-        passed: NDArray[np.bool_] = np.log(self.rng.random(len(gain))) < np.nan_to_num(
-            gain, nan=-np.inf
-        )
+        gain = np.where(np.isnan(gain), -np.inf, gain)
+        passed: NDArray[np.bool_] = np.log(self.rng.random(len(gain))) < gain
         return passed
 
     def _difference(self, z: Array, others: Array, kind: str) -> Array:

@@ -99,7 +99,7 @@ class Surface:
         # κ as a function of the distance to a cell: one row for each part of a cell, read from where the tone is.
         away = self.cells - 0.5 - np.arange(2 * self.cells) + np.arange(FINE)[:, None] / FINE
         kappa = self.kernel(np.zeros(1), away * self.width)  # (FINE, 2 cells)
-        planes = np.stack([kappa.real, kappa.imag], 1).astype(np.float32)
+        planes = np.stack([kappa.real, kappa.imag]).astype(np.float32)
         self.shifted = np.lib.stride_tricks.sliding_window_view(planes, self.cells, axis=2)
 
     def _table(self, precision: float) -> Array:
@@ -181,13 +181,13 @@ class Surface:
         """
         point = np.rint((f - self.low) * (FINE / self.width)).astype(np.int64)
         cell, part = np.divmod(np.clip(point, 0, FINE * self.cells), FINE)
-        band = self.shifted[part, :, self.cells - cell]  # κ(cells, f), (n, K, 2, cells)
+        band = self.shifted[:, part.T, self.cells - cell.T]  # κ(cells, f), (2, K, n, cells)
         left = self._left(band, fit.c)  # M / step, (n, 2, J, cells)
         np.multiply(left, left, out=left)
         at = np.add(left[:, 0], left[:, 1], out=left[:, 0])
         np.minimum(np.sqrt(at, out=at), np.float32(STEPS - 1), out=at)
         index = at.astype(np.int32)
-        taken = self._taken(band[..., STRIDE // 2 :: STRIDE], fit.inverse)
+        taken = self._taken(np.ascontiguousarray(band[..., STRIDE // 2 :: STRIDE]), fit.inverse)
         level = ((1 - taken / self.energy) * LEVELS).clip(0, LEVELS - 1).astype(np.int32)
         level *= STEPS
         index.reshape(*level.shape, STRIDE)[...] += level[..., None]
@@ -203,34 +203,36 @@ class Surface:
 
         Real matrices take half the time of complex ones, and leave the parts where the next operation reads them.
         """
-        (n, k, _, cells), choices = band.shape, c.shape[1]
-        turns = np.empty((n, 2, choices, k, 2), dtype=np.float32)  # −Re c κ and −Im c κ
-        turns[:, 0, ..., 0] = turns[:, 1, ..., 1] = -c.real / self.step
-        turns[:, 0, ..., 1] = c.imag / self.step
-        turns[:, 1, ..., 0] = -c.imag / self.step
-        left = turns.reshape(n, 2 * choices, 2 * k) @ band.reshape(n, 2 * k, cells)
+        (_, k, n, cells), choices = band.shape, c.shape[1]
+        turns = np.empty((n, 2, choices, 2, k), dtype=np.float32)  # −Re c κ and −Im c κ
+        turns[:, 0, :, 0] = turns[:, 1, :, 1] = -c.real / self.step
+        turns[:, 0, :, 1] = c.imag / self.step
+        turns[:, 1, :, 0] = -c.imag / self.step
+        rows = band.reshape(2 * k, n, cells).swapaxes(0, 1)
+        left = turns.reshape(n, 2 * choices, 2 * k) @ rows
         left = left.reshape(n, 2, choices, cells)
         left += (self.filtered / np.float32(self.step))[:, None]
         return left
 
     @staticmethod
     def _taken(band: NDArray[np.float32], inverse: Complex) -> NDArray[np.float32]:
-        """κ(f, f') G⁻¹ κ(f', f) of cells f, (n, J, G), by κ(cells, f'), (n, K, 2, G): each pair of tones once."""
-        n, k, _, cells = band.shape
+        """κ(f, f') G⁻¹ κ(f', f) of cells f, (n, J, G), by κ(cells, f'), (2, K, n, G): each pair of tones once."""
+        real, imag = band
+        k, n, cells = real.shape
         a, b, count = _pairs(k)
         weight = inverse[..., a, b] * count  # G⁻¹ is Hermitian; (n, J, pairs)
         weights = np.concatenate([weight.real, -weight.imag], -1).astype(np.float32)
-        real, imag = np.ascontiguousarray(band.transpose(2, 0, 1, 3))  # (n, K, G) each
-        products = np.empty((n, 2, len(a), cells), dtype=np.float32)
+        products = np.empty((2, len(a), n, cells), dtype=np.float32)
         first = 0
         for j in range(k):  # with itself and those behind it, as `_pairs` has them
-            x, y, rest = real[:, j, None], imag[:, j, None], slice(first, first + k - j)
-            np.multiply(x, real[:, j:], out=products[:, 0, rest])
-            products[:, 0, rest] += y * imag[:, j:]
-            np.multiply(y, real[:, j:], out=products[:, 1, rest])
-            products[:, 1, rest] -= x * imag[:, j:]
+            rest = slice(first, first + k - j)
+            np.multiply(real[j], real[j:], out=products[0, rest])
+            products[0, rest] += imag[j] * imag[j:]
+            np.multiply(imag[j], real[j:], out=products[1, rest])
+            products[1, rest] -= real[j] * imag[j:]
             first = rest.stop
-        taken: NDArray[np.float32] = weights @ products.reshape(n, 2 * len(a), cells)
+        rows = products.reshape(2 * len(a), n, cells).swapaxes(0, 1)
+        taken: NDArray[np.float32] = weights @ rows
         return taken
 
     def _shut(self, mass: Array, f: Array, there: NDArray[np.bool_]) -> None:

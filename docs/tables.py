@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from cost_tables import cost_tables
+from crowded_tables import crowded_tables
 from performance_tables import performance_tables
 from proof_tables import proof_tables
 from study_tables import quoted_sentences, study_tables
@@ -99,6 +100,7 @@ def render_tables(card: Card) -> Iterator[tuple[str, str]]:
     yield from study_tables(DATA, table)
     yield from performance_tables(DATA, table)
     yield from cost_tables(DATA, table)
+    yield from crowded_tables(DATA, table)
     yield from quoted_sentences(DATA)
     if (metrics := DATA / "paper-metrics.jsonl").exists():
         curve = curve_rows(read_metrics(metrics), PAPER_BATCH)

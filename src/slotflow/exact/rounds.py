@@ -79,7 +79,7 @@ class Rounds:
 
     def __len__(self) -> int:
         """Number of draws inside the support."""
-        return self._log_q.shape[1]
+        return int(self._log_q.shape[1])
 
     def draw(self, n: int, max_seconds: float = math.inf, most: int = MOST_CANDIDATES) -> None:
         """One more round.

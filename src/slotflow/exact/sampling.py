@@ -22,6 +22,7 @@ import numpy as np
 from slotflow.core.numeric import log_sum_exp
 from slotflow.exact.importance import Importance
 from slotflow.exact.ledger import Ledger
+from slotflow.exact.orders import NEGLIGIBLE
 from slotflow.exact.problem import Problem
 from slotflow.exact.proposals.assembly import WEAK
 from slotflow.exact.proposals.births import Births
@@ -53,8 +54,10 @@ MOST_DRAWS = 4
 """An order may have so many times the draws that are asked for."""
 EFFECTIVE, FEWEST_EFFECTIVE = 0.25, 0.1
 """Effective draws of an order, for each that is asked for: so many are aimed at, and so many are needed."""
-FEWEST_OF_SMALL = 20.0
-"""Effective draws of an order below `SMALL` that are needed."""
+FEWEST_OF_SMALL, FEWEST_OF_ALL = 20.0, 3.0
+"""Effective draws of an order below `SMALL` that are needed, and of one that is far from mattering."""
+HARDLY_MATTERS, FAR_FROM_MATTERING = NEGLIGIBLE / 3, NEGLIGIBLE / 10
+"""p(K | x) of orders that stay negligible with one nat more of ln Z, and with two."""
 FAR_BELOW = HOPELESS + 3 * MARGIN
 """Logarithm of the odds at which a first look excludes an order below: as much is granted to Laplace's estimate."""
 TOLERATED, TOLERATED_IN_A_TAIL = 0.005, 0.01
@@ -251,8 +254,9 @@ class Sampler:
         if not self._enough(result, drawing.best, drawing.grown):
             return False
         draws, n = self.problem.draws, len(result.log_weights)
-        small = drawing.unlikely and _share(result.log_evidence - drawing.best) < SMALL
-        if small and result.sound and result.effective >= FEW:
+        share = _share(result.log_evidence - drawing.best)
+        few = share < HARDLY_MATTERS or (result.sound and result.effective >= FEW)
+        if drawing.unlikely and share < SMALL and few:
             return True
         return n >= draws and result.effective >= EFFECTIVE * draws
 
@@ -284,7 +288,8 @@ class Sampler:
         if share < SMALL:  # its error is what it can do to p(K | x)
             error, tail = share * result.log_evidence_error, result.pareto_k >= 1
             settled = error + share * IN_A_TAIL < TOLERATED_IN_A_TAIL if tail else error < TOLERATED
-            return result.effective >= FEWEST_OF_SMALL and settled
+            needed = FEWEST_OF_SMALL if share > FAR_FROM_MATTERING else FEWEST_OF_ALL
+            return result.effective >= needed and settled
         return (
             result.pareto_k < 0.7
             and result.effective >= FEWEST_EFFECTIVE * self.problem.draws

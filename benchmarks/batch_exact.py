@@ -47,6 +47,9 @@ VALUES = ("p(K)", "ln Z", "quantile 0.05", "quantile 0.5", "quantile 0.95")
 """What is compared."""
 QUANTILES = {0.05: 2.1132, 0.5: 1.2533, 0.95: 2.1132}
 """Levels, and the standard error of a quantile of one normal draw: √(q (1 − q)) over the density there."""
+FAR = 5.0
+"""Standard errors beyond which differences are counted: a quantile that falls between two places where a tone may be
+jumps from one to the other, and its error is not that of a normal law."""
 PRIORS = {name: SETS[name].prior for name in ("nominal", "stress", "frontier")}
 PRIORS["weak"] = WEAK_PRIOR
 """Where the signals of each set come from."""
@@ -158,6 +161,8 @@ class Found:
                 result[f"rms pull of {key}"] = rms(self.values[key])
                 result[f"largest pull of {key}"] = float(np.abs(self.values[key]).max(initial=0.0))
                 result[f"pulls of {key}"] = len(self.values[key])
+                far = int((np.abs(self.values[key]) > FAR).sum())
+                result[f"pulls of {key} beyond {FAR:g}"] = far
         return result
 
 

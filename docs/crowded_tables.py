@@ -1,4 +1,4 @@
-"""The tables of docs/exact.md about crowded and weak signals, from docs/data/crowded.json."""
+"""The tables of docs/exact.md about crowded and weak signals, from docs/data/crowded.json and crowded-fresh.json."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from time_records import Record, Records
 
 __all__ = ["crowded_tables"]
 
+RECORDS = {"crowded": "", "crowded-fresh": ", fresh"}
+"""Records, and what is added to the names of their sets: signals that served development, and others."""
 SETS = ("frontier", "weak")
 VERSIONS = ("before", "now")
 TIMES = ("mean", "median", "worst")
@@ -22,8 +24,12 @@ def crowded_tables(folder: Path, table: Table) -> Iterator[tuple[str, str]]:
         folder: Of the records.
         table: Writes a header and rows as Markdown.
     """
-    record = Records(folder).get("crowded")
-    found: Record = {} if record is None else record["results"]
+    records = {words: Records(folder).get(name) for name, words in RECORDS.items()}
+    found = {
+        f"{name}{words}": record["results"][name]
+        for words, record in records.items()
+        for name in (SETS if record is not None else ())
+    }
     header = ("set", "version", *TIMES, "K right", "ECE (perfect: mean, 95 % below)", "verdicts")
     yield "crowded", table(header, _versions(found))
     header = (
@@ -35,9 +41,9 @@ def crowded_tables(folder: Path, table: Table) -> Iterator[tuple[str, str]]:
 
 def _versions(found: Record) -> Iterator[Cells]:
     """Times and calibration of both versions."""
-    for name in SETS:
-        for version in VERSIONS if name in found else ():
-            one = found[name][version]
+    for name, versions in found.items():
+        for version in VERSIONS:
+            one = versions[version]
             seconds, perfect = one["cpu_seconds"], one["ece_of_perfect"]
             times = (f"{seconds[key]:.2f}" for key in TIMES)
             ece = f"{one['ece']:.3f} ({perfect['mean']:.3f}, {perfect['below_in_95_percent']:.3f})"
@@ -48,8 +54,8 @@ def _versions(found: Record) -> Iterator[Cells]:
 
 def _equal(found: Record) -> Iterator[Cells]:
     """How far the versions differ."""
-    for name in SETS if found else ():
-        one, signals = found[name]["compared"], found[name]["now"]["signals"]
+    for name, versions in found.items():
+        one, signals = versions["compared"], versions["now"]["signals"]
         probs = f"{one['rms_difference_of_p_of_k']:.3f}, {one['largest_difference_of_p_of_k']:.3f}"
         pulls = (f"{one[f'{key}_pull_of_ln_z']:.2f}" for key in ("rms", "mean", "largest"))
         same = f"{one['same_count']} of {signals}"

@@ -231,7 +231,12 @@ def _equal(records: Records, name: str) -> Line:
     quantiles = ", ".join(
         f"{one[f'rms pull of quantile {q}']:.2f}" for q in ("0.05", "0.5", "0.95")
     )
-    note += f"; rms difference over its error: ln Z {pulls:.2f}, quantiles 0.05, 0.5 and 0.95 {quantiles}; "
+    note += f"; rms difference over its error: ln Z {pulls:.2f}, quantiles 0.05, 0.5 and 0.95 {quantiles}"
+    jumps = [one.get(f"pulls of quantile {q} beyond 5", 0) for q in ("0.05", "0.5", "0.95")]
+    if any(jumps):  # from one place where a tone may be to another
+        total = sum(one[f"pulls of quantile {q}"] for q in ("0.05", "0.5", "0.95"))
+        note += f" ({sum(jumps)} of {total:,} quantiles jump by more than 5)"
+    note += "; "
     note += f"largest Δp(K) {one['largest difference of p(K)']:.1g}"
     alike = one["verdicts alike"] if agrees else 0.0
     return Line(*line, alike, f"{100 * one['verdicts alike']:.2f} % alike", note)

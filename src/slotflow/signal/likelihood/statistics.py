@@ -139,7 +139,9 @@ class Statistics(EvenTones):
         if len(self.energy) == len(index) == 1 and (index.dtype != torch.bool or bool(index)):
             return self  # what is kept of a single signal stays
         energy = self.energy[index]
-        if len(self.energy) == 1 and len(energy) and isinstance(energy, Tensor):  # no copies of one signal's data
+        if (
+            len(self.energy) == 1 and len(energy) and isinstance(energy, Tensor)
+        ):  # no copies of one signal's data
             folded = tuple(x.expand(len(energy), -1, -1) for x in self.folded)
         else:
             folded = tuple(x[index] for x in self.folded)

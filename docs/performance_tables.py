@@ -24,6 +24,8 @@ FULL_CLUSTER = 100_000
 """Signals of the run on machines that fail, as it was asked for."""
 ALIKE = 0.995
 """Share of verdicts that must be the same in a batch and alone."""
+FULL_EQUALITY = 2000
+"""Signals of each set for which batches and answers one by one were to be compared."""
 STANDARD_ERRORS = 4.0
 """By how many standard errors the scatter of pulls may exceed one."""
 EQUAL = {
@@ -239,7 +241,8 @@ def _equal(records: Records, name: str) -> Line:
     note += "; "
     note += f"largest Δp(K) {one['largest difference of p(K)']:.1g}"
     alike = one["verdicts alike"] if agrees else 0.0
-    return Line(*line, alike, f"{100 * one['verdicts alike']:.2f} % alike", note)
+    small = f"{one['signals']:,} signals" if one["signals"] < FULL_EQUALITY else ""
+    return Line(*line, alike, f"{100 * one['verdicts alike']:.2f} % alike", note, small)
 
 
 def _cluster(records: Records, name: str, words: str) -> Line:

@@ -8,8 +8,10 @@
 Times are those of `model.infer`, the network included: CPU times of one thread, on a GPU wall-clock times. Of the first
 `--compare` signals (of each process) that batches decide, p(K), ln Z, quantiles of A and f, and verdicts are compared
 with those of the same signal alone: differences in units of their Monte-Carlo errors, whose root mean square is 1 if
-both are right. With --equality nothing is asked of the signals that fall through to the code for one. With --profile
-the call is made a few times more, and stages, functions and kernels are listed by their time (`batch_profile.py`).
+both are right. With --equality nothing is asked of the signals that fall through to the code for one, and with --left
+these are compared as well: they are answered by the same code both ways, from the network's answer in a batch and
+alone. With --profile the call is made a few times more, and stages, functions and kernels are listed by their time
+(`batch_profile.py`).
 """
 
 from __future__ import annotations
@@ -44,6 +46,9 @@ VALUES = ("p(K)", "ln Z", "quantile 0.05", "quantile 0.5", "quantile 0.95")
 """What is compared."""
 QUANTILES = {0.05: 2.1132, 0.5: 1.2533, 0.95: 2.1132}
 """Levels, and the standard error of a quantile of one normal draw: √(q (1 − q)) over the density there."""
+FAR = 5.0
+"""Standard errors beyond which differences are counted: a quantile that falls between two places where a tone may be
+jumps from one to the other, and its error is not that of a normal law."""
 PRIORS = {name: SETS[name].prior for name in ("nominal", "stress", "frontier")}
 PRIORS["weak"] = WEAK_PRIOR
 """Where the signals of each set come from."""
@@ -155,6 +160,8 @@ class Found:
                 result[f"rms pull of {key}"] = rms(self.values[key])
                 result[f"largest pull of {key}"] = float(np.abs(self.values[key]).max(initial=0.0))
                 result[f"pulls of {key}"] = len(self.values[key])
+                far = int((np.abs(self.values[key]) > FAR).sum())
+                result[f"pulls of {key} beyond {FAR:g}"] = far
         return result
 
 
@@ -187,7 +194,7 @@ def run(model: SlotFlow, name: str, seed: int, size: int, options: argparse.Name
             posts.sample(100)
         with watch.part("verdicts"):
             found.verdicts.update(verdict.status for verdict in posts.verdicts)
-    for i in decided[: options.compare]:
+    for i in (list(range(size)) if options.left else decided)[: options.compare]:
         with watch.part("alone"):
             alone = model.infer(signals[i], prior=prior, draws=options.draws, max_seconds=60)
         found.compare(posts[i], alone)
@@ -246,6 +253,7 @@ def main() -> None:
         "--jobs", type=int, default=1, help="processes, each with a part of the set"
     )
     parser.add_argument("--equality", action="store_true", help="compare only what batches decide")
+    parser.add_argument("--left", action="store_true", help="compare what batches leave as well")
     parser.add_argument("--profile", action="store_true")
     parser.add_argument("--out", type=Path, help="JSON file")
     options = parser.parse_args()

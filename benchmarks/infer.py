@@ -23,18 +23,19 @@ from contextlib import contextmanager
 import torch
 
 from slotflow import Observation, Prior, SlotFlow, simulate
-from slotflow.exact import refine, search
+from slotflow.exact import judged
 from slotflow.exact.modes import Modes
 from slotflow.exact.proposals.assembly import Proposer
+from slotflow.exact.rounds import Rounds
 from slotflow.network.paper.densities import PaperSlotDensities
 
 DRAWS = 2000
 PARTS: dict[str, tuple[object, str]] = {
     "maxima": (Modes, "add"),
     "proposals": (Proposer, "parts"),
-    "sampling": (search, "importance_sample"),
+    "sampling": (Rounds, "draw"),
     "one tone more": (Proposer, "table"),
-    "residual": (refine, "check_residual"),
+    "residual": (judged, "check_residual"),
 }
 """Parts of the exact step and the function that does each."""
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from cost_tables import cost_tables
+from crowded_tables import crowded_tables
 from many_tables import many_tables
 from paper_tables import paper_tables
 from performance_tables import performance_tables
@@ -96,6 +97,7 @@ def render_tables(card: Card) -> Iterator[tuple[str, str]]:
     yield from study_tables(DATA, table)
     yield from performance_tables(DATA, table)
     yield from cost_tables(DATA, table)
+    yield from crowded_tables(DATA, table)
     yield from quoted_sentences(DATA)
     yield from paper_tables(ROOT, table)
 

@@ -56,6 +56,20 @@ def test_a_process_that_dies_loses_nothing() -> None:
     assert worked(work, 12, processes=2) == list(range(12))
 
 
+def test_a_process_that_falls_silent_is_not_waited_for() -> None:
+    def work(i: int) -> int:
+        if i == 3 and os.getpid() != PARENT:
+            time.sleep(600)
+        return i
+
+    began = time.monotonic()
+    with Beside(work, 2, patience=1.0) as pool:
+        for i in range(6):
+            pool.submit(i)
+        assert pool.results() == list(range(6))
+    assert time.monotonic() - began < 60
+
+
 def test_a_foreman_that_dies_loses_nothing() -> None:
     """What it was given is done here, and its workers do not outlive it."""
     with Beside(lambda i: (i, os.getpid()), processes=2) as pool:

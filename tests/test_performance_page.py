@@ -110,6 +110,46 @@ def test_equality_is_missed_by_verdicts_and_by_evidence(load: Any, tmp_path: Pat
     assert "| **no** |" in judged(1.0, limit + 0.01)
 
 
+def test_what_batches_leave_is_compared_where_they_decide_nothing(
+    load: Any, tmp_path: Path
+) -> None:
+    more = {"compared": 2000, "verdicts alike": 1.0, "largest difference of p(K)": 0.0}
+    more |= {
+        f"rms pull of {x}": 0.0 for x in ("ln Z", *(f"quantile {q}" for q in (0.05, 0.5, 0.95)))
+    }
+    one = batch(400.0, 0.0, **more, **{"set": "frontier", "pulls of ln Z": 2000})
+    write(tmp_path, "batch-equal-crowded", {"results": [one]})
+    rows = blocks(load, tmp_path)
+    found = line(rows["performance"], "batch against one by one, frontier")
+    assert "of which batches decide 0; the others are answered by the same code" in found
+    assert "| 100.00 % alike | yes |" in found
+    assert "| frontier | 2,000 | 0.0 % |" in rows["left"]
+    missing = line(rows["performance"], "batch against one by one, nominal")
+    assert "not measured yet" in missing
+
+
+def test_versions_on_crowded_signals(load: Any, tmp_path: Path) -> None:
+    def version(mean: float) -> dict[str, Any]:
+        seconds = {"mean": mean, "median": 0.2, "worst": 3.0}
+        perfect = {"mean": 0.03, "below_in_95_percent": 0.05}
+        return {
+            "signals": 60, "cpu_seconds": seconds, "k_right": 0.95, "ece": 0.04, "ece_of_perfect": perfect,
+            "verdicts": {"exact": 59, "approximate": 1},
+        }  # fmt: skip
+
+    compared = {
+        "rms_difference_of_p_of_k": 0.004, "largest_difference_of_p_of_k": 0.02, "same_count": 58,
+        "rms_pull_of_ln_z": 1.0, "mean_pull_of_ln_z": 0.1, "largest_pull_of_ln_z": 3.0, "rms_pull_of_means": 0.5,
+    }  # fmt: skip
+    one = {"before": version(0.8), "now": version(0.4), "compared": compared}
+    write(tmp_path, "crowded", {"results": {"frontier": one, "weak": one}})
+    tables = dict(load("crowded_tables").crowded_tables(tmp_path, load("tables").table))
+    assert "| frontier | now | 0.40 | 0.20 | 3.00 | 57 of 60 |" in tables["crowded"]
+    assert "59 exact, 1 approximate" in line(tables["crowded"], "weak | before")
+    assert "| weak | 0.004, 0.020 | 58 of 60 | 1.00, 0.10, 3.00 | 0.50 |" in tables["crowded_equal"]
+    assert "fresh" not in tables["crowded"]
+
+
 def test_the_cost_of_a_catalogue_adds_up(load: Any, tmp_path: Path) -> None:
     """3.6 million windows at 1,000 a second take an hour; a hundredth of them at half a second each take five."""
     cost = load("cost_tables").catalogue_cost

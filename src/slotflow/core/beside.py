@@ -2,8 +2,8 @@
 
 A copy (fork) has everything that this process has when it is made, so that it begins at once; items are sent to it and
 what it finds comes back as a pickle. Objects that both have, such as a network's weights, are sent back as their
-numbers. A copy cannot use a GPU: the work must do without. Where no copy can be made, or one of them dies, this process
-does the work itself.
+numbers. A copy cannot use a GPU: the work must do without. Where no copy can be made, or one of them dies or falls
+silent, this process does the work itself.
 
 **A foreman.** To copy a process that holds gigabytes takes a tenth of a second, in which it does nothing else. So this
 one makes a single copy, which makes the others of itself, hands items out to them (`ProcessPoolExecutor`) and sends
@@ -16,6 +16,7 @@ a copy.
 from __future__ import annotations
 
 import io
+import math
 import os
 import pickle
 import queue
@@ -73,12 +74,17 @@ class Beside(Generic[Item, Found]):
         work: What to do with an item; without a GPU. Items and what it returns can be pickled.
         processes: How many copies work; with none this process works when `results` asks.
         shared: Objects that are not copied back: what refers to them refers to those of this process.
+        patience: Seconds without a result after which the copies are given up, longer than any item takes.
     """
 
     def __init__(
-        self, work: Callable[[Item], Found], processes: int, shared: Sequence[object] = ()
+        self,
+        work: Callable[[Item], Found],
+        processes: int,
+        shared: Sequence[object] = (),
+        patience: float = math.inf,
     ) -> None:
-        self.work, self.shared = work, shared
+        self.work, self.shared, self.patience = work, shared, patience
         self._items: list[Item] = []
         self._found: queue.SimpleQueue[bytes] = queue.SimpleQueue()
         self._packed: dict[int, bytes] = {}
@@ -116,13 +122,17 @@ class Beside(Generic[Item, Found]):
 
     def results(self) -> list[Found]:
         """What came of all items, in their order."""
-        packed = self._packed
+        packed, heard = self._packed, time.monotonic()
         while self._foreman is not None and len(packed) < len(self._items):
             try:
-                message = self._found.get(timeout=GLANCE)
+                message = self._found.get(timeout=min(GLANCE, self.patience))
                 packed[int.from_bytes(message[:8], "little")] = message[8:]
+                heard = time.monotonic()
             except queue.Empty:
-                if not self._foreman.is_alive():
+                silent = time.monotonic() - heard > self.patience
+                if silent:
+                    self._foreman.kill()  # its workers end with it
+                if silent or not self._foreman.is_alive():
                     break
         return [
             _unpacked(packed[i], self.shared) if packed.get(i, LOST) != LOST else self.work(item)

@@ -37,6 +37,7 @@ from slotflow.exact.proposals.gaussian import Gaussian, Mixture, Proposal, Warpe
 from slotflow.exact.target import Target
 
 __all__ = [
+    "MOST_CANDIDATES",
     "Gaussian",
     "Importance",
     "Mixture",
@@ -154,15 +155,17 @@ def inside_support(
     n: int,
     rng: np.random.Generator,
     max_seconds: float = math.inf,
+    most: int = MOST_CANDIDATES,
 ) -> tuple[Array, int]:
     """Draws of a proposal inside the support of the prior, (≤ n, K, 3), and the candidates this took.
 
     Args:
         target: Whose support it is.
         proposal: Where candidates come from.
-        n: Draws to reach; there are fewer if `MOST_CANDIDATES` or the time does not suffice.
+        n: Draws to reach; there are fewer if the candidates or the time do not suffice.
         rng: Source of randomness.
         max_seconds: No further candidates are drawn after this time.
+        most: Candidates at most for each draw.
     """
     started = time.perf_counter()
     found: list[Array] = []
@@ -181,7 +184,7 @@ def inside_support(
         if have == n or time.perf_counter() - started > max_seconds:
             break
         wanted = max(1.1 * (n - have) * tried / max(have, 1), 64)
-        size = int(min(wanted, target.largest_round, MOST_CANDIDATES * n - tried))
+        size = int(min(wanted, target.largest_round, most * n - tried))
     return np.concatenate(found), tried
 
 

@@ -7,19 +7,20 @@ draws are effective for what the order contributes, tempered sampling starts fro
 
 **Draws.** What an error of ln Z_K can do to p(K | x) goes with p(K | x) itself. So an order that a first look (a few
 draws, or the fall of the evidence from order to order) expects below `SMALL` begins with a quarter of the draws, and
-gets all of them if these do not tell its share to 0.005, find it larger, or have weights with a tail: few draws of a
-heavy tail miss it, and Z comes out too small.
+gets more of them if these do not tell its share to 0.005, find it larger, or have weights with a tail: few draws of a
+heavy tail miss it, and Z comes out too small. All of them are drawn in rounds that add up (`rounds.py`). Where the tail
+stays, tempered sampling decides, unless what it may hide moves p(K | x) by less than 0.01.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from slotflow.core.numeric import log_sum_exp
-from slotflow.exact.importance import Importance, importance_sample
+from slotflow.exact.importance import Importance
 from slotflow.exact.ledger import Ledger
 from slotflow.exact.orders import NEGLIGIBLE
 from slotflow.exact.problem import Problem
@@ -30,7 +31,8 @@ from slotflow.exact.proposals.gaussian import Proposal
 from slotflow.exact.proposals.growth import Growth
 from slotflow.exact.proposals.ridge import Ridge
 from slotflow.exact.proposals.surface import Surface, room_for_cells
-from slotflow.exact.spared import out_of_reach
+from slotflow.exact.rounds import FEW_CANDIDATES, Rounds
+from slotflow.exact.spared import HOPELESS, MARGIN, out_of_reach
 from slotflow.exact.target import Target
 from slotflow.exact.tempering import tempered
 
@@ -48,8 +50,20 @@ SMALL = 0.05
 """p(K | x) below which an order need not be known as well: half the particles of tempered sampling are enough."""
 UNLIKELY_DRAWS = 4
 """An order that is expected below `SMALL` begins with the draws over this number."""
-FAR_FROM_MATTERING = 0.1 * NEGLIGIBLE
-"""p(K | x) below which weights with a heavy tail are enough."""
+MOST_DRAWS = 4
+"""An order may have so many times the draws that are asked for."""
+EFFECTIVE, FEWEST_EFFECTIVE = 0.25, 0.1
+"""Effective draws of an order, for each that is asked for: so many are aimed at, and so many are needed."""
+FEWEST_OF_SMALL, FEWEST_OF_ALL = 20.0, 3.0
+"""Effective draws of an order below `SMALL` that are needed, and of one that is far from mattering."""
+HARDLY_MATTERS, FAR_FROM_MATTERING = NEGLIGIBLE / 3, NEGLIGIBLE / 10
+"""p(K | x) of orders that stay negligible with one nat more of ln Z, and with two."""
+FAR_BELOW = HOPELESS + 3 * MARGIN
+"""Logarithm of the odds at which a first look excludes an order below: as much is granted to Laplace's estimate."""
+TOLERATED, TOLERATED_IN_A_TAIL = 0.005, 0.01
+"""Errors of p(K | x) of an order below `SMALL` that are small enough, and where its weights have no mean."""
+IN_A_TAIL = 0.5
+"""What ln Z may miss where weights have no mean (Pareto k ≥ 1)."""
 SURE, INHERITED = 0.1, 0.15
 """Errors of ln Z that are small enough: of an order's own draws, and of those that take over errors from below.
 
@@ -67,6 +81,32 @@ def no_components(problem: Problem) -> Importance:
         np.zeros((n, 0, target.waveform.size)), target.sample_sigma(nothing, rss, problem.rng),
         np.full(n, -math.log(n)), log_z, 0.0, 1.0, 0.0, 1.0, 0.0, "analytic",
     )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class _Drawing:
+    """What is known of an order before it is sampled."""
+
+    origin: Growth | Division | None
+    """What makes draws of it out of those of the order below, if anything does."""
+    best: float
+    """ln Z_K at which it would be as probable as the best one."""
+    pilot: int
+    """Draws of equal shares, which are worth less than those after them and do not count."""
+    unlikely: bool = False
+    """Whether it is expected below `SMALL`."""
+
+    @property
+    def grown(self) -> bool:
+        """Whether its draws take over errors of tones that may be anywhere."""
+        return isinstance(self.origin, Growth)
+
+    def result(self, rounds: Rounds) -> Importance:
+        """What draws say, with the errors of the order that they come from."""
+        found = rounds.result()
+        return (
+            found if self.origin is None else self.origin.carried(found, rounds.share(self.origin))
+        )
 
 
 class Sampler:
@@ -88,32 +128,33 @@ class Sampler:
         parts = self._parts(target, origin)
         if not parts:
             return
-        proposal: Proposal = problem.proposer.weigh(target, parts)
-        grown = isinstance(origin, Growth)
-        draws, expected = problem.draws, self._expected(k) if grown else math.inf
-        if above and problem.close:  # mostly an order that cannot matter, as a few draws show
-            few = importance_sample(target, proposal, problem.rng, draws=max(draws // 8, FEWEST))
-            if out_of_reach(problem, k, few, best - FEW_DRAWS_MARGIN):
+        rounds = Rounds.begun(target, parts, problem.rng)
+        drawing = _Drawing(origin, best, len(rounds))
+        expected = self._expected(k) if drawing.grown else math.inf
+        if problem.close and math.isfinite(
+            best
+        ):  # mostly an order that cannot matter, as a few draws show
+            rounds.draw(max(problem.draws // 8, FEWEST), most=FEW_CANDIDATES)
+            few = rounds.result()
+            if self._beyond(k, few, best, above):
                 return ledger.bound(k, few.log_evidence)
             expected = few.log_evidence
-        unlikely = above and _share(expected - best) < SMALL
-        first = max(draws // UNLIKELY_DRAWS, FEWEST) if unlikely else draws
-        result = self._drawn(target, proposal, first, origin, best)
-        enough = self._enough(result, best, grown)
-        if above and not enough and out_of_reach(problem, k, result, best):
-            return ledger.bound(k, result.log_evidence)
-        if unlikely and not (enough and result.sound and result.effective >= FEW):
-            result = self._drawn(target, proposal, draws, origin, best)
-            enough = self._enough(result, best, grown)
-        if not enough and not any(isinstance(p, Ridge) for p in parts):
-            more = problem.proposer.ridges(target)
-            if more:
-                parts += more
-                proposal = problem.proposer.weigh(target, parts)
-                result = _carried(origin, self._importance(target, proposal, draws))
-        if not self._enough(result, best, grown):
-            result = self._more_slowly(target, parts, proposal, origin, result)
+        drawing = replace(drawing, unlikely=_share(expected - best) < SMALL)
+        result = self._drawn(rounds, drawing, problem.draws)
+        if not self._settled(result, drawing):
+            enough = self._enough(result, best, drawing.grown)
+            if above and not enough and out_of_reach(problem, k, result, best):
+                return ledger.bound(k, result.log_evidence)
+            result = self._with_more(rounds, drawing, result)
+        if not self._enough(result, best, drawing.grown):
+            result = self._more_slowly(rounds, origin, result)
         ledger.keep(k, result)
+
+    def _beyond(self, k: int, few: Importance, best: float, above: bool) -> bool:
+        """Whether order k cannot matter, for all that a first look says of it."""
+        if above:
+            return out_of_reach(self.problem, k, few, best - FEW_DRAWS_MARGIN)
+        return -math.inf < few.log_evidence < best - FAR_BELOW
 
     def _expected(self, k: int) -> float:
         """Ln Z_K if order k loses as much as the one below it did, or nothing if that gained."""
@@ -154,55 +195,87 @@ class Sampler:
             parts = [p for p in parts if not isinstance(p, Births) or p.free <= 2]
         return parts if origin is None else [*parts, origin]
 
-    def _importance(self, target: Target, proposal: Proposal, draws: int) -> Importance:
-        """Importance sampling of an order within its share of the time budget."""
+    def _drawn(self, rounds: Rounds, drawing: _Drawing, most: int) -> Importance:
+        """Draws until they are settled, `most` of them are there, or the order's share of the time is over."""
         problem = self.problem
-        return importance_sample(
-            target,
-            proposal,
-            problem.rng,
-            draws=draws,
-            effective=0.25 * draws,
-            max_draws=4 * draws,
-            max_seconds=min(problem.left, FIRST * problem.max_seconds),
+        seconds, began = min(problem.left, FIRST * problem.max_seconds), problem.seconds
+        goal = max(problem.draws // UNLIKELY_DRAWS, FEWEST) if drawing.unlikely else problem.draws
+        goal, most, patience = (
+            goal + drawing.pilot,
+            most + drawing.pilot,
+            len(rounds) + problem.draws,
         )
+        while True:
+            half = -(-max(goal, len(rounds)) // 2)
+            if (
+                len(rounds) < goal
+            ):  # in two rounds at least: the second tells whether the first missed much
+                size = goal - len(rounds) if len(rounds) else half
+            else:
+                result = drawing.result(rounds)
+                late = problem.seconds - began > seconds
+                size = min(half, most - len(rounds))
+                tails = len(rounds) >= patience and result.pareto_k >= 1
+                if late or tails or self._settled(result, drawing):
+                    return result
+                if not self._promises(result, drawing.best, most):
+                    return result
+                rounds.adapt()
+            before = len(rounds)
+            rounds.draw(size, max(seconds - (problem.seconds - began), 0.0))
+            if len(rounds) - before < size // 2:  # hardly any candidate meets the prior
+                return drawing.result(rounds)
 
-    def _drawn(
-        self,
-        target: Target,
-        proposal: Proposal,
-        draws: int,
-        origin: Growth | Division | None,
-        best: float,
-    ) -> Importance:
-        """The first draws of an order, and more of them where they have grown and a few say little of their tail."""
-        result = _carried(origin, self._importance(target, proposal, draws))
-        few = not self._enough(result, best, grown=True) and result.effective >= 0.1 * draws
-        if isinstance(origin, Growth) and few:
-            more = importance_sample(target, proposal, self.problem.rng, draws=4 * draws)
-            result = origin.carried(more)
+    def _with_more(self, rounds: Rounds, drawing: _Drawing, result: Importance) -> Importance:
+        """More draws; where unresolved tones leave weights with a tail, from their ridges too."""
+        most, ridges = MOST_DRAWS * self.problem.draws, list[Ridge]()
+        tails = self.problem.close and result.pareto_k >= 1
+        if not tails:
+            result = self._drawn(rounds, drawing, most)
+        if not self._enough(result, drawing.best, drawing.grown):
+            if not any(isinstance(part, Ridge) for part in rounds.parts):
+                ridges = self.problem.proposer.ridges(rounds.target)
+                rounds.add(ridges)
+            if ridges or tails:
+                result = self._drawn(rounds, drawing, len(rounds) - drawing.pilot + most // 2)
         return result
 
+    def _promises(self, result: Importance, best: float, most: int) -> bool:
+        """Whether draws may suffice once there are `most` of them: not if there are, or if they are far from it."""
+        n, draws = len(result.log_weights), self.problem.draws
+        if n + draws // 8 > most:
+            return False
+        small = _share(result.log_evidence - best) < SMALL
+        needed = FEWEST_OF_SMALL if small else FEWEST_EFFECTIVE * draws
+        return n < draws or result.effective * most / n >= needed
+
+    def _settled(self, result: Importance, drawing: _Drawing) -> bool:
+        """Whether draws of an order are as many and as good as its p(K | x) asks for."""
+        if not self._enough(result, drawing.best, drawing.grown):
+            return False
+        draws, n = self.problem.draws, len(result.log_weights)
+        share = _share(result.log_evidence - drawing.best)
+        few = share < HARDLY_MATTERS or (result.sound and result.effective >= FEW)
+        if drawing.unlikely and share < SMALL and few:
+            return True
+        return n >= draws and result.effective >= EFFECTIVE * draws
+
     def _more_slowly(
-        self,
-        target: Target,
-        parts: list[Proposal],
-        proposal: Proposal,
-        origin: Growth | Division | None,
-        result: Importance,
+        self, rounds: Rounds, origin: Growth | Division | None, result: Importance
     ) -> Importance:
         """Tempered sampling from a proposal, or the result so far if that is worth more."""
-        problem, best = self.problem, self.ledger.to_beat(target.k)
+        problem, target = self.problem, rounds.target
         if isinstance(origin, Growth):
-            parts = problem.proposer.parts(target) or parts
-            proposal = problem.proposer.weigh(target, parts)
-        table = next((p.table for p in parts if isinstance(p, Births)), None)
+            rounds = Rounds.begun(
+                target, problem.proposer.parts(target) or rounds.parts, problem.rng
+            )
+        table = next((p.table for p in rounds.parts if isinstance(p, Births)), None)
         hurry = max(problem.left, SLICE * problem.max_seconds)
         seconds = min(problem.tempering.max_seconds, hurry)
         options = replace(problem.tempering, max_seconds=seconds)
-        if _share(result.log_evidence - best) < SMALL:
+        if _share(result.log_evidence - self.ledger.to_beat(target.k)) < SMALL:
             options = replace(options, particles=options.particles // 2)
-        slow = tempered(target, proposal, problem.rng, options, table)
+        slow = tempered(target, rounds.proposal, problem.rng, options, table)
         if isinstance(origin, Division):
             slow = origin.carried(slow)
         return slow if slow.pareto_k < 1 or not result.sound else result
@@ -213,12 +286,13 @@ class Sampler:
             return False
         share = _share(result.log_evidence - best)
         if share < SMALL:  # its error is what it can do to p(K | x)
-            error = share * result.log_evidence_error
-            settled = result.pareto_k < 1 or share < FAR_FROM_MATTERING
-            return result.effective >= 20 and settled and error < 0.005
+            error, tail = share * result.log_evidence_error, result.pareto_k >= 1
+            settled = error + share * IN_A_TAIL < TOLERATED_IN_A_TAIL if tail else error < TOLERATED
+            needed = FEWEST_OF_SMALL if share > FAR_FROM_MATTERING else FEWEST_OF_ALL
+            return result.effective >= needed and settled
         return (
             result.pareto_k < 0.7
-            and result.effective >= 0.1 * self.problem.draws
+            and result.effective >= FEWEST_EFFECTIVE * self.problem.draws
             and result.log_evidence_error < (INHERITED if grown else SURE)
         )
 
@@ -226,8 +300,3 @@ class Sampler:
 def _share(odds: float) -> float:
     """p(K | x) of an order, as far as the best one is known, by the logarithm of its odds."""
     return 1 / (1 + math.exp(-min(max(odds, -50.0), 50.0)))
-
-
-def _carried(origin: Growth | Division | None, result: Importance) -> Importance:
-    """A result with the errors of the order that its draws come from."""
-    return result if origin is None else origin.carried(result)

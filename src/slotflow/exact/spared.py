@@ -25,7 +25,14 @@ from slotflow.exact.problem import Problem
 from slotflow.exact.proposals.assembly import laplace_evidence, without_weakest
 from slotflow.exact.proposals.splits import RESOLVED
 
-__all__ = ["OUT_OF_REACH", "bound_by_maximum", "bound_without_fit", "out_of_reach"]
+__all__ = [
+    "HOPELESS",
+    "MARGIN",
+    "OUT_OF_REACH",
+    "bound_by_maximum",
+    "bound_without_fit",
+    "out_of_reach",
+]
 
 HOPELESS = 16.0
 """Logarithm of the odds beyond which an order is not sampled."""

@@ -26,6 +26,7 @@ import time
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from slotflow.core.arrays import Array
 from slotflow.core.numeric import log_sum_exp
@@ -175,18 +176,15 @@ class _Moves:
         for half in self._halves(n):
             rest = np.setdiff1d(np.arange(n), half, assume_unique=True)
             for kind in ("one", "two", "all", "fisher", "pair", "anew"):
-                if (kind in ("two", "pair") and k < 2) or (kind == "anew" and self.table is None):
+                if (kind in ("two", "pair", "all") and k < 2) or (
+                    kind == "anew" and not self.table
+                ):
                     continue
-                if kind == "all" and k < 2:
-                    continue
-                z = state.z[half]
+                z, hastings = state.z[half], np.zeros(len(half))
                 if kind in self.scale:
-                    new, hastings = self._difference(z, state.z[rest], kind), np.zeros(len(z))
+                    new = self._difference(z, state.z[rest], kind)
                 elif kind == "fisher":
-                    new, hastings = (
-                        self._fisher(z, state.z[rest], state.rss[rest]),
-                        np.zeros(len(z)),
-                    )
+                    new = self._fisher(z, state.z[rest], state.rss[rest])
                 elif kind == "pair":
                     new, hastings = self._pair(z)
                 else:
@@ -203,23 +201,32 @@ class _Moves:
     def _accept(
         self, state: _State, rows: Array, new: Array, hastings: Array, beta: float
     ) -> float:
-        """Metropolis–Hastings step of some particles, in place; the rate of acceptance."""
+        """Metropolis–Hastings step of some particles, in place; the rate of acceptance.
+
+        p̃^β and q^{1−β} decide one after the other: min(1, r_1) min(1, r_2) keeps detailed balance as min(1, r_1 r_2)
+        does (Christen and Fox 2005), and q, which has many parts, is computed for few.
+        """
         order = np.argsort(self.waveform.place_in_z(new), -1)
         new = np.take_along_axis(new, order[..., None], 1)
         log_p, rss = self.target.log_prob(new)
-        good = np.flatnonzero(log_p > -np.inf)
-        log_q = np.full(len(new), -np.inf)
-        log_q[good] = self.start.log_prob(new[good]) if beta < 1 else 0.0
-        rows_q = state.log_q[rows] if beta < 1 else 0.0
         with np.errstate(invalid="ignore"):
             gain = beta * (log_p - state.log_p[rows]) + hastings
-            if beta < 1:
-                gain = gain + (1 - beta) * (log_q - rows_q)
-        taken = np.log(self.rng.random(len(new))) < np.where(np.isnan(gain), -np.inf, gain)
+        taken = self._passes(gain)
+        log_q = np.zeros(len(new))
+        if beta < 1:  # q is computed for those only that p̃ lets pass
+            some = np.flatnonzero(taken)
+            log_q[some] = self.start.log_prob(new[some])
+            taken[some] = self._passes((1 - beta) * (log_q[some] - state.log_q[rows[some]]))
         index = rows[taken]
         state.z[index], state.log_p[index] = new[taken], log_p[taken]
         state.log_q[index], state.rss[index] = log_q[taken], rss[taken]
         return float(taken.mean())
+
+    def _passes(self, gain: Array) -> NDArray[np.bool_]:
+        """Whether steps pass that change the logarithm of a density by so much, (n,)."""
+        gain = np.where(np.isnan(gain), -np.inf, gain)
+        passed: NDArray[np.bool_] = np.log(self.rng.random(len(gain))) < gain
+        return passed
 
     def _difference(self, z: Array, others: Array, kind: str) -> Array:
         n, k = z.shape[:2]

@@ -15,6 +15,7 @@ from slotflow.core.beside import Beside, can_be_copied, processes_for
 from slotflow.data.observation import Observation
 from slotflow.exact.batch.group import Group
 from slotflow.exact.batch.posteriors import Judging
+from slotflow.infer.call import DEFAULT_SECONDS
 from slotflow.infer.run import posteriors
 from slotflow.network.model import SlotFlow
 from slotflow.posterior.posterior import Posterior
@@ -24,6 +25,8 @@ __all__ = ["Rest"]
 
 Task = Judging | tuple[int, Observation]
 """A verdict to be given, or a signal to be answered, with its place."""
+SILENT = 60.0
+"""Seconds beyond twice the time of one signal after which processes that send nothing are given up."""
 
 
 class Rest:
@@ -64,7 +67,9 @@ class Rest:
                 place, observation = task
                 return next(_one_by_one(copy, {place: observation}, [place], own))
 
-            self._beside = Beside(work, processes, shared=list(copy.modules()))
+            stated = options.get("max_seconds")
+            patience = SILENT + 2 * (DEFAULT_SECONDS if stated is None else stated)
+            self._beside = Beside(work, processes, list(copy.modules()), patience)
 
     def take(self, places: Sequence[int]) -> None:
         """Signals to be answered alone, each of them once."""

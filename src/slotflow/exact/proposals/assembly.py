@@ -4,7 +4,7 @@ Gaussians around the maxima that the prior does not exclude, bent as the posteri
 companion cut off at the prior's edge where the data want tones beyond it (`edges.py`) and a wider and straighter one
 where tones come close. Where tones are weak, anchored tones with free ones (`births.py`). Where the prior lets tones
 come closer than `CLOSE` bins, the ridges of unresolved tones that nearly cancel (`ridge.py`) and splits of the orders
-below (`splits.py`). The shares of the parts come from a pilot, whose draws are thrown away.
+below (`splits.py`). The shares of the parts come from draws (`rounds.py`).
 """
 
 from __future__ import annotations
@@ -15,19 +15,18 @@ from typing import Any
 import numpy as np
 
 from slotflow.core.arrays import Array, namespace
-from slotflow.core.numeric import log_sum_exp
-from slotflow.exact.importance import effective_share, inside_support
 from slotflow.exact.mode import Mode
 from slotflow.exact.modes import CLOSE, Modes
 from slotflow.exact.proposals.births import Births, BirthTable
 from slotflow.exact.proposals.collapsed import bent
 from slotflow.exact.proposals.edges import cut
-from slotflow.exact.proposals.gaussian import Mixture, Proposal, Warped
+from slotflow.exact.proposals.gaussian import Proposal, Warped
 from slotflow.exact.proposals.ridge import Ridge, ridges
-from slotflow.exact.proposals.splits import PairTable, splits
+from slotflow.exact.proposals.splits import PairTable, Split, splits
 from slotflow.exact.target import Target
 from slotflow.signal.likelihood import Likelihood
 from slotflow.signal.prior import Prior
+from slotflow.signal.waveforms import TONE
 
 __all__ = ["Proposer", "gain_without_one", "laplace_evidence", "without_weakest"]
 
@@ -44,14 +43,10 @@ WITHIN = 16.0
 """Maxima whose log-likelihood is smaller than the best one's by more take no part."""
 ASKED_FOR = 10.0
 """Gain of the log-likelihood from which on the data ask for one more tone; splits of a single one do not reach it."""
-PILOT = 500
-"""Draws that the shares of a proposal's parts are taken from."""
-FLOOR = 0.05
-"""Share of a proposal that is spread evenly over its parts, whatever the pilot says."""
+AT_BOUND = 4.0
+"""Standard deviations of an amplitude within which a bound of the prior is near."""
 LINEAR = 0.5
 """Share of what the linearized model says a tone is worth that it is worth at least."""
-TRUSTED = 0.05
-"""Effective share of the pilot from which on it is believed."""
 
 
 class Proposer:
@@ -96,7 +91,7 @@ class Proposer:
         return self.pair_tables[mode]
 
     def parts(self, target: Target, split: bool = True) -> list[Proposal]:
-        """Proposals of an order; without splits of the orders below if something else divides their tones."""
+        """Proposals of an order; with few splits of the orders below if something else divides their tones."""
         k, modes = target.k, self.modes
         parts: list[Proposal] = []
         here = modes.plausible(k)
@@ -135,8 +130,8 @@ class Proposer:
                 found = self.table(base)
                 if found is not None:
                     parts.append(Births(*found, k - len(base.z)))
-        if self.close and split:
-            parts += self._splits(target, floor)
+        if self.close:
+            parts += self._splits(target, floor) if split else self._splits_at_bounds(target)
         return parts
 
     def ridges(self, target: Target) -> list[Ridge]:
@@ -179,26 +174,21 @@ class Proposer:
                 parts += splits(*found, count)
         return parts
 
-    def weigh(self, target: Target, parts: list[Proposal]) -> Mixture:
-        """Shares of the parts by what a pilot finds in each."""
-        mixture = Mixture(parts)
-        if len(parts) == 1:
-            return mixture
-        z, _ = inside_support(target, mixture, PILOT, self.rng)
-        if len(z) == 0:
-            return mixture
-        log_q = np.stack([part.log_prob(z) for part in parts])  # (M, n)
-        total = log_sum_exp(log_q, axis=0)
-        log_p, _ = target.log_prob(z)
-        weight = log_p - total
-        if not np.isfinite(weight.max()):
-            return mixture
-        trusted = effective_share(weight) > TRUSTED
-        # Of weights that vary wildly the square root is taken: one draw must not decide.
-        weight = np.exp((1.0 if trusted else 0.5) * (weight - weight.max()))
-        share = (np.exp(log_q - total) * weight).sum(1)
-        share = share / share.sum() + (FLOOR if trusted else 1.0) / len(parts)
-        return Mixture(parts, share.tolist())
+    def _splits_at_bounds(self, target: Target) -> list[Proposal]:
+        """Pairs in place of single tones of the order below whose amplitude is near a bound of the prior.
+
+        Draws of that order end at the bound, while the sum of a pair's amplitudes may lie beyond it.
+        """
+        base = self.modes.best(target.k - 1)
+        found = None if base is None else self.pairs(base)
+        if found is None:
+            return []
+        (mean, covariance), tables = found
+        z = mean.reshape(len(tables), -1)
+        spread = np.sqrt(covariance.diagonal().reshape(z.shape)[:, len(TONE.shape) :].max(-1))
+        amplitude, (low, high) = TONE.moduli(z)[:, 0], target.prior.amplitude
+        near = (amplitude - low < AT_BOUND * spread) | (high - amplitude < AT_BOUND * spread)
+        return [Split((mean, covariance), {int(j): tables[j]}) for j in np.flatnonzero(near)]
 
 
 def laplace_evidence(target: Target, mode: Mode) -> float:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from slotflow.core.arrays import Array
 from slotflow.exact.proposals.clusters import Cluster
@@ -20,6 +21,7 @@ from slotflow.exact.target import Target
 
 __all__ = ["Nodes", "fit_nodes"]
 
+Index = NDArray[np.int64]
 STEPS = 25
 """Gauss–Newton steps at most."""
 STILL = 1e-2
@@ -48,27 +50,27 @@ def fit_nodes(target: Target, cluster: Cluster, edges: list[Array], y: Array) ->
         y: Starts at the nodes, (n, dimension).
     """
     distances = np.stack(np.meshgrid(*edges, indexing="ij"), -1).reshape(len(y), -1)
-    several = target.statistics.take(torch.zeros(len(y), dtype=torch.int64))
     slopes = cluster.directions(distances)  # (n, dimension, K·Z)
     shapes, size = len(target.waveform.shape), cluster.coordinates
     held = np.repeat([0.0, target.prior.amplitude[1] ** -2], [shapes, size - shapes])
     pull, energy = np.tile(held, cluster.components), float(target.statistics.energy)
     precision = math.nan
 
-    def state(y: Array) -> tuple[Array, Array, Array]:
+    def state(y: Array, rows: Index) -> tuple[Array, Array, Array]:
         """−ln of the likelihood and of what holds the amplitudes back, minus its slope, and its curvature."""
         nonlocal precision
-        z = cluster.join(distances, y)
+        z = cluster.join(distances[rows], y)
         place = target.waveform.place_in_z(z)
         place[:] = np.clip(place, *target.statistics.limits)  # the likelihood knows nothing beyond
         xi, c = (torch.from_numpy(x) for x in target.waveform.unpack(z))
+        several = target.statistics.take(torch.zeros(len(y), dtype=torch.int64))
         gain, slope, matrix = (x.numpy() for x in several.equations(xi, c))
         if math.isnan(precision):
             precision = target.noise.precision(energy + float(gain.min()))
-        flat = z.reshape(len(z), -1)
+        flat, along = z.reshape(len(z), -1), slopes[rows]
         height = 0.5 * precision * gain + 0.5 * (pull * flat**2).sum(-1)
-        slope = np.einsum("ndi,ni->nd", slopes, precision * slope - pull * flat)
-        curvature = slopes @ (precision * matrix + np.diag(pull)) @ slopes.transpose(0, 2, 1)
+        slope = np.einsum("ndi,ni->nd", along, precision * slope - pull * flat)
+        curvature = along @ (precision * matrix + np.diag(pull)) @ along.transpose(0, 2, 1)
         return height, slope, curvature
 
     y, curvature = _descend(state, y)
@@ -79,27 +81,32 @@ def fit_nodes(target: Target, cluster: Cluster, edges: list[Array], y: Array) ->
     return Nodes(edges, y.reshape(*shape, -1), covariance.reshape(*shape, *covariance.shape[1:]))
 
 
-def _descend(state: Callable[[Array], tuple[Array, Array, Array]], y: Array) -> tuple[Array, Array]:
+def _descend(
+    state: Callable[[Array, Index], tuple[Array, Array, Array]], y: Array
+) -> tuple[Array, Array]:
     """Damped Newton steps of n independent problems: where they end, (n, d), and the curvature there, (n, d, d).
 
     Args:
-        state: Gives heights, (n,), descents (minus the slope), (n, d), and curvatures at points (n, d).
+        state: Gives heights, (m,), descents (minus the slope), (m, d), and curvatures at points (m, d) of some of them.
         y: Starts, (n, d).
     """
-    height, descent, curvature = state(y)
+    rows, y = np.arange(len(y)), y.copy()
+    height, descent, curvature = state(y, rows)
     damping, unit = np.full(len(y), 1e-3), np.eye(y.shape[1])
     for _ in range(STEPS):
-        scale = 1 / np.sqrt(np.einsum("nii->ni", curvature))
-        system = curvature * scale[:, :, None] * scale[:, None] + damping[:, None, None] * unit
-        step = np.linalg.solve(system, (descent * scale)[..., None])[..., 0] * scale
-        if ((step * descent).sum(-1) < STILL).all():
+        own = curvature[rows]
+        scale = 1 / np.sqrt(np.einsum("nii->ni", own))
+        system = own * scale[:, :, None] * scale[:, None] + damping[rows, None, None] * unit
+        step = np.linalg.solve(system, (descent[rows] * scale)[..., None])[..., 0] * scale
+        moves = (step * descent[rows]).sum(-1) >= STILL
+        rows, step = rows[moves], step[moves]  # the others have arrived
+        if not len(rows):
             break
-        trial = y + step
-        new = state(trial)
-        better = new[0] <= height
-        damping = np.where(better, 0.1 * damping, 10 * damping)
-        y = np.where(better[:, None], trial, y)
-        height = np.where(better, new[0], height)
-        descent = np.where(better[:, None], new[1], descent)
-        curvature = np.where(better[:, None, None], new[2], curvature)
+        trial = y[rows] + step
+        new = state(trial, rows)
+        better = new[0] <= height[rows]
+        damping[rows] *= np.where(better, 0.1, 10.0)
+        rows_of_better = rows[better]
+        y[rows_of_better], height[rows_of_better] = trial[better], new[0][better]
+        descent[rows_of_better], curvature[rows_of_better] = new[1][better], new[2][better]
     return y, curvature

@@ -54,9 +54,9 @@ class Division:
         self.chosen: Array = EVEN * even + (1 - EVEN) * np.nan_to_num(promise, nan=even)
         self.chosen /= self.chosen.sum()
 
-    def carried(self, result: Importance) -> Importance:
-        """A result with the errors of the draws of K − 1 and of their evidence added to its own."""
-        return carried(result, self.lower)
+    def carried(self, result: Importance, share: float = 1.0) -> Importance:
+        """A result with the errors of the draws of K − 1, of which a share comes, and of their evidence added."""
+        return carried(result, self.lower, share)
 
     def sample(self, n: int, rng: np.random.Generator) -> Array:
         """Draws, (n, K, 3)."""

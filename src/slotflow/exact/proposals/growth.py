@@ -51,9 +51,9 @@ class Growth:
         self.z = target.statistics.to_z(lower.theta)
         self.k = target.k + 1
 
-    def carried(self, result: Importance) -> Importance:
-        """A result with the errors of the draws of K − 1 and of their evidence added to its own."""
-        return carried(result, self.lower)
+    def carried(self, result: Importance, share: float = 1.0) -> Importance:
+        """A result with the errors of the draws of K − 1, of which a share comes, and of their evidence added."""
+        return carried(result, self.lower, share)
 
     def sample(self, n: int, rng: np.random.Generator) -> Array:
         """Draws, (n, K, 3), sorted."""
@@ -165,8 +165,17 @@ class FewerTones:
         return target.log_prob(z, rss.ravel())[0].reshape(n, k)
 
 
-def carried(result: Importance, lower: Importance) -> Importance:
-    """A result that grew from draws of one tone less, with their errors and that of their evidence added to its own."""
-    again = 1 + len(result.log_weights) / max(lower.effective, 1.0)
+def carried(result: Importance, lower: Importance, share: float = 1.0) -> Importance:
+    """A result that grew from draws of one tone less, with their errors and that of their evidence added to its own.
+
+    A share s of n draws come from L effective ones. Of the variance v of a weight at most all is that of the draw which
+    it came from: then the mean of n weights has the variance v/n + s² v/L.
+
+    Args:
+        result: The result.
+        lower: Draws of one tone less.
+        share: Of the draws that come from these.
+    """
+    again = 1 + share**2 * len(result.log_weights) / max(lower.effective, 1.0)
     error = math.hypot(result.log_evidence_error * math.sqrt(again), lower.log_evidence_error)
     return replace(result, log_evidence_error=error)

@@ -138,7 +138,13 @@ class Statistics(EvenTones):
         """The signals of an index, shape (B',), int64, or of a mask, shape (B,), bool."""
         if len(self.energy) == len(index) == 1 and (index.dtype != torch.bool or bool(index)):
             return self  # what is kept of a single signal stays
-        folded, energy = tuple(x[index] for x in self.folded), self.energy[index]
+        energy = self.energy[index]
+        if (
+            len(self.energy) == 1 and len(energy) and isinstance(energy, Tensor)
+        ):  # no copies of one signal's data
+            folded = tuple(x.expand(len(energy), -1, -1) for x in self.folded)
+        else:
+            folded = tuple(x[index] for x in self.folded)
         single = self if len(self.energy) == 1 else self.single
         if len(energy) == 1 and self.single is not None:
             return self.single if isinstance(energy, Tensor) else self.single.in_numpy

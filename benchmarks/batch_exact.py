@@ -2,7 +2,7 @@
 
     python benchmarks/batch_exact.py --size 256                        # nominal signals, both ways, one core
     python benchmarks/batch_exact.py --sets nominal stress --size 64 --compare 32
-    python benchmarks/batch_exact.py --device cuda --size 20000 --compare 200 --draws 1000 --batch 4096
+    python benchmarks/batch_exact.py --device cuda --size 20000 --compare 20 --draws 1000
     python benchmarks/batch_exact.py --sets nominal stress frontier weak --size 2000 --compare 2000 --equality --jobs 16
 
 Times are those of `model.infer`, the network included: CPU times of one thread, on a GPU wall-clock times. Of the first

@@ -46,7 +46,7 @@ RATES = {
 BATCH = "python benchmarks/batch_exact.py"
 COMMANDS = {
     "rate": "python benchmarks/rate.py --device cuda --size 20000 --out docs/data/rate.json",
-    "batch-exact-gpu": f"{BATCH} --device cuda --size 20000 --compare 100 --draws 1000 --batch 4096 "
+    "batch-exact-gpu": f"{BATCH} --device cuda --size 20000 --compare 20 --draws 1000 "
     "--out docs/data/batch-exact-gpu.json",
     "batch-exact": f"{BATCH} --size 256 --compare 100 --sets nominal stress --draws 1000 "
     "--out docs/data/batch-exact.json",

@@ -242,6 +242,30 @@ def test_training_and_inference_without_optional_packages(
     assert result.stdout.split("\n") == ["(10, 3, 3)", "blocked", ""]
 
 
+BARE_COMMAND = f"""
+import runpy, sys
+
+for name in {(*OPTIONAL, "pydantic")!r}:
+    sys.modules[name] = None
+runpy.run_module("slotflow.train", run_name="__main__", alter_sys=True)
+"""
+
+
+def test_the_training_command_of_bare_machines(debug_config: Config, tmp_path: Path) -> None:
+    file = write_config(tiny(debug_config, max_epochs=1), tmp_path / "config.yaml")
+    out = tmp_path / "run"
+    result = python("-c", BARE_COMMAND, "--config", file, "--out", out, cwd=tmp_path)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout == f"{out / 'model.safetensors'}\n"
+    again = python("-c", BARE_COMMAND, "--config", file, "--out", out, cwd=tmp_path)
+    assert again.returncode == 1 and "already holds a checkpoint" in again.stderr
+    nothing = python("-c", BARE_COMMAND, "--out", out, cwd=tmp_path)
+    assert nothing.returncode == 2 and "received neither" in nothing.stderr
+    missing = python("-c", BARE_COMMAND, "--resume", "--out", tmp_path / "none", cwd=tmp_path)
+    assert missing.returncode == 1 and "none" in missing.stderr
+    assert "Traceback" not in again.stderr + nothing.stderr + missing.stderr
+
+
 def test_import_is_light() -> None:
     """`import slotflow` leaves plots, tables and the command line alone."""
     code = f"import slotflow, sys; print([m for m in {OPTIONAL!r} if m in sys.modules])"

@@ -5,5 +5,6 @@
 - `batches`: the signals of a step. `schedule`: learning rate and curriculum. `objectives`: the loss of a network.
 - `muon`: an optimizer with orthogonal steps for matrices.
 - `means`: averages of loss terms. `metrics`: the metrics file.
+- `__main__`: ``python -m slotflow.train``, for machines without the packages of the command line.
 - `processes`: several processes that train together, and the signals that stop them.
 """

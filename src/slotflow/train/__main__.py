@@ -4,8 +4,8 @@
     python -m slotflow.train --resume --out runs/paper --minutes 20
     torchrun --nproc-per-node 4 -m slotflow.train --config weights/paper.yaml --out runs/paper --minutes 20
 
-``slotflow train`` does the same, changes single settings and draws the curves; it needs the packages of the command line
-too, which the nodes of a cluster often lack.
+``slotflow train`` does the same, changes single settings and draws the curves; it needs the packages of the command
+line too, which the nodes of a cluster often lack.
 """
 
 from __future__ import annotations

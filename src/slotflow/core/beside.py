@@ -5,7 +5,7 @@ what it finds comes back as a pickle. Objects that both have, such as a network'
 numbers. A copy cannot use a GPU: the work must do without. Where no copy can be made, or one of them dies or falls
 silent, this process does the work itself.
 
-**A foreman.** To copy a process that holds gigabytes takes a tenth of a second, in which it does nothing else. So this
+**A foreman.** To copy a process that holds gigabytes takes long, and meanwhile it does nothing else. So this
 one makes a single copy, which makes the others of itself, hands items out to them (`ProcessPoolExecutor`) and sends
 back what they find. It ends when it is told to, or when its parent is gone.
 

@@ -44,13 +44,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error(
             "expected --config FILE or --preset NAME, received neither; only --resume needs none."
         )
-    own = asked.out / "config.yaml" if asked.resume else None
     try:
-        config = (
-            Config.from_preset(asked.preset)
-            if asked.preset is not None
-            else Config.from_yaml(asked.config or own)
-        )
+        if asked.preset is not None:
+            config = Config.from_preset(asked.preset)
+        else:
+            config = Config.from_yaml(asked.config or asked.out / "config.yaml")
         print(
             train(
                 config,

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from many_helpers import MortalWork
 from typer.testing import CliRunner
 
@@ -23,6 +24,7 @@ from slotflow.data.read.options import ReadOptions
 from slotflow.data.sampling import Grid
 from slotflow.infer.statement import Statement
 from slotflow.many.answers import Reader, answers
+from slotflow.many.found import Found
 from slotflow.many.job import Job
 from slotflow.many.ledger import FILE, Ledger
 from slotflow.many.plan import Plan
@@ -282,3 +284,27 @@ def test_known_answers_come_before_work_begins() -> None:
     told = answers(known, Reader(ReadOptions()), chunk, {0: "key", 1: "key", 3: "key"})  # type: ignore[arg-type]
     assert [next(told).place, next(told).place] == [0, 1] and not begun
     assert [one.place for one in told] == [2, 3] and begun == ["inference"]
+
+
+@pytest.mark.parametrize("asked", [1, None])
+def test_tables_and_records_are_made_with_the_threads_that_are_asked_for(
+    asked: int | None, debug_model: SlotFlow
+) -> None:
+    """Rounding depends on the number of threads; without a wish there are as many as the process has."""
+    seen: set[int] = set()
+
+    def found(posts: Posteriors) -> list[Found]:
+        seen.add(torch.get_num_threads())
+        return [Found.of(post) for post in posts]
+
+    config = debug_model.config
+    signals = simulate(config.prior, 2, config.long, config.short, mode="physical", seed=4)
+    job = Job(debug_model, Statement(), "network", {"threads": asked}, "", found=found)
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        assert len(list(job.infer([signals.observation(i) for i in range(2)]))) == 2
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
+    assert seen == {2 if asked is None else asked}

@@ -15,6 +15,7 @@ import numpy as np
 
 from slotflow.core.stages import tell
 from slotflow.core.store import identity
+from slotflow.core.threads import threads
 from slotflow.data.observation import Observation
 from slotflow.infer.in_turn import InTurn, posteriors_in_turn
 from slotflow.infer.statement import Statement
@@ -89,7 +90,7 @@ class Job:
         ask = self._asking()
         answers = ask(batch, skip=skip, company=self.company)
         found: dict[int, Found | Exception] = {}
-        found |= zip(answers.places.tolist(), self.found(answers.decided), strict=True)
+        found |= zip(answers.places.tolist(), self._found(answers.decided), strict=True)
         others = _others(ask, batch, answers, begin)
         for i in range(len(batch)):
             if i not in found and i not in skip:
@@ -97,10 +98,15 @@ class Job:
                 if self.method == "network":
                     good = {place: one for place, one in lot.items() if isinstance(one, Found)}
                     posts = Posteriors(one.post for one in good.values())
-                    lot |= zip(good, self.found(posts), strict=True)
+                    lot |= zip(good, self._found(posts), strict=True)
                 found |= lot
             if i not in skip:
                 yield found.pop(i)
+
+    def _found(self, posts: Posteriors) -> Sequence[Found]:
+        """What was found of some signals, computed with the threads that are asked for: rounding depends on them."""
+        with threads(self.options.get("threads")):
+            return self.found(posts)
 
     def _asking(self) -> Asking:
         """Asks about some signals, within the time that is left for each now."""

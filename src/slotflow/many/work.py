@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from slotflow.core.threads import threads
 from slotflow.data.read.formats import file_name as shown_name
 from slotflow.data.read.options import ReadOptions
 from slotflow.infer.call import DEFAULT_SECONDS
@@ -122,7 +123,8 @@ class Desk:
     def _recorded(self, answer: Answer) -> Answer:
         """The result as plain values, or why there is none; as after any other step, the rest goes on."""
         try:
-            record = result_record(answer, self.work.writer, self.work.full, self.work.asked)
+            with threads(self.job.options.get("threads")):
+                record = result_record(answer, self.work.writer, self.work.full, self.work.asked)
         except FAILURES as failure:
             debug(failure)
             error = f"{shown_name(answer.file)}: {failure}"

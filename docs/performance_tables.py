@@ -54,11 +54,11 @@ COMMANDS = {
     "--out docs/data/batch-equal.json",
     "batch-equal-crowded": f"{BATCH} --sets frontier weak --size 100 --compare 100 --equality --left "
     "--out docs/data/batch-equal-crowded.json",
-    "against-eryn": "python benchmarks/against_eryn.py --out docs/data/against-eryn.json",
+    "against-eryn": "python benchmarks/against_eryn.py --size 20 --out docs/data/against-eryn.json",
     "cost": "python benchmarks/cost.py --out docs/data/cost.json",
     "cost-gpu": "python benchmarks/cost.py --device cuda --out docs/data/cost-gpu.json",
     "crowded-now": "python benchmarks/crowded.py --size 60 --out docs/data/crowded-now.json",
-    "cluster": "python benchmarks/cluster.py --out docs/data/cluster.json",
+    "cluster": "python benchmarks/cluster.py --kill-every 50 --out docs/data/cluster.json",
 }
 """The command that makes each record."""
 

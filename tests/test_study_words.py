@@ -51,3 +51,25 @@ def test_what_the_page_says_of_sample_complexity() -> None:
     for k in (4, 6, 8, 10):
         assert np.ptp(np.array(paper[k]["loss"])[3:, 0]) < 0.35
     assert all(one["loss"][3][0] <= 0.1 for one in zoom.values())  # 1,000 signals
+
+
+def test_what_the_page_says_of_depth() -> None:
+    data = record_of("depth")["variants"]
+    phase, score = ({n: one[key] for n, one in data.items()} for key in ("sd", "score"))
+    phi = {name: np.array(one["φ"]) for name, one in phase.items()}  # mean and error over seeds
+    depths = ("L = 2", "L = 4", "L = 8", "L = 10", "L = 12")
+    assert all(phase["L = 2"][s][0] > phase["L = 8"][s][0] for s in ("A", "φ", "f"))
+    assert score["L = 2"][0] == max(score[name][0] for name in depths)
+    assert min(depths, key=lambda name: phi[name][0]) == "L = 8"
+    for other in ("L = 4", "L = 10"):
+        for one in (phi, {name: np.array(pair) for name, pair in score.items()}):
+            gap, error = (
+                np.abs(one[other] - one["L = 8"])[0],
+                np.hypot(one[other][1], one["L = 8"][1]),
+            )
+            assert gap < 2 * error
+    for symbol in ("A", "f"):
+        assert phase["L = 12"][symbol][0] < 1.05 * phase["L = 8"][symbol][0]
+    assert phi["L = 12"][0] > 1.5 * phi["L = 8"][0]
+    assert data["8 splines"]["skipped"] == 0 and score["8 splines"][0] > score["L = 8"][0] + 1
+    assert phase["third stride 2"]["f"][0] < phase["L = 8"]["f"][0]

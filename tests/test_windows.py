@@ -436,8 +436,8 @@ def test_a_peak_beside_the_core_is_no_misfit_of_the_core() -> None:
         return of_core(verdict, (1.0, 2.0), 1e-3).status
 
     beside = Check("peak in the band", 1e-9, "a peak", frequency=2.1, size=20.0)
-    within = dataclasses.replace(beside, frequency=1.5)
-    elsewhere = dataclasses.replace(beside, name="peak outside the band", frequency=7.0)
+    within = beside._replace(frequency=1.5)
+    elsewhere = beside._replace(name="peak outside the band", frequency=7.0)
     assert judged(beside) == "approximate"
     assert judged(within) == judged(elsewhere) == "misfit"
     assert judged(beside, Check("colour", 1e-9, "not white")) == "misfit"

@@ -73,3 +73,20 @@ def test_what_the_page_says_of_depth() -> None:
     assert phi["L = 12"][0] > 1.5 * phi["L = 8"][0]
     assert data["8 splines"]["skipped"] == 0 and score["8 splines"][0] > score["L = 8"][0] + 1
     assert phase["third stride 2"]["f"][0] < phase["L = 8"]["f"][0]
+
+
+def test_what_the_page_says_of_the_leaderboard() -> None:
+    data = record_of("leaderboard")
+    trained = [name for name in data if name not in ("zoom", "exact")]
+    keys = ("log_q", "f_error", "exact_k")
+    q, error, counts = ({name: one[key][0] for name, one in data.items()} for key in keys)
+    assert {one["seeds"] for one in data.values()} == {1}
+    assert min(counts.values()) > 0.97 and min(counts, key=lambda n: counts[n]) == "sequential"
+    assert all(q[n] < q["exact"] - 10 and error[n] > 3 * error["exact"] for n in trained)
+    assert max(trained, key=lambda n: q[n]) == min(trained, key=lambda n: error[n]) == "sequential"
+    assert min(trained, key=lambda n: q[n]) == max(trained, key=lambda n: error[n]) == "equivariant"
+    pair = {name: one["dependence"]["found"][0] for name, one in data.items()}
+    exact = data["exact"]["dependence"]["exact"][0]
+    assert all(abs(pair[name]) < 0.05 for name in ("paper", "sequential", "zoom"))
+    assert pair["saturated"] > 0.7 * exact
+    assert data["paper"]["label_change"] > 1

@@ -12,6 +12,8 @@ by different names are at the end of the module.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,10 +21,11 @@ import torch
 from scipy.linalg import lapack
 from torch import Tensor
 
+from slotflow.core import linear
 from slotflow.core.arrays import Array, namespace
 from slotflow.signal.waveforms import Waveform
 
-__all__ = ["System", "factorize", "free_unknowns", "inverse", "theta_covariance"]
+__all__ = ["System", "factorize", "free_unknowns", "inverse", "positive_solver", "theta_covariance"]
 
 SINGULAR = 1e-13
 """A scaled system whose smallest pivot falls below this is singular."""
@@ -146,13 +149,26 @@ def inverse(matrix: Array) -> Array | None:
     return found
 
 
+def positive_solver(matrix: Any) -> tuple[Callable[[Any], Any], Any]:
+    """What solves G x = b, (..., d), for positive matrices, (..., d, d), and ln det G, (...).
+
+    torch factorizes once, with NaN for a matrix that is not positive. NumPy has no triangular solver for stacks of
+    matrices, and solves anew for each b.
+    """
+    if not isinstance(matrix, Tensor):
+        return lambda b: np.linalg.solve(matrix, b[..., None])[..., 0], np.linalg.slogdet(matrix)[1]
+    factor, info = linear.cholesky_ex(matrix)
+    factor = torch.where((info == 0)[..., None, None], factor, math.nan)
+    return partial(_solve_factored, factor), 2 * factor.diagonal(dim1=-2, dim2=-1).log().sum(-1)
+
+
 # ---------------------------------------------------------------------- LAPACK by the names of either library
 
 
 def _cholesky(matrix: Any) -> tuple[Any, Any]:
     """Lower factors, (B, d, d), and whether each matrix is positive, (B,)."""
     if isinstance(matrix, Tensor):
-        factor, info = torch.linalg.cholesky_ex(matrix)
+        factor, info = linear.cholesky_ex(matrix)
         return factor, info == 0
     found = [lapack.dpotrf(one.T, lower=1, clean=1) for one in matrix]
     positive = np.array([one[1] == 0 for one in found])
@@ -162,14 +178,14 @@ def _cholesky(matrix: Any) -> tuple[Any, Any]:
 def _solve_factored(factor: Any, right: Any) -> Any:
     """Solves L Lᵀ x = b for (B, d, d) and (B, d)."""
     if isinstance(factor, Tensor):
-        return torch.cholesky_solve(right[..., None], factor)[..., 0]
+        return linear.cholesky_solve(right[..., None], factor)[..., 0]
     return np.array([lapack.dpotrs(a, b, lower=1)[0] for a, b in zip(factor, right, strict=True)])
 
 
 def _inverse_factored(factor: Any) -> Any:
     """(L Lᵀ)⁻¹ of (B, d, d)."""
     if isinstance(factor, Tensor):
-        return torch.cholesky_inverse(factor)
+        return linear.cholesky_inverse(factor)
     lower = np.array([np.tril(lapack.dpotri(one, lower=1)[0]) for one in factor])
     return lower + np.tril(lower, -1).mT
 
@@ -179,7 +195,7 @@ def _solve_lower(factor: Any, right: Any, transposed: bool) -> Any:
     if isinstance(factor, Tensor):
         columns = right if right.ndim == 3 else right[..., None]
         left = factor.mT if transposed else factor
-        solved = torch.linalg.solve_triangular(left, columns, upper=transposed)
+        solved = linear.solve_triangular(left, columns, upper=transposed)
         return solved if right.ndim == 3 else solved[..., 0]
     pairs = zip(factor, right, strict=True)
     return np.array([lapack.dtrtrs(a, b, lower=1, trans=int(transposed))[0] for a, b in pairs])

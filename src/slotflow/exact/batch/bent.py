@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from slotflow.core import linear
 from slotflow.core.numeric import phasor
 from slotflow.exact.batch.near import Near
 from slotflow.exact.proposals.collapsed import FLATTEST, conditionals, differences, nodes_of
@@ -80,13 +81,13 @@ def bent_batch(
     slope, curvature, _ = differences(log_density.T, k)  # (K, B) and (K, K, B)
     curvature = curvature.movedim(-1, 0)
     curvature, usable = _usable(curvature)
-    spread, positive = _factor(torch.linalg.inv(curvature))
-    centre = torch.linalg.solve(curvature, slope.T[..., None])[..., 0]
+    spread, positive = _factor(linear.inv(curvature))
+    centre = linear.solve(curvature, slope.T[..., None])[..., 0]
     factor, found = _factor(precision)
     sound = sound & usable & positive & found
     # The phase of each tone turns with its own frequency; what is left is smooth.
     slope = differences(mean.movedim(1, 0), k)[0].movedim(1, 0)  # (B, K, K)
-    slope = torch.linalg.solve(root.mT + 0j, slope)
+    slope = linear.solve(root.mT + 0j, slope)
     theta = (slope.diagonal(dim1=-2, dim2=-1) / mean[:, 0]).imag
     straight = mean * torch.exp(-1j * theta[:, None] * away)
     slope, bends, level = differences(straight.movedim(1, 0), k)
@@ -97,7 +98,7 @@ def bent_batch(
     )
     bend = torch.cat([level[None], slope, half]).movedim(1, 0)  # (B, F, K)
     eye = torch.eye(2 * k, dtype=root.dtype, device=root.device)
-    colour = torch.linalg.solve_triangular(factor.mT, eye.expand_as(factor), upper=True)
+    colour = linear.solve_triangular(factor.mT, eye.expand_as(factor), upper=True)
     normalizer = (
         0.5 * TONE.coordinates * k * math.log(2 * math.pi)
         + _log_diagonal(spread)
@@ -124,7 +125,7 @@ def _usable(curvature: Tensor) -> tuple[Tensor, Tensor]:
     finite = curvature.isfinite().all(-1).all(-1)
     eye = torch.eye(curvature.shape[-1], dtype=curvature.dtype, device=curvature.device)
     curvature = torch.where(finite[:, None, None], curvature, eye)
-    usable = torch.linalg.eigvalsh(curvature)[:, 0] > FLATTEST
+    usable = linear.eigvalsh(curvature)[:, 0] > FLATTEST
     return torch.where(usable[:, None, None], curvature, eye), usable & finite
 
 
@@ -134,7 +135,7 @@ def _factor(matrix: Tensor) -> tuple[Tensor, Tensor]:
     sound = (scale > 0).all(-1) & matrix.isfinite().all(-1).all(-1)
     eye = torch.eye(matrix.shape[-1], dtype=matrix.dtype, device=matrix.device)
     unit = matrix / (scale[:, :, None] * scale[:, None])
-    factor, info = torch.linalg.cholesky_ex(torch.where(sound[:, None, None], unit, eye))
+    factor, info = linear.cholesky_ex(torch.where(sound[:, None, None], unit, eye))
     sound = sound & (info == 0)
     factor = torch.where(sound[:, None, None], factor * scale[..., None], eye)
     return factor, sound

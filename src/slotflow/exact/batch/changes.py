@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from scipy import special
 from torch import Tensor
 
+from slotflow.core import linear
 from slotflow.core.arrays import Array
 from slotflow.exact.directed.alternatives import CLOSE, SINGLE, TOGETHER
 from slotflow.exact.directed.groups import LINK, clusters, may_be_one
@@ -69,7 +70,7 @@ def score_tests(statistics: Statistics, z: Tensor) -> tuple[Array, NDArray[np.bo
     energy = inner.diagonal(dim1=-2, dim2=-1)[:, :: len(KNOWN)]
     snr = c[..., 0].abs() * (energy / variance[:, None]).sqrt()
     right = torch.cat([by_known @ own.mT, known @ left[..., None]], -1)
-    solved = torch.linalg.solve(inner, right)
+    solved = linear.solve(inner, right)
     cross = own @ by_known.mT
     matrix = own @ gram @ own.mT - cross @ solved[..., :-1]
     slope = (own @ left[..., None] - cross @ solved[..., -1:])[..., 0].reshape(batch, k, len(ALL))
@@ -79,7 +80,7 @@ def score_tests(statistics: Statistics, z: Tensor) -> tuple[Array, NDArray[np.bo
     for directions in DIRECTIONS.values():
         part = slice(first, first + len(directions))
         first += len(directions)
-        x = torch.linalg.solve(blocks[..., part, part], slope[..., part, None])[..., 0]
+        x = linear.solve(blocks[..., part, part], slope[..., part, None])[..., 0]
         found.append((slope[..., part] * x).sum(-1))
     chi_square = torch.stack(found, -1).clamp_min(0.0) / variance[:, None, None]
     return chi_square.cpu().numpy(), (snr > STRONG).cpu().numpy(), freedom

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from slotflow.core import linear
 from slotflow.exact.batch.near import error
 from slotflow.exact.first_order import KEPT_APART
 from slotflow.exact.mode import TOUCH, near_bounds, strength_of
@@ -102,7 +103,7 @@ def fitted(statistics: Statistics, starts: Tensor, prior: Prior) -> Fits:
     covariance = system.inverse() * (found.sigma**2)[:, None, None]
     first = len(waveform.shape)
     c, blocks = z[..., first:], _own_blocks(covariance, z.shape[1])[..., first:, first:]
-    strength = strength_of(c, torch.linalg.inv_ex(blocks).inverse)
+    strength = strength_of(c, linear.inv_ex(blocks).inverse)
     places = waveform.place_in_z(z)
     amplitude = waveform.moduli(z)[..., 0]
     allowed = near_bounds(c, amplitude, blocks, prior).all(-1)

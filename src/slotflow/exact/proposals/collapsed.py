@@ -30,6 +30,7 @@ from numpy.typing import NDArray
 from slotflow.core.arrays import Array, namespace
 from slotflow.core.numeric import phasor, solve_lower
 from slotflow.exact.target import Target
+from slotflow.signal.systems import positive_solver
 from slotflow.signal.waveforms import TONE
 
 __all__ = ["Bent", "bent", "conditionals", "differences", "nodes_of", "spread_out"]
@@ -172,20 +173,17 @@ def conditionals(
         ℓ, (..., m), c̄, (..., m, K), and the precision of c at the first set, (..., 2K, 2K).
     """
     xp, k = namespace(data), data.shape[-1] // 2
-    best = xp.linalg.solve(gram, data[..., None])[..., 0]
+    solve, log_det = positive_solver(gram)
+    best = solve(data)
     gain = (data * best).sum(-1)
     if more_gain is not None:
         gain = gain + more_gain
     precision = precision_of(gain[..., 0])[..., None]
     square = best[..., :k] ** 2 + best[..., k:] ** 2
     tilt = power * best / xp.concat([square, square], -1)
-    moved = xp.linalg.solve(gram, tilt[..., None])[..., 0]
+    moved = solve(tilt)
     mean = best - moved / precision[..., None]
-    log_density = (
-        0.5 * precision * gain
-        - 0.5 * xp.linalg.slogdet(gram)[1]
-        - 0.5 * power * xp.log(square).sum(-1)
-    )
+    log_density = 0.5 * precision * gain - 0.5 * log_det - 0.5 * power * xp.log(square).sum(-1)
     first = precision[..., None] * gram[..., 0, :, :]
     return log_density, mean[..., :k] + 1j * mean[..., k:], first
 

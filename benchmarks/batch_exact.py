@@ -3,6 +3,7 @@
     python benchmarks/batch_exact.py --size 256                        # nominal signals, both ways, one core
     python benchmarks/batch_exact.py --sets nominal stress --size 64 --compare 32
     python benchmarks/batch_exact.py --device cuda --size 20000 --compare 20 --draws 1000
+    python benchmarks/batch_exact.py --device cuda --size 20000 --compare 20 --tones 3    # as against_eryn.py has them
     python benchmarks/batch_exact.py --sets nominal stress frontier weak --size 2000 --compare 2000 --equality --jobs 16
 
 Times are those of `model.infer`, the network included: CPU times of one thread, on a GPU wall-clock times. Of the first
@@ -169,7 +170,7 @@ def run(model: SlotFlow, name: str, seed: int, size: int, options: argparse.Name
     """Some signals of one set both ways."""
     prior, watch, found = PRIORS[name], Watch(options.device), Found(size)
     asked = {"prior": prior, "draws": options.draws, "batch_size": options.batch}
-    sim = simulate(prior, size, *GRIDS, mode="physical", seed=seed)
+    sim = simulate(prior, size, *GRIDS, mode="physical", seed=seed, k=options.tones)
     signals = Observations.from_arrays(
         sim.long.double().numpy(), GRIDS[0].dt, sim.short.double().numpy(), GRIDS[1].dt
     )
@@ -247,6 +248,7 @@ def main() -> None:
         "--compare", type=int, default=64, help="signals that are answered alone too"
     )
     parser.add_argument("--draws", type=int, default=2000)
+    parser.add_argument("--tones", type=int, help="of every signal; drawn from the prior if left out")
     parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument(

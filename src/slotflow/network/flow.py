@@ -36,7 +36,10 @@ from zuko.transforms import (
 
 from slotflow.network.config import FlowConfig
 
-__all__ = ["ConditionalFlow", "balanced_permutations"]
+__all__ = ["SMALLEST_SLOPE", "ConditionalFlow", "CouplingLayer", "balanced_permutations"]
+
+SMALLEST_SLOPE = 1e-3
+"""Slope that no transform falls below: zuko's default."""
 
 CONTEXT_GAIN = 10.0
 """Initial scale of the context's weights, relative to torch's default."""
@@ -204,11 +207,15 @@ class CouplingLayer(nn.Module):
         coupling = HalfCoupling(partial(self.transform, term), self.kept)
         return [PermutationTransform(self.order), coupling]
 
+    def outputs(self, before: Tensor) -> Tensor:
+        """What the network makes of its first layer, (..., S, H) to (..., S, moved, outputs)."""
+        h: Tensor = self.out(self.hidden(before))
+        h = h if h.dtype == torch.float64 else h.float()  # splines need more than bfloat16
+        return h.reshape(*h.shape[:-1], self.moved, -1)
+
     def transform(self, term: Tensor, kept: Tensor | None) -> DependentTransform:
         """The transform of the moved coordinates, given the kept ones (..., S, kept)."""
-        h: Tensor = self.out(self.hidden(term if kept is None else term + self.from_kept(kept)))
-        h = h if h.dtype == torch.float64 else h.float()  # splines need more than bfloat16
-        h = h.reshape(*h.shape[:-1], self.moved, -1)  # (..., S, moved, outputs)
+        h = self.outputs(term if kept is None else term + self.from_kept(kept))
         if self.kind == "affine":
             return DependentTransform(MonotonicAffineTransform(h[..., 0], h[..., 1]), 1)
         widths, heights, slopes = torch.tensor_split(h, (self.bins, 2 * self.bins), dim=-1)
@@ -256,7 +263,7 @@ class Spline(MonotonicRQSTransform):  # type: ignore[misc]
         heights: Tensor,
         derivatives: Tensor,
         bound: float,
-        slope: float = 1e-3,
+        slope: float = SMALLEST_SLOPE,
     ) -> None:
         super(MonotonicRQSTransform, self).__init__()
         limit = -math.log(slope)

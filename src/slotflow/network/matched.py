@@ -10,11 +10,15 @@ gradient, and neither K_max nor the number of classes enters. The paper's networ
 Several classes share the components of a signal, so that each has few of them and ΣK_c² is hardly more than ΣK_c. All
 pairs are then evaluated with gradient, and the matched ones need no second evaluation, which halves what the host has
 to launch.
+
+**Precision.** Costs without gradient only decide who belongs to whom, and bfloat16 is enough for that. What is learned
+from is in the precision of the weights: bfloat16 rounds a coordinate by about a thousandth, as much as a trained
+network is uncertain by.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
@@ -24,7 +28,10 @@ from slotflow.network.flow import ConditionalFlow
 from slotflow.network.matching import all_pairs, match_classes
 from slotflow.network.paper.onehot import slot_contexts, slot_index
 
-__all__ = ["matched_loss"]
+__all__ = ["Density", "matched_loss"]
+
+Density = Callable[[Tensor, Tensor], Tensor]
+"""Log density of coordinates, (S, d), given rows of `ConditionalFlow.project`, (S, L, H): (S,)."""
 
 PAIRS_PER_SLOT = 2.0
 """Pairs per slot up to which all pairs of several classes are evaluated once, with gradient."""
@@ -36,6 +43,9 @@ def matched_loss(
     targets: Sequence[Tensor],
     slots: Tensor,
     counts: Tensor,
+    *,
+    densities: Sequence[Density] | None = None,
+    low_precision: bool = False,
 ) -> Tensor:
     """Hungarian-matched negative log-likelihood, a scalar.
 
@@ -48,20 +58,29 @@ def matched_loss(
         targets: Coordinates of each class's components, signal after signal, (ΣK_c, d_c).
         slots: Slots of each signal and class, (B, C), int64, on the CPU.
         counts: Components of each signal and class, (B, C), int64, on the CPU.
+        densities: What computes each flow's log density; the flows themselves if not given.
+        low_precision: bfloat16 for costs without gradient.
     """
-    device = g.device
+    device, g = g.device, g if g.dtype == torch.float64 else g.float()
+    densities = [flow.log_prob for flow in flows] if densities is None else densities
     rows_of = [slot_index(number) for number in slots.T]
     few = len(flows) > 1 and bool((slots * counts).sum() <= PAIRS_PER_SLOT * slots.sum())
     projected, scores = [], []
-    for flow, y, (signal, slot), n, m in zip(
-        flows, targets, rows_of, slots.T, counts.T, strict=True
+    for flow, density, y, (signal, slot), n, m in zip(
+        flows, densities, targets, rows_of, slots.T, counts.T, strict=True
     ):
         k_max = flow.context - g.shape[-1]
         contexts = slot_contexts(g, upload(signal, device), upload(slot, device), k_max)
         projected.append(flow.project(contexts))  # (Σ slots, L, H)
-        with torch.set_grad_enabled(few and torch.is_grad_enabled()):
+        rough = low_precision and not few
+        with (
+            torch.set_grad_enabled(few and torch.is_grad_enabled()),
+            # No weight is used twice, and a recorded graph must not hold on to rounded copies of them.
+            torch.autocast(device.type, torch.bfloat16, enabled=rough, cache_enabled=False),
+        ):
             i, j = (upload(index, device) for index in all_pairs(n, m))
-            score = flow.log_prob(projected[-1][i], y[j]) if len(i) else y.new_zeros(0)
+            terms = projected[-1].to(torch.bfloat16) if rough else projected[-1]
+            score = density(terms[i], y[j]) if len(i) else y.new_zeros(0)
             scores.append(score)  # (Σ slots·K,)
 
     pairs = match_classes([-score.detach() for score in scores], slots, counts)
@@ -84,7 +103,7 @@ def matched_loss(
             terms = projected[c]
             if len(rows) < len(terms):  # otherwise every slot is matched, in order
                 terms = terms[upload(rows, device)]
-            log_q = flow.log_prob(terms, targets[c][upload(columns, device)])  # (Σ min,)
+            log_q = densities[c](terms, targets[c][upload(columns, device)])  # (Σ min,)
         share = (1.0 / matched[signal[rows]].double()).to(log_q.dtype)
         total = total - (log_q * upload(share, device)).sum()
     return total / len(slots)

@@ -36,7 +36,7 @@ class Objective(nn.Module, Generic[Network]):
     Args:
         model: The network.
         config: Weights of the terms.
-        low_precision: bfloat16 in the encoder and in the coupling networks.
+        low_precision: bfloat16 where it costs nothing: in the encoder, and for costs that are only compared.
     """
 
     def __init__(self, model: Network, config: LossConfig, low_precision: bool = False) -> None:
@@ -51,7 +51,7 @@ class Objective(nn.Module, Generic[Network]):
         raise NotImplementedError
 
     def compile_parts(self) -> None:
-        """Compiles the encoding; splines, and heads whose rows vary, stay as they are."""
+        """Compiles the encoding; zuko's splines, and heads whose rows vary, stay as they are."""
         for part in self.model.modules():
             if isinstance(part, PartlyCompiled):
                 part.before_compiling()

@@ -95,8 +95,7 @@ class MulticlassLoss(Objective[MulticlassSlotFlow]):
             counts: Components of each signal and class, (B, C), on the CPU.
         """
         flows = [self.model.flow_of(name) for name in self.model.classes]
-        with torch.autocast(g.device.type, torch.bfloat16, enabled=self.low_precision):
-            return matched_loss(flows, g, y, slots, counts)
+        return matched_loss(flows, g, y, slots, counts, low_precision=self.low_precision)
 
     @torch.no_grad()
     def most_probable(self, embedding: Tensor, logits: Tensor) -> Tensor:

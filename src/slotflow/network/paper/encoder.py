@@ -76,7 +76,8 @@ class DualStreamEncoder(nn.Module):
         tokens = self.frequency(x_long)  # (B, L_f, d)
         z_freq = self.pool_frequency(tokens)  # (B, 3d)
         z_time = self.pool_time(self.time(x_short))  # (B, 3d)
-        context = self.fuse(torch.cat([z_freq, z_time], dim=-1))  # (B, H)
+        with torch.autocast(long.device.type, enabled=False):  # a context of 8 bits would blur f
+            context = self.fuse(torch.cat([z_freq, z_time], dim=-1))  # (B, H)
         noise = None if self.noise is None else self.noise(x_long)
         return Encoding(tokens, context, noise)
 
@@ -149,10 +150,10 @@ class HybridPool(nn.Module):
         self.score = nn.Sequential(nn.Linear(d, d), nn.Tanh(), nn.Linear(d, 1, bias=False))
 
     def forward(self, h: Tensor) -> Tensor:
-        """Tokens (B, L, d) to (B, 3d)."""
+        """Tokens (B, L, d) to (B, 3d), float32 where the tokens are bfloat16."""
         alpha = self.score(h).softmax(dim=1)  # (B, L, 1)
-        attended = (alpha * h).sum(dim=1)
-        return torch.cat([h.mean(dim=1), h.amax(dim=1), attended.to(h.dtype)], dim=-1)
+        h = h.float() if h.dtype == torch.bfloat16 else h
+        return torch.cat([h.mean(dim=1), h.amax(dim=1), (alpha * h).sum(dim=1)], dim=-1)
 
 
 def positional_encoding(length: int, d: int, device: torch.device) -> Tensor:

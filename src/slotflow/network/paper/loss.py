@@ -22,11 +22,12 @@ import torch
 from torch import Tensor, nn
 
 from slotflow.core.devices import upload
-from slotflow.network.matched import matched_loss
+from slotflow.network.matched import Density, matched_loss
 from slotflow.network.objective import Objective, weighted_sum
 from slotflow.network.paper.encoder import Encoding
 from slotflow.network.paper.model import PaperSlotFlow
 from slotflow.network.paper.onehot import slot_index
+from slotflow.network.replayed import ReplayedDensity
 from slotflow.signal.simulation import Simulation
 
 __all__ = ["PaperLoss"]
@@ -34,6 +35,15 @@ __all__ = ["PaperLoss"]
 
 class PaperLoss(Objective[PaperSlotFlow]):
     """A model with its objective: a batch of signals in, named loss terms out."""
+
+    density: Density | None = None
+    """The flow's log density as it is replayed; the flow itself computes it where there is none."""
+
+    def compile_parts(self) -> None:
+        """Compiles the encoding, and on a GPU has the flow's kernels recorded and replayed."""
+        super().compile_parts()
+        if self.model.device.type == "cuda":
+            self.density = ReplayedDensity(self.model.flow)
 
     def encoding(self) -> Callable[[Tensor, Tensor], tuple[Encoding, Tensor]]:
         """The encoder with the logits of K."""
@@ -86,5 +96,12 @@ class PaperLoss(Objective[PaperSlotFlow]):
             components = components.gather(1, order[..., None].expand_as(components))
         theta = components[component_signal, component]  # (ΣK, P)
         y = model.target.encode_for_training(theta, batch.seed).to(model.dtype)  # (ΣK, 4)
-        with torch.autocast(g.device.type, torch.bfloat16, enabled=self.low_precision):
-            return matched_loss([model.flow], g, [y], slots[:, None], counts[:, None])
+        return matched_loss(
+            [model.flow],
+            g,
+            [y],
+            slots[:, None],
+            counts[:, None],
+            densities=None if self.density is None else [self.density],
+            low_precision=self.low_precision,
+        )

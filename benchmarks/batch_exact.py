@@ -248,7 +248,9 @@ def main() -> None:
         "--compare", type=int, default=64, help="signals that are answered alone too"
     )
     parser.add_argument("--draws", type=int, default=2000)
-    parser.add_argument("--tones", type=int, help="of every signal; drawn from the prior if left out")
+    parser.add_argument(
+        "--tones", type=int, help="of every signal; drawn from the prior if left out"
+    )
     parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument(

@@ -5,7 +5,9 @@ has to wait for. The bin that x lies in is a mask m over all bins j, with knots 
 
 .. math:: m_j = [x_j < x \le x_{j+1}], \qquad x_0 = \sum_j m_j x_j, \quad w = \sum_j m_j (x_{j+1} - x_j), \; \dots
 
-so that everything is a sum over bins, forwards and backwards. Elsewhere zuko's own code is as quick.
+so that everything is a sum over bins, forwards and backwards. Each bin ends with the number that the next begins with:
+were its lower end computed as upper end less width, some x would lie in two bins, or in none, by rounding. Elsewhere
+zuko's own code is as quick.
 """
 
 from __future__ import annotations
@@ -69,29 +71,28 @@ def rational_quadratic(x: Tensor, h: Tensor, bins: int, bound: float) -> tuple[T
     """
     limit = -math.log(SMALLEST_SLOPE)
     widths, heights, slopes = torch.tensor_split(h, (bins, 2 * bins), dim=-1)
-    widths, right = _bins(widths, limit, bound)
-    heights, top = _bins(heights, limit, bound)
+    left, right = _ends(widths, limit, bound)
+    bottom, top = _ends(heights, limit, bound)
     slopes = torch.nn.functional.pad(slopes / (1 + (slopes / limit).abs()), (1, 1)).exp()
     at = x[..., None]
-    mask = (right - widths < at) & (at <= right)
+    mask = (left < at) & (at <= right)
     inside = mask.any(-1)
 
     def chosen(values: Tensor, otherwise: float) -> Tensor:
         return torch.where(inside, torch.where(mask, values, 0.0).sum(-1), otherwise)
 
-    width, height = chosen(widths, 1.0), chosen(heights, 1.0)
+    width, height = chosen(right - left, 1.0), chosen(top - bottom, 1.0)
     d0, d1 = chosen(slopes[..., :-1], 1.0), chosen(slopes[..., 1:], 1.0)
-    z = torch.where(inside, (x - chosen(right - widths, 0.0)) / width, 0.0)
+    z = torch.where(inside, (x - chosen(left, 0.0)) / width, 0.0)
     s, mixed = height / width, z * (1 - z)
     below = s + (d0 + d1 - 2 * s) * mixed
-    y = chosen(top - heights, 0.0) + height * (s * z**2 + d0 * mixed) / below
+    y = chosen(bottom, 0.0) + height * (s * z**2 + d0 * mixed) / below
     slope = s**2 * (2 * s * mixed + d0 * (1 - z) ** 2 + d1 * z**2) / below**2
     return torch.where(inside, y, x), torch.where(inside, slope.log(), 0.0)
 
 
-def _bins(sizes: Tensor, limit: float, bound: float) -> tuple[Tensor, Tensor]:
-    """Sizes of the bins and their upper ends, (..., bins) each, from unconstrained sizes."""
-    parts = (sizes / (1 + (2 * sizes / limit).abs())).exp()
-    sums = parts.cumsum(-1)
-    scale = 2 * bound / sums[..., -1:]
-    return parts * scale, sums * scale - bound
+def _ends(sizes: Tensor, limit: float, bound: float) -> tuple[Tensor, Tensor]:
+    """Lower and upper ends of the bins, (..., bins) each, from unconstrained sizes."""
+    sums = (sizes / (1 + (2 * sizes / limit).abs())).exp().cumsum(-1)
+    upper = sums * (2 * bound / sums[..., -1:]) - bound
+    return torch.nn.functional.pad(upper[..., :-1], (1, 0), value=-bound), upper

@@ -51,7 +51,7 @@ def test_the_comparison_can_fail(seed: int) -> None:
 
 
 def test_every_number_lies_in_one_bin(seed: int) -> None:
-    """In float32, at the knots and next to them, where a bin that begins by rounding elsewhere than the last ends shows."""
+    """In float32, at the knots and next to them, where rounding shows that separates the ends of two bins."""
     generator = torch.Generator().manual_seed(seed)
     h = torch.randn(20_000, 3 * BINS - 1, generator=generator)
     widths, heights, slopes = torch.tensor_split(h, (BINS, 2 * BINS), dim=-1)

@@ -9,7 +9,8 @@
 Times are those of `model.infer`, the network included: CPU times of one thread, on a GPU wall-clock times. Of the first
 `--compare` signals (of each process) that batches decide, p(K), ln Z, quantiles of A and f, and verdicts are compared
 with those of the same signal alone: differences in units of their Monte-Carlo errors, whose root mean square is 1 if
-both are right. With --equality nothing is asked of the signals that fall through to the code for one, and with --left
+both are right. Of a quantile it is the probability below the common one that is compared, whose error is the same for
+any distribution; the place itself may lie in a gap between two modes, and then jumps. With --equality nothing is asked of the signals that fall through to the code for one, and with --left
 these are compared as well: they are answered by the same code both ways, from the network's answer in a batch and
 alone. With --profile the call is made a few times more, and stages, functions and kernels are listed by their time
 (`batch_profile.py`).
@@ -45,11 +46,10 @@ from slotflow.studies.suites.sets import GRIDS, SETS
 
 VALUES = ("p(K)", "ln Z", "quantile 0.05", "quantile 0.5", "quantile 0.95")
 """What is compared."""
-QUANTILES = {0.05: 2.1132, 0.5: 1.2533, 0.95: 2.1132}
-"""Levels, and the standard error of a quantile of one normal draw: √(q (1 − q)) over the density there."""
+LEVELS = (0.05, 0.5, 0.95)
+"""Of the quantiles."""
 FAR = 5.0
-"""Standard errors beyond which differences are counted: a quantile that falls between two places where a tone may be
-jumps from one to the other, and its error is not that of a normal law."""
+"""Standard errors beyond which differences are counted."""
 PRIORS = {name: SETS[name].prior for name in ("nominal", "stress", "frontier")}
 PRIORS["weak"] = WEAK_PRIOR
 """Where the signals of each set come from."""
@@ -132,13 +132,14 @@ class Found:
             return
         draws = [x.weighted() for x in (one, other)]
         columns = [d.theta[..., [0, -1]].reshape(len(d.theta), -1) for d in draws]  # A and f
-        sizes = [1 / (d.weights**2).sum() for d in draws]
-        covariance = np.cov(columns[1].T, aweights=draws[1].weights)
-        spread = np.sqrt(np.atleast_2d(covariance).diagonal())
-        for level, factor in QUANTILES.items():
-            a, b = (_quantile(x, d.weights, level) for x, d in zip(columns, draws, strict=True))
-            error = factor * spread * math.sqrt(1 / sizes[0] + 1 / sizes[1])
-            self.values[f"quantile {level}"] += ((a - b) / error).tolist()
+        weights = [d.weights / d.weights.sum() for d in draws]
+        sizes = [1 / (w**2).sum() for w in weights]
+        both = np.concatenate([size * w for size, w in zip(sizes, weights, strict=True)])
+        for level in LEVELS:
+            common = _quantile(np.concatenate(columns), both, level)
+            below = [w @ (x <= common) for x, w in zip(columns, weights, strict=True)]
+            error = math.sqrt(level * (1 - level) * (1 / sizes[0] + 1 / sizes[1]))
+            self.values[f"quantile {level}"] += ((below[0] - below[1]) / error).tolist()
 
     def table(self, name: str) -> dict[str, object]:
         """The same as numbers to read."""

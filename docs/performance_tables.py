@@ -28,13 +28,10 @@ FULL_EQUALITY = 2000
 """Signals of each set for which batches and answers one by one were to be compared."""
 STANDARD_ERRORS = 4.0
 """By how many standard errors the scatter of pulls may exceed one."""
-EQUAL = {
-    "nominal": "batch-equal",
-    "stress": "batch-equal",
-    "frontier": "batch-equal-crowded",
-    "weak": "batch-equal-crowded",
-}
-"""The sets, and the record in which batches are compared with answers one by one."""
+EQUAL = ("nominal", "stress", "frontier", "weak")
+"""The sets on which batches are compared with answers one by one."""
+LEVELS = ("0.05", "0.5", "0.95")
+"""Of the quantiles that are compared."""
 HEADER = ("measure", "target", "measured", "met", "how", "record")
 RATES = {
     "arrays on the host": "arrays on the host",
@@ -50,10 +47,10 @@ COMMANDS = {
     "--out docs/data/batch-exact-gpu.json",
     "batch-exact": f"{BATCH} --size 256 --compare 100 --sets nominal stress --draws 1000 "
     "--out docs/data/batch-exact.json",
-    "batch-equal": f"{BATCH} --sets nominal stress --size 2000 --compare 2000 --equality "
-    "--out docs/data/batch-equal.json",
-    "batch-equal-crowded": f"{BATCH} --sets frontier weak --size 100 --compare 100 --equality --left "
-    "--out docs/data/batch-equal-crowded.json",
+    "batch-tones-gpu": f"{BATCH} --device cuda --size 20000 --compare 20 --tones 3 --draws 2000 "
+    "--out docs/data/batch-tones-gpu.json",
+    "batch-equal": f"{BATCH} --sets {' '.join(EQUAL)} --size 2000 --compare 2000 --equality --left "
+    "--jobs 2 --out docs/data/batch-equal.json",
     "against-eryn": "python benchmarks/against_eryn.py --size 20 --out docs/data/against-eryn.json",
     "cost": "python benchmarks/cost.py --out docs/data/cost.json",
     "cost-gpu": "python benchmarks/cost.py --device cuda --out docs/data/cost-gpu.json",
@@ -175,7 +172,7 @@ def _eryn(records: Records) -> Iterator[Line]:
         Target(low=5000, words="≥ 5,000"),
         "against-eryn",
     )
-    record, factor = records.get("against-eryn"), batch_factor(records)
+    record, (factor, source) = records.get("against-eryn"), batch_factor(records)
     if record is None:
         yield Line(*alone)
     else:
@@ -185,7 +182,13 @@ def _eryn(records: Records) -> Iterator[Line]:
     if factor is None:
         yield Line(*batch, note="needs the record of the H200 too")
     else:
-        note = "as many effective draws; nominal signals of any K in the batch, at the rate above"
+        words = {
+            "batch-tones-gpu": "signals of K = 3",
+            "batch-exact-gpu": "nominal signals of any K",
+        }
+        one, draws = records.get(source), int(records.get(source)["options"]["draws"])
+        note = f"as many effective draws; {one['results'][0]['signals']:,} {words[source]} in the batch, "
+        note += f"{draws:,} draws of each, by {source}"
         yield Line(*batch, factor, f"{factor:,.0f}", note)
 
 
@@ -216,8 +219,8 @@ def _crowded(records: Records, name: str) -> Iterator[Line]:
 def _equal(records: Records, name: str) -> Line:
     """The share of verdicts alike; missed, too, where ln Z or quantiles scatter by more than their errors say."""
     target = Target(low=ALIKE, words="≥ 99.5 % of verdicts alike, the rest within its error")
-    line = (f"batch against one by one, {name} set", target, EQUAL[name])
-    one = records.batch(EQUAL[name], name)
+    line = (f"batch against one by one, {name} set", target, "batch-equal")
+    one = records.batch("batch-equal", name)
     if one is None:
         return Line(*line)
     compared, decided = one.get("compared", 0), round(one["decided in batches"] * one["signals"])
@@ -229,15 +232,17 @@ def _equal(records: Records, name: str) -> Line:
             *line, math.nan, "–", f"{note}: nothing to compare", "no signal is decided in batches"
         )
     pulls, count = one["rms pull of ln Z"], one["pulls of ln Z"]
-    agrees = count == 0 or pulls <= 1 + STANDARD_ERRORS / math.sqrt(2 * count)
-    quantiles = ", ".join(
-        f"{one[f'rms pull of quantile {q}']:.2f}" for q in ("0.05", "0.5", "0.95")
-    )
-    note += f"; rms difference over its error: ln Z {pulls:.2f}, quantiles 0.05, 0.5 and 0.95 {quantiles}"
-    jumps = [one.get(f"pulls of quantile {q} beyond 5", 0) for q in ("0.05", "0.5", "0.95")]
-    if any(jumps):  # from one place where a tone may be to another
-        total = sum(one[f"pulls of quantile {q}"] for q in ("0.05", "0.5", "0.95"))
-        note += f" ({sum(jumps)} of {total:,} quantiles jump by more than 5)"
+    quantiles = [one[f"rms pull of quantile {level}"] for level in LEVELS]
+    limit = (
+        1 + STANDARD_ERRORS / math.sqrt(2 * count) if count else math.inf
+    )  # a signal counts once
+    agrees = max(pulls, *quantiles) <= limit
+    note += f"; rms difference over its error: ln Z {pulls:.2f}, quantiles {', '.join(LEVELS)} "
+    note += ", ".join(f"{value:.2f}" for value in quantiles)
+    far = sum(one.get(f"pulls of quantile {level} beyond 5", 0) for level in LEVELS)
+    if far:
+        total = sum(one[f"pulls of quantile {level}"] for level in LEVELS)
+        note += f" ({far} of {total:,} by more than 5)"
     note += "; "
     note += f"largest Δp(K) {one['largest difference of p(K)']:.1g}"
     alike = one["verdicts alike"] if agrees else 0.0
@@ -268,8 +273,8 @@ def _cluster(records: Records, name: str, words: str) -> Line:
 
 def _left(records: Records) -> Iterator[Cells]:
     """What batches leave, and why."""
-    for name, record in EQUAL.items():
-        one = records.batch(record, name) or records.batch("batch-exact", name)
+    for name in EQUAL:
+        one = records.batch("batch-equal", name) or records.batch("batch-exact", name)
         if one is None:
             yield name, "–", NOT_MEASURED, ""
             continue

@@ -77,23 +77,25 @@ def eryn_seconds(records: Records) -> list[tuple[float, float]]:
     return [(one["cold"]["seconds"], one["effective"]) for one in signals]
 
 
-def batch_factor(records: Records) -> float | None:
+def batch_factor(records: Records) -> tuple[float | None, str]:
     """How many times sooner a batch on the GPU gives as many effective draws as Eryn: the median over Eryn's signals.
 
-    A batch takes 1 / (rate × draws × ESS) seconds for one effective draw, network and all.
+    A batch takes seconds a signal / (draws × ESS) for one effective draw, network, verdicts and all. Signals with as
+    many tones as Eryn's count, or nominal ones of any K where those were not measured.
+
+    Returns:
+        The factor, None if it is not known, and the record of the batch.
     """
-    record, rate, eryn = (
-        records.get("batch-exact-gpu"),
-        batch_rate(records, "nominal"),
-        eryn_seconds(records),
-    )
-    if rate is None or not eryn:
-        return None
-    one = records.batch("batch-exact-gpu", "nominal")
-    assert one is not None
-    share = one.get("mean ESS per draw") or _usual_ess(records)
-    each = 1 / (rate * float(record["options"]["draws"]) * share)
-    return median(seconds / (effective * each) for seconds, effective in eryn)
+    eryn = eryn_seconds(records)
+    for name in ("batch-tones-gpu", "batch-exact-gpu"):
+        one = records.batch(name, "nominal")
+        if one is None or not eryn:
+            continue
+        draws = float(records.get(name)["options"]["draws"])
+        share = one.get("mean ESS per draw") or _usual_ess(records)
+        each = 1e-3 * batch_ms(one) / (draws * share)
+        return median(seconds / (effective * each) for seconds, effective in eryn), name
+    return None, ""
 
 
 def _usual_ess(records: Records) -> float:

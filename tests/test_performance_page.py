@@ -93,13 +93,24 @@ def test_targets_are_met_missed_or_open(load: Any, tmp_path: Path) -> None:
     assert "| 41 | yes |" in line(rows, "times faster than tuned Eryn, K = 3")
     # 2,000 effective draws are four passes of 1,000 draws with a share of one half: 1 ms, and 4 s against it.
     assert "| 4,000 | **no** |" in line(rows, "times faster than tuned Eryn (one core)")
+    tones = {
+        "options": {"draws": "2000"},
+        "results": [batch(0.35, 1.0, **{"mean ESS per draw": 1.0})],
+    }
+    write(
+        tmp_path, "batch-tones-gpu", tones
+    )  # 0.4 ms for 2,000 effective draws of as many tones as Eryn's
+    rows = blocks(load, tmp_path)["performance"]
+    assert "| 10,000 | yes |" in line(rows, "times faster than tuned Eryn (one core)")
 
 
-def test_equality_is_missed_by_verdicts_and_by_evidence(load: Any, tmp_path: Path) -> None:
-    def judged(alike: float, pull: float) -> str:
+def test_equality_is_missed_by_verdicts_by_evidence_and_by_quantiles(
+    load: Any, tmp_path: Path
+) -> None:
+    def judged(alike: float, pull: float, of_quantiles: float = 1.0) -> str:
         levels = (0.05, 0.5, 0.95)
         more = {"compared": 1000, "verdicts alike": alike, "largest difference of p(K)": 1e-9}
-        more |= {f"rms pull of quantile {q}": 1.0 for q in levels}
+        more |= {f"rms pull of quantile {q}": of_quantiles for q in levels}
         one = batch(1.0, 0.5, **more, **{"rms pull of ln Z": pull, "pulls of ln Z": 800})
         write(tmp_path, "batch-equal", {"results": [one]})
         return line(blocks(load, tmp_path)["performance"], "batch against one by one, nominal")
@@ -108,6 +119,7 @@ def test_equality_is_missed_by_verdicts_and_by_evidence(load: Any, tmp_path: Pat
     assert "| yes |" in judged(0.996, limit - 0.01)
     assert "| **no** |" in judged(0.994, 1.0)
     assert "| **no** |" in judged(1.0, limit + 0.01)
+    assert "| **no** |" in judged(1.0, 1.0, limit + 0.01)
 
 
 def test_what_batches_leave_is_compared_where_they_decide_nothing(
@@ -118,7 +130,7 @@ def test_what_batches_leave_is_compared_where_they_decide_nothing(
         f"rms pull of {x}": 0.0 for x in ("ln Z", *(f"quantile {q}" for q in (0.05, 0.5, 0.95)))
     }
     one = batch(400.0, 0.0, **more, **{"set": "frontier", "pulls of ln Z": 2000})
-    write(tmp_path, "batch-equal-crowded", {"results": [one]})
+    write(tmp_path, "batch-equal", {"results": [one]})
     rows = blocks(load, tmp_path)
     found = line(rows["performance"], "batch against one by one, frontier")
     assert "of which batches decide 0; the others are answered by the same code" in found

@@ -10,10 +10,10 @@ Times are those of `model.infer`, the network included: CPU times of one thread,
 `--compare` signals (of each process) that batches decide, p(K), ln Z, quantiles of A and f, and verdicts are compared
 with those of the same signal alone: differences in units of their Monte-Carlo errors, whose root mean square is 1 if
 both are right. Of a quantile it is the probability below the common one that is compared, whose error is the same for
-any distribution; the place itself may lie in a gap between two modes, and then jumps. With --equality nothing is asked of the signals that fall through to the code for one, and with --left
-these are compared as well: they are answered by the same code both ways, from the network's answer in a batch and
-alone. With --profile the call is made a few times more, and stages, functions and kernels are listed by their time
-(`batch_profile.py`).
+any distribution; the place itself may lie in a gap between two modes, and then jumps. With --equality nothing is asked
+of the signals that fall through to the code for one, and with --left these are compared as well: they are answered by
+the same code both ways, from the network's answer in a batch and alone. With --profile the call is made a few times
+more, and stages, functions and kernels are listed by their time (`batch_profile.py`).
 """
 
 from __future__ import annotations

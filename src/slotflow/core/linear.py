@@ -24,6 +24,7 @@ __all__ = [
     "eigvalsh",
     "inv",
     "inv_ex",
+    "slogdet",
     "solve",
     "solve_triangular",
 ]
@@ -34,15 +35,19 @@ Found = TypeVar("Found")
 
 
 def _in_turn(function: Callable[Arguments, Found]) -> Callable[Arguments, Found]:
-    """The function, waiting for its turn if its first argument is on a GPU."""
+    """The function, which waits for its turn where it must."""
 
     @wraps(function)
     def call(*arguments: Arguments.args, **options: Arguments.kwargs) -> Found:
-        first = arguments[0]
-        with _TURN if isinstance(first, Tensor) and first.is_cuda else nullcontext():
+        with _TURN if _waits(arguments[0]) else nullcontext():
             return function(*arguments, **options)
 
     return call
+
+
+def _waits(first: object) -> bool:
+    """Whether a call whose first argument this is must wait for its turn."""
+    return isinstance(first, Tensor) and first.is_cuda
 
 
 cholesky_ex = _in_turn(torch.linalg.cholesky_ex)
@@ -51,5 +56,6 @@ cholesky_solve = _in_turn(torch.cholesky_solve)
 eigvalsh = _in_turn(torch.linalg.eigvalsh)
 inv = _in_turn(torch.linalg.inv)
 inv_ex = _in_turn(torch.linalg.inv_ex)
+slogdet = _in_turn(torch.linalg.slogdet)
 solve = _in_turn(torch.linalg.solve)
 solve_triangular = _in_turn(torch.linalg.solve_triangular)

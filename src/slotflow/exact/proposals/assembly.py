@@ -13,7 +13,9 @@ import math
 from typing import Any
 
 import numpy as np
+from torch import Tensor
 
+from slotflow.core import linear
 from slotflow.core.arrays import Array, namespace
 from slotflow.exact.mode import Mode
 from slotflow.exact.modes import CLOSE, Modes
@@ -245,6 +247,6 @@ def gain_without_one(log_likelihood: Any, density: Any, blocks: Any) -> Any:
     xp, (k, size) = namespace(blocks), blocks.shape[-3:-1]
     scale = xp.sqrt(xp.linalg.diagonal(blocks))  # (..., K, Z)
     unit = blocks / (scale[..., :, None] * scale[..., None, :])
-    log_det = xp.linalg.slogdet(unit)[1]
+    log_det = (linear.slogdet if isinstance(unit, Tensor) else np.linalg.slogdet)(unit)[1]
     volume = 0.5 * size * math.log(2 * math.pi) + 0.5 * log_det + xp.log(scale).sum(-1)
     return xp.amax(log_likelihood - math.log(k) - density - volume, -1)

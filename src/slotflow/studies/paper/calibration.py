@@ -43,7 +43,7 @@ RANK_BINS = 20
 PAPER_DEVIATION = 0.03
 PAPER_LABEL = f"paper, ±{100 * PAPER_DEVIATION:g} %"
 MARKS = "os^Dv"
-METHOD_TITLES = {"network": "Network", "exact": "Exact step", "slots": "Network, slot by slot"}
+METHOD_TITLES = {"network": "Network", "exact": "Exact step", "slots": "Slot by slot"}
 
 Array = NDArray[np.float64]
 

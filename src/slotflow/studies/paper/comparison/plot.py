@@ -40,6 +40,9 @@ AXIS_REACH = 4.0
 LOWEST_PROBABILITY = 1e-8
 """Lowest probability that the panel of K shows."""
 PAPER_RANGES = ((1.5, 2.0), (2.0, 2.0), (2.0, 3.0))
+"""Ratios of standard deviations that the paper prints for A, φ and f."""
+WIDE = 5.0
+"""Ratio or distance beyond which an axis is logarithmic."""
 
 
 def plot(data: Data) -> Figure:
@@ -135,7 +138,8 @@ def _counts(ax: Axes, data: Data) -> None:
         ylabel="p(K | x), mean of the signals",
     )
     ax.set_xticks(range(1, 11))
-    ax.set_title(f"{len(data['signals'])} signals of K = {data['k']}")
+    n = len(data["signals"])
+    ax.set_title(f"{n} signal{'s' if n > 1 else ''} of K = {data['k']}")
     ax.legend(loc="upper right")
 
 
@@ -154,7 +158,10 @@ def _distances(ax: Axes, entries: list[Data]) -> None:
             ax.plot((place - 0.08, place + 0.08), [np.median(flat)] * 2, color=INK, lw=1.4)
     ax.set_xticks(range(SIZE), SYMBOLS)
     ax.set(ylabel="W₂ in posterior sd")
-    ax.set_ylim(bottom=0)
+    if ax.get_ylim()[1] > WIDE:
+        ax.set_yscale("log")
+    else:
+        ax.set_ylim(bottom=0)
     ax.set_title("Distance of marginals (line: median)")
     ax.legend(
         loc="upper center", bbox_to_anchor=(0.5, -0.1), ncols=2, markerscale=2, handletextpad=0.2
@@ -180,6 +187,11 @@ def _ratios(ax: Axes, entries: list[Data]) -> None:
     ax.add_patch(Rectangle((0, 0), 0, 0, color=GREY, alpha=0.35, lw=0, label="paper's network"))
     ax.axhline(1, color=INK, lw=0.8)
     ax.set_xticks(range(SIZE), SYMBOLS)
-    ax.set(ylabel="sd over RJMCMC's", ylim=(0.8, 3.2), xlim=(-0.5, 2.5))
+    ax.set(ylabel="sd over RJMCMC's", xlim=(-0.5, 2.5))
+    largest = max(float((sd[name] / sd["rjmcmc"]).max()) for name in ("network", "exact"))
+    if largest > WIDE:  # room for the legend above the points
+        ax.set(yscale="log", ylim=(0.5, 8 * largest))
+    else:
+        ax.set(ylim=(0.8, max(3.2, 1.1 * largest)))
     ax.set_title("Ratio of standard deviations")
     ax.legend(loc="upper left", markerscale=2, handletextpad=0.4)

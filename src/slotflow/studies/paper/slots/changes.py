@@ -264,10 +264,10 @@ def draw_shares(ax: Axes, data: Mapping[str, Data]) -> None:
                 va="top", fontsize=7.5,
             )  # fmt: skip
     ax.set(ylabel="share of untouched components", yticks=(0, 0.25, 0.5, 0.75, 1))
-    ax.set(xlim=(-0.55, len(data) - 0.45), ylim=(0, 1.03))
+    ax.set(xlim=(-0.55, len(data) - 0.45), ylim=(-0.1, 1.03))
     ax.set_xticks(place, list(data))
     ax.grid(visible=False, axis="x")
-    ax.legend(loc="lower left")
+    ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.07), ncols=3, handletextpad=0.2)
     ax.set_title("Untouched components when another one comes, goes or moves")
 
 

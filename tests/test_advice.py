@@ -49,7 +49,7 @@ FAILED: dict[str, tuple[list[Check], list[str]]] = {
             Check("neighbours (long)", 0.0, ""),
             Check(LEVEL, 1e-90, "", size=0.02),
         ],
-        ["local"],
+        ["outside"],
     ),
     "red noise": (
         [Check("neighbours (long)", 0.0, ""), Check("steadiness (long, 10)", 1e-9, "")],

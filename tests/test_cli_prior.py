@@ -129,7 +129,7 @@ def test_a_band_is_proposed_for_any_sampling(tmp_path: Path, n: int, dt: float) 
 
 
 def test_the_own_band_is_left_for_a_stronger_peak(tmp_path: Path) -> None:
-    """Sampled so that the model's own band can be shown: a peak elsewhere moves the band, noise does not."""
+    """Sampled so that the model's own band can be shown: a tone elsewhere moves it, and without one everything counts."""
     t = 0.1 * np.arange(3000)
     noise = np.random.default_rng(4).standard_normal(t.size)
     found = {}
@@ -140,10 +140,12 @@ def test_the_own_band_is_left_for_a_stronger_peak(tmp_path: Path) -> None:
     assert [facts["band_from"] for facts in found.values()] == [
         "the data",
         "the model",
-        "the model",
+        "the data",
     ]
     low, high = found[1.2]["prior"]["frequency"]
     assert low < 1.2 < high < 2.5
+    low, high = found[0.0]["prior"]["frequency"]
+    assert low < 0.01 and high > 4.99
 
 
 def test_own_sampling_needs_no_flags(own: Path) -> None:

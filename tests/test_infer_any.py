@@ -13,13 +13,14 @@ from slotflow.core.numeric import log_sum_exp
 from slotflow.exact.search import across_orders
 from slotflow.exact.target import Target
 from slotflow.infer.assume import assume
-from slotflow.infer.band import checked_band, whole_band
+from slotflow.infer.band import checked_band, proposed_band, whole_band
 from slotflow.infer.offsets import wanted_order
 from slotflow.infer.statement import Statement
 from slotflow.noise import ar
 from slotflow.signal.likelihood import likelihood_of
 from slotflow.signal.noise.choice import choose_noise
 from slotflow.signal.noise.model import ChannelNoise
+from slotflow.signal.waveforms import TONE
 
 Tone = tuple[float, float, float]
 
@@ -232,3 +233,35 @@ def test_values_of_the_noise_that_the_data_exclude_are_dropped(seed: int) -> Non
     assert 1 + len(everything.nodes) < 12 and orders.k_map == 1
     less = float(log_sum_exp(Target(everything, prior, 1).node_log_likelihoods(z[None])[:, 0]))
     assert less == pytest.approx(full, abs=0.01)
+
+
+@pytest.mark.parametrize("beside", [0.0, 3.0])
+def test_a_weak_tone_needs_no_stated_band(zoom: SlotFlow, beside: float, base_seed: int) -> None:
+    """A tone that a tapered spectrum does not show, alone and far from a strong one: the search of everything finds it."""
+    found = []
+    for i in range(4):
+        rng = np.random.default_rng([base_seed, i])
+        t = 0.02 * np.arange(2000)
+        x = rng.normal(scale=2.0, size=t.size) + 0.45 * np.cos(2 * np.pi * 20.1 * t + 1)
+        x += beside * np.cos(2 * np.pi * 12.34 * t)
+        observation = Observation.from_arrays(long=x, dt_long=0.02)
+        post = zoom.infer(observation)
+        places = TONE.place_of(post.centres(post.k_map))
+        found.append(bool((np.abs(places - 20.1) < 0.025).any()))
+        low, high = post.prior.frequency
+        assert low < 20.1 < high
+    assert sum(found) >= 3  # each with a probability of about 0.95
+
+
+def test_what_is_proposed_holds_all_tones_that_are_beyond_doubt(
+    zoom: SlotFlow, base_seed: int
+) -> None:
+    """One stretch for two strong tones in it, everything for noise."""
+    t, rng = 0.02 * np.arange(2000), np.random.default_rng(base_seed)
+    noise = rng.normal(scale=2.0, size=t.size)
+    tones = 3 * np.cos(2 * np.pi * 12.34 * t) + 2 * np.cos(2 * np.pi * 12.8 * t)
+    widths = []
+    for x in (noise + tones, noise):
+        low, high = proposed_band(zoom, Observation.from_arrays(long=x, dt_long=0.02))[0]
+        widths.append(40 * (high - low))
+    assert widths[0] <= 150 and widths[1] > 990

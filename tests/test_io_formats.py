@@ -18,6 +18,7 @@ from scipy.io import wavfile
 from slotflow import Observation
 from slotflow.data.read.dates import print_date
 from slotflow.data.read.files import find_files, read_observations
+from slotflow.io import ReadOptions, open_signals
 
 # --- Arrays ---------------------------------------------------------------------------------------
 
@@ -299,3 +300,19 @@ def test_observation_read(tmp_path: Path, write: Write) -> None:
     np.save(tmp_path / "b.npy", X)
     two = Observation.read(path, short_path=tmp_path / "b.npy", dt_short=1e-4)
     assert two.short is not None and two.short.dt == 1e-4
+
+
+def test_no_row_of_a_damaged_archive_is_answered(tmp_path: Path) -> None:
+    """The checksum of an archive's member is known at its end, long after the first rows."""
+    x = np.random.default_rng(0).standard_normal((300, 500))
+    np.savez(tmp_path / "whole.npz", x=x)
+    damaged = bytearray((tmp_path / "whole.npz").read_bytes())
+    damaged[1_000_000:1_000_100] = bytes(100)
+    (tmp_path / "damaged.npz").write_bytes(damaged)
+    with open_signals(tmp_path / "whole.npz", ReadOptions(dt=0.1)) as signals:
+        np.testing.assert_array_equal(signals.all()[0].long.values, x[0])
+    with (
+        pytest.raises(ValueError, match="damaged or foreign file"),
+        open_signals(tmp_path / "damaged.npz", ReadOptions(dt=0.1)) as signals,
+    ):
+        signals.all()

@@ -23,7 +23,7 @@ from slotflow.many.messages import Task, send
 from slotflow.many.plan import Answer, Plan, Shard
 from slotflow.many.run import MOST_LOST
 from slotflow.many.supervise import MOST_TRIES, Supervised
-from slotflow.many.tables import write_parquet
+from slotflow.many.tables import component_rows, write_parquet, write_table
 from slotflow.many.work import seconds_within
 
 TESTS = Path(__file__).parent
@@ -305,3 +305,31 @@ def test_parquet_files_have_types_and_may_be_empty(tmp_path: Path) -> None:
     assert frame["e"].isna().all()
     write_parquet(tmp_path / "none.parquet", lambda: [])
     assert len(pd.read_parquet(tmp_path / "none.parquet")) == 0
+
+
+class _Records:
+    """A store with the records of two signals, of which only the second has a component with a label."""
+
+    def records(self) -> list[dict[str, Any]]:
+        one = {"amplitude_median": 1.0, "frequency_median": 2.7}
+        labelled = one | {"combination": "2f2-f3", "combination_chance": 0.008}
+        facts = {
+            "file": "a.npz", "k_map": 1, "k_probs": [0.0, 1.0], "noise_std": 1.0, "noise_std_error": 0.1,
+            "verdict": {"status": "exact", "reason": ""}, "waveform": "tone", "frequency_unit": "Hz",
+        }  # fmt: skip
+        return [
+            facts | {"signal": 0, "components": [one]},
+            facts | {"signal": 1, "components": [one, labelled]},
+        ]
+
+
+def test_labels_of_some_components_fit_into_a_parquet_file(tmp_path: Path) -> None:
+    import pandas as pd
+
+    store: Any = _Records()
+    write_parquet(tmp_path / "x.parquet", lambda: component_rows(store))
+    frame = pd.read_parquet(tmp_path / "x.parquet")
+    assert frame["combination"].tolist() == ["", "", "2f2-f3"]
+    assert frame["combination_chance"].isna().tolist() == [True, True, False]
+    write_table(tmp_path / "x.csv", component_rows(store))
+    assert (tmp_path / "x.csv").read_text("utf-8").splitlines()[1].endswith(",2.7,,")

@@ -55,6 +55,7 @@ __all__ = [
     "infer_band",
     "is_crowded",
     "needs_windows",
+    "white_likelihood",
 ]
 
 DEFAULT_SECONDS = 20.0
@@ -128,7 +129,7 @@ def infer_band(
     most = prior.k_max if prior.k_max > model.k_max else None
     prior = dataclasses.replace(prior, k_max=min(prior.k_max, model.k_max))
     tell("search")
-    likelihood = _likelihood(observation, prior.frequency)
+    likelihood = white_likelihood(observation, prior.frequency)
     found = search_spectrum(
         likelihood,
         prior.frequency,
@@ -176,8 +177,13 @@ def _counted(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
-def _likelihood(observation: Observation, band: tuple[float, float]) -> Likelihood:
-    """The likelihood of all data in white noise; of plain series the offset is subtracted, which is faster."""
+def white_likelihood(observation: Observation, band: tuple[float, float]) -> Likelihood:
+    """The likelihood of all data in white noise; of plain series the offset is subtracted, which is faster.
+
+    Args:
+        observation: The data.
+        band: Lowest and highest frequency in Hz that will be asked for.
+    """
     if not observation.is_plain or any(channel.trend > 0 for channel in observation.channels):
         return likelihood_of(observation, None, band)
     level = [

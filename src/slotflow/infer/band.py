@@ -4,28 +4,37 @@ r"""The band to analyse where none is stated: everything that the data can show,
 ends half a bin below the Nyquist frequency; complex samples show the whole circle of frequencies. Wide bands are
 searched as a whole and analysed in windows around what was found (`slotflow.bands`).
 
-**One stretch** is enough where all peaks lie in it: even, real series in which nothing stands out elsewhere are
-answered in one window, which is the network's own where the series shows it (`look` says what stands out). Channels of
-a free gain are always answered in one window; where the spectrum is wider, that with the most power.
+**One stretch** is enough where all tones lie in it: even, real series in which a search of everything finds tones there
+and nowhere else are answered in one window, which is the network's own where it holds them. A quick look (`look`) comes
+before the search, since what stands out of a tapered spectrum far apart needs no search to be told so; but it does not
+see every tone that the likelihood does. If nothing is found, everything is what the answer is about, and so it is where
+a tone is in doubt: in a stretch that was chosen for it, its evidence would be too large by the ratio of the widths.
+Channels of a free gain are always answered in one window; where the spectrum is wider, that with the most power.
 """
 
 from __future__ import annotations
 
 import math
 
+from slotflow.bands.search import search_spectrum
+from slotflow.bands.windows import white_likelihood
 from slotflow.data.channel import Channel
 from slotflow.data.observation import Observation
 from slotflow.data.preprocess import Band, strongest_band
 from slotflow.infer.free_gains import WIDEST
+from slotflow.infer.from_data import LOOK
 from slotflow.infer.look import look_at
 from slotflow.infer.offsets import wanted_order
 from slotflow.network.model import SlotFlow
 from slotflow.network.zoom.model import FEWEST_BINS
+from slotflow.signal.waveforms import TONE
 
 __all__ = ["checked_band", "proposed_band", "whole_band"]
 
 Bounds = tuple[float, float]
 
+BEYOND_DOUBT = 2.0
+"""Power of a tone, over the least that the search counts, from which on the width of the band does not decide about it."""
 FIRST_BIN = 1.5
 """Lowest frequency beside an offset that is marginalized, in bins."""
 
@@ -93,14 +102,20 @@ def proposed_band(model: SlotFlow, observation: Observation) -> tuple[Bounds, Ba
     if bins <= model.widest_band:
         return everything, None
     own, look = model.config.prior.frequency, look_at(channel)
-    if (
-        own[1] <= channel.nyquist
-        and _is_window(model, channel, own)
-        and not len(look.peaks_outside(own))
-    ):
-        return own, None
-    band = strongest_band(channel, math.floor(model.widest_band))
-    return (everything, None) if len(look.peaks_outside(band.edges)) else (band.edges, band)
+    stretches: list[tuple[Bounds, Band | None]] = []
+    if own[1] <= channel.nyquist and _is_window(model, channel, own):
+        stretches.append((own, None))
+    strongest = strongest_band(channel, math.floor(model.widest_band))
+    stretches.append((strongest.edges, strongest))
+    stretches = [one for one in stretches if not len(look.peaks_outside(one[0]))]
+    if not stretches:
+        return everything, None
+    found = search_spectrum(white_likelihood(observation, everything), everything, max_seconds=LOOK)
+    if not len(found.theta) or found.significance.min() < BEYOND_DOUBT:
+        return everything, None
+    places = TONE.place_of(found.theta)
+    holding = [one for one in stretches if one[0][0] <= places.min() and places.max() <= one[0][1]]
+    return holding[0] if holding else (everything, None)
 
 
 def _is_window(model: SlotFlow, channel: Channel, band: Bounds) -> bool:

@@ -32,7 +32,7 @@ ROWS_AT_ONCE = 10_000
 
 UNLISTED = ("slot", "modes")
 """What is known of some components of a single signal, and has no column in a catalogue of many."""
-LABELS = {"combination": "", "combination_chance": ""}
+LABELS = {"combination": "", "combination_chance": None}
 """Columns that only some signals have: which components are harmonics or combinations of others."""
 
 

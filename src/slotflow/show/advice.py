@@ -61,6 +61,8 @@ REMEDIES = {
     "missing": "look for gaps that were filled and for clipping, and give missing samples as NaN, or take another "
     "stretch",
     "more tones": "allow more tones (--k-max; in Python: Prior(k_max=…)), or analyse the band in parts (--band)",
+    "outside": "widen the band so that it holds that peak (--band; in Python: Prior(frequency=…)), or let only the band "
+    'count, with a noise level of its own (--noise local; in Python: noise="local")',
     "local": 'let only the band count, with a noise level of its own (--noise local; in Python: noise="local")',
     "colour": 'let the noise have a colour (--noise auto; in Python: noise="auto", or ar(2), power_law())',
     "other colour": "try another colour of the noise (--noise power_law, ar(4), local; in Python: noise=…), or a "
@@ -78,13 +80,22 @@ REMEDIES = {
     "streams": "state the noise level of each stream (--sigma and --sigma-short; in Python: Channel(sigma=…))",
 }
 """What can be done about a misfit, causes before what they may cause in turn."""
-CAUSES = ("more tones", "local", "colour", "other colour", "sidebands", "bounds", "missing")
+CAUSES = (
+    "more tones",
+    "outside",
+    "local",
+    "colour",
+    "other colour",
+    "sidebands",
+    "bounds",
+    "missing",
+)
 EFFECTS = ("cut", "outliers")
 """Remedies for what strong lines and coloured noise may cause as well."""
 
 KINDS = {
     "peak in the band": Kind("the highest peak that is left in the band", "bounds"),
-    "peak outside the band": Kind("the highest peak outside the band", "local"),
+    "peak outside the band": Kind("the highest peak outside the band", "outside"),
     "level": Kind("the power that is left in the band, compared with the power outside", "local"),
     "colour": Kind("whether the noise is white, over all frequencies", "colour"),
     "neighbours": Kind("whether neighbouring samples of the noise are independent", "colour"),
@@ -233,8 +244,8 @@ def _remedy(check: Check, post: Result, failed: list[Check]) -> str:
         return "" if size < 0 else "cut" if loud else key
     if key == "colour" and more_in_band:  # the colour is that of what is left in the band
         return ""
-    if key == "colour" and "peak outside the band" in names:
-        key = "local"  # what a line outside the band does to the spectrum as a whole
+    if key in ("colour", "local") and "peak outside the band" in names:
+        key = "outside"  # what a line outside the band does to the spectrum as a whole
     assumed = "white" if post.noise is None else post.noise.name
     return "other colour" if key in ("colour", "local") and assumed != "white" else key
 

@@ -19,6 +19,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from slotflow.core.devices import check_device
 from slotflow.core.progress import progress
 from slotflow.core.seeds import VALIDATION_SEED
 from slotflow.network.build import MODEL_FILE, load_pretrained
@@ -67,6 +68,7 @@ def train(
         TrainingError: The loss is not finite.
         KeyboardInterrupt: Ctrl-C or SIGTERM, after a checkpoint was written.
     """
+    check_device(device)
     out, cfg = Path(out), config.train
     if minutes is not None and cfg.schedule == "plateau":
         # A plateau cannot be fitted to a budget: it may end before the first epoch does.

@@ -95,9 +95,12 @@ def _descend(
     damping, unit = np.full(len(y), 1e-3), np.eye(y.shape[1])
     for _ in range(STEPS):
         own = curvature[rows]
-        scale = 1 / np.sqrt(np.einsum("nii->ni", own))
-        system = own * scale[:, :, None] * scale[:, None] + damping[rows, None, None] * unit
-        step = np.linalg.solve(system, (descent[rows] * scale)[..., None])[..., 0] * scale
+        with np.errstate(
+            divide="ignore", invalid="ignore"
+        ):  # a flat direction gives NaN, and its problem ends
+            scale = 1 / np.sqrt(np.einsum("nii->ni", own))
+            system = own * scale[:, :, None] * scale[:, None] + damping[rows, None, None] * unit
+            step = np.linalg.solve(system, (descent[rows] * scale)[..., None])[..., 0] * scale
         moves = (step * descent[rows]).sum(-1) >= STILL
         rows, step = rows[moves], step[moves]  # the others have arrived
         if not len(rows):

@@ -58,14 +58,16 @@ class Division:
         """A result with the errors of the draws of K − 1 and of their evidence added to its own.
 
         A share s of n draws come from L effective ones. Of the variance v of a weight at most all is that of the draw
-        which it came from: then the mean of n weights has the variance v/n + s² v/L.
+        which it came from: then the mean of n weights has the variance v/n + s² v/L. Particles of tempered sampling
+        have ancestors in common, and count for as many as are effective.
 
         Args:
             result: The result.
             share: Of the draws that come from those of K − 1.
         """
         lower = self.lower
-        again = 1 + share**2 * len(result.log_weights) / max(lower.effective, 1.0)
+        n = result.effective if result.method == "tempering" else len(result.log_weights)
+        again = 1 + share**2 * n / max(lower.effective, 1.0)
         error = math.hypot(result.log_evidence_error * math.sqrt(again), lower.log_evidence_error)
         return replace(result, log_evidence_error=error)
 

@@ -38,11 +38,13 @@ PRIOR = Prior(
     amplitude_law="loguniform",
 )
 WEAK = np.array([[0.2, 1.0, 2.45], [0.15, 2.0, 2.52]])
-BRUTE = 100_000
-"""Draws of the prior."""
+BRUTE, MOST_BRUTE = 100_000, 2_000_000
+"""Draws of the prior at a time, and at most."""
 
 
-def grown(statistics: Statistics, k: int, rng: np.random.Generator) -> list[Importance]:
+def grown(
+    statistics: Statistics, k: int, rng: np.random.Generator, draws: int = 2000
+) -> list[Importance]:
     """Results of the orders 0..k, each from the one below."""
     none = Target(statistics, PRIOR, 0)
     rss = np.full(2000, float(statistics.energy))
@@ -56,14 +58,22 @@ def grown(statistics: Statistics, k: int, rng: np.random.Generator) -> list[Impo
     surface = Surface(none, none.noise.precision(float(statistics.energy)))
     for j in range(1, k + 1):
         proposal = Growth(surface, Target(statistics, PRIOR, j - 1), results[-1])
-        result = importance_sample(Target(statistics, PRIOR, j), proposal, rng, draws=2000)
+        result = importance_sample(Target(statistics, PRIOR, j), proposal, rng, draws=draws)
         results.append(proposal.carried(result))
     return results
 
 
 def brute(statistics: Statistics, k: int, seed: int) -> tuple[Array, Array, float, float]:
-    """Draws of the prior, their weights, ln Z and its error."""
-    return prior_weighted(Target(statistics, PRIOR, k), BRUTE, seed)
+    """Draws of the prior, their weights, ln Z and its error: as many as a signal whose noise has made tones needs."""
+    target, parts, error = Target(statistics, PRIOR, k), [], math.inf
+    while not error < 0.25 and len(parts) * BRUTE < MOST_BRUTE:
+        parts.append(prior_weighted(target, BRUTE, seed + len(parts))[:3])
+        log_w = np.concatenate([np.log(weights) + log_z for _, weights, log_z in parts])
+        total = float(logsumexp(log_w))
+        weights = np.exp(log_w - total)
+        error = math.sqrt(float((weights**2).sum()))
+    theta = np.concatenate([part[0] for part in parts])
+    return theta, weights, total - math.log(len(parts)), error
 
 
 def test_evidence_and_draws_are_those_of_the_prior_weighted(seed: int) -> None:
@@ -90,6 +100,40 @@ def test_a_wrong_evidence_below_is_carried_up(seed: int) -> None:
     result = importance_sample(Target(statistics, PRIOR, 2), proposal, rng, draws=2000)
     assert result.log_evidence - results[2].log_evidence == pytest.approx(1, abs=0.3)
     assert proposal.carried(result).log_evidence_error > 0.2 > result.log_evidence_error
+
+
+def test_stated_errors_are_the_scatter_of_repeats(seed: int) -> None:
+    """Draws of K share those of all orders below; control: their weights alone make the error too small."""
+    statistics, orders, repeats = observe(WEAK, 2.0, 3, GRIDS), (3, 4), 64
+    found = [
+        grown(statistics, 4, np.random.default_rng(seed + i), draws=300) for i in range(repeats)
+    ]
+    log_z = np.array([[r[k].log_evidence for k in orders] for r in found])
+    stated = np.array([[r[k].log_evidence_error for k in orders] for r in found])
+    alone = np.array(
+        [[math.sqrt((1 / r[k].ess - 1) / len(r[k].log_weights)) for k in orders] for r in found]
+    )
+    scatter = math.sqrt(log_z.var(0, ddof=1).mean())
+    # Errors of different K are nearly the same numbers: each repeat counts once.
+    share = 1 / math.sqrt(2 * (repeats - 1))
+    assert_within(math.log(math.sqrt((stated**2).mean()) / scatter), 0.0, share, 4.0)
+    with pytest.raises(AssertionError):
+        assert_within(math.log(math.sqrt((alone**2).mean()) / scatter), 0.0, share, 4.0)
+
+
+def test_draws_know_their_parents(seed: int) -> None:
+    statistics, rng = observe(WEAK, 2.0, seed, GRIDS), np.random.default_rng(seed)
+    target, lower = Target(statistics, PRIOR, 2), grown(statistics, 2, rng)[2]
+    proposal = Growth(Surface(target, 0.25), target, lower)
+    theta = statistics.to_theta(proposal.sample(500, rng))
+    parents = proposal.parents(theta)
+    assert (parents >= 0).all()
+    for mine, theirs in zip(theta[..., 2], lower.theta[parents][..., 2], strict=True):
+        assert len(np.setdiff1d(mine, theirs)) == 1
+    theta[:, 1, 2] += 1e-12  # the control: tones of somewhere else
+    other = proposal.parents(theta)
+    assert ((other == parents) | (other < 0)).all()
+    assert 0.3 < (other < 0).mean() < 1
 
 
 def test_free_tones_know_of_each_other(seed: int) -> None:

@@ -16,7 +16,7 @@ from slotflow.exact.importance import Gaussian, Mixture, Warped, importance_samp
 from slotflow.exact.proposals.births import Births, BirthTable
 from slotflow.exact.proposals.splits import PairTable, Split, divided, merged
 from slotflow.exact.target import Target
-from slotflow.exact.tempering import Tempering, tempered
+from slotflow.exact.tempering import Tempering, _independent, tempered
 from slotflow.signal.fit import fit
 from slotflow.signal.likelihood import Statistics
 
@@ -232,3 +232,41 @@ def test_budget_and_empty_start(seed: int) -> None:
     nothing = tempered(target, far, rng)
     assert nothing.log_evidence == -math.inf
     assert len(nothing.theta) == 0
+
+
+def test_the_effective_share_of_islands(seed: int) -> None:
+    """Islands whose means scatter by τ, of draws with the width one: v/var m of n draws is what they are worth."""
+    rng, (islands, n, tau), even = np.random.default_rng(seed), (16, 50, 0.5), np.full(16, 1 / 16)
+    noise = rng.standard_normal((200, islands, n, 6))
+    offsets = tau * rng.standard_normal((200, islands, 1, 6))
+    found = np.array([1 / _independent(x, even) for x in noise + offsets])
+    assert_mean(found, (tau**2 + 1 / n) / (1 + tau**2) * n, 6.0)
+    alone = np.array([1 / _independent(x, even) for x in noise])
+    assert alone.min() == 1.0  # never more than all
+    assert alone.mean() < 1.3
+    # Weights that are not equal count: Σ S² of these is 4.3 times as large.
+    uneven = np.append(0.5, np.full(15, 0.5 / 15))
+    shared = np.array([1 / _independent(x, uneven) for x in noise + offsets])
+    assert shared.mean() > 3 * found.mean()
+    assert _independent(noise[0][:1], np.ones(1)) == 1.0
+
+
+def test_means_scatter_as_the_effective_share_says(seed: int) -> None:
+    """Over repeats; control: the weights of the islands alone promise far more."""
+    target = Flat(observe(np.zeros((0, 3)), 1.0, seed, (MEDIUM,)), PRIOR, 1)
+    start = Gaussian(np.array([2.47, 0.7, 0.0]), np.diag([0.05, 0.5, 0.5]) ** 2)
+    options, repeats = Tempering(480, 16, 1), 40
+    runs = [
+        tempered(target, start, np.random.default_rng(seed + i), options) for i in range(repeats)
+    ]
+    draws = np.array([target.statistics.to_z(run.theta)[:, 0] for run in runs])  # (R, n, 3)
+    weights = np.exp([run.log_weights for run in runs])
+    means = np.einsum("rn,rnz->rz", weights, draws)
+    spread = np.einsum("rn,rnz->rz", weights, (draws - means[:, None]) ** 2).mean(0)
+    real = float(np.mean(means.var(0, ddof=1) / spread))  # one over the effective number
+    stated = float(np.mean([1 / run.effective for run in runs]))
+    plain = float(np.mean([(weight**2).sum() for weight in weights]))
+    error = math.sqrt(2 / (repeats - 1) / 2)  # of ln real; three coordinates count for two
+    assert_within(math.log(stated / real), 0.0, error, 4.0)
+    with pytest.raises(AssertionError):
+        assert_within(math.log(plain / real), 0.0, error, 4.0)

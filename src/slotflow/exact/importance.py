@@ -33,6 +33,7 @@ from torch import Tensor
 
 from slotflow.core.arrays import Array, namespace
 from slotflow.core.numeric import log_sum_exp
+from slotflow.exact.lineage import Lineage
 from slotflow.exact.proposals.gaussian import Gaussian, Mixture, Proposal, Warped
 from slotflow.exact.target import Target
 
@@ -84,6 +85,8 @@ class Importance:
     """Time spent."""
     method: str = "importance"
     """How the draws were made: "importance" or "tempering"."""
+    lineage: Lineage | None = None
+    """Which draws come from one draw of an order below; None: each is its own."""
 
     @property
     def sound(self) -> bool:

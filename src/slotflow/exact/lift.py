@@ -162,7 +162,7 @@ def _reweighted(result: Importance, log_ratio: Array) -> Importance:
         empty = np.zeros(0)
         return replace(
             result, theta=result.theta[:0], sigma=empty, log_weights=empty, log_evidence=-math.inf,
-            log_evidence_error=math.inf, ess=0.0, pareto_k=math.inf,
+            log_evidence_error=math.inf, ess=0.0, pareto_k=math.inf, lineage=None,
         )  # fmt: skip
     total = float(log_sum_exp(log_w))
     with np.errstate(under="ignore", over="ignore"):  # one draw may have all the weight

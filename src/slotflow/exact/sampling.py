@@ -103,10 +103,10 @@ class _Drawing:
 
     def result(self, rounds: Rounds) -> Importance:
         """What draws say, with the errors of the order that they come from."""
-        found = rounds.result()
-        return (
-            found if self.origin is None else self.origin.carried(found, rounds.share(self.origin))
-        )
+        found, origin = rounds.result(), self.origin
+        if isinstance(origin, Division):
+            return origin.carried(found, rounds.share(origin))
+        return found if origin is None else origin.carried(found)
 
 
 class Sampler:

@@ -9,14 +9,16 @@ p_β as it is. The product of the mean weights estimates Z; because q is normali
 Each gives an estimate Z_i of its own: ln Z is that of their mean, and their scatter its standard error. Draws of an
 island count with the weight Z_i.
 
-**Moves**, for all particles at once, each on one half with the other half's help:
+**Effective draws.** Particles of an island have few ancestors in common with those of another, and many with each
+other, so that the weights of the islands say little of what their draws are worth. With the mean m_g of a coordinate of
+z in each of G islands of weights S_g, the mean m of all has the variance
 
-- differences of two particles of the other half, for one tone, two neighbouring tones, or all tones: the steps have the
-  shape of the population, ridges included;
-- a step of one tone at the scale of its Fisher information, in sizes from a tenth to three;
-- a pair's share-out: c_1 → c_1 + d, c_2 → c_2 − d and δ → δ e^η with total and centroid kept (`splits.py`), along
-  which an unresolved pair is hardly seen by the data, and an exchange of the two amplitudes: its several modes;
-- one tone anew from a table of births, if there is one: it may be anywhere.
+.. math:: \mathrm{var}\, m = \frac{s_2}{s_2 - 2 s_3 + s_2^2} \sum_g S_g^2 (m_g - m)^2 , \qquad s_i = \sum_g S_g^i
+
+(an island of large weight draws m towards itself; of equal weights the factor is G/(G − 1)), and v/var m draws are
+effective, v being the variance of single draws; var m/v is averaged over the coordinates. Moves (`moves.py`) take
+differences of particles of all islands, and few islands seldom see what is rare: the number is still too large by a
+factor of up to a few where modes hardly mix, and the error of ln Z too small.
 """
 
 from __future__ import annotations
@@ -26,11 +28,12 @@ import time
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from slotflow.core.arrays import Array
 from slotflow.core.numeric import log_sum_exp
 from slotflow.exact.importance import Importance, Proposal, inside_support, resample
+from slotflow.exact.lineage import Lineage
+from slotflow.exact.moves import Moves, State
 from slotflow.exact.proposals.births import BirthTable
 from slotflow.exact.target import Target
 
@@ -56,19 +59,6 @@ class Tempering:
     """After this time the remaining temperatures are crossed in one step, which the result's error shows."""
 
 
-@dataclass
-class _State:
-    """Particles: z (N, K, 3), log p̃, log q and RSS (N,) each."""
-
-    z: Array
-    log_p: Array
-    log_q: Array
-    rss: Array
-
-    def take(self, index: Array | slice) -> _State:
-        return _State(self.z[index], self.log_p[index], self.log_q[index], self.rss[index])
-
-
 def tempered(
     target: Target,
     start: Proposal,
@@ -86,8 +76,9 @@ def tempered(
         table: Where single tones may be drawn anew from; None: no such moves.
 
     Returns:
-        As importance sampling gives it, with method "tempering"; `ess` is the agreement of the islands' evidences and
-        `pareto_k` is 0 if all temperatures were visited within the budget and the islands agree, else inf.
+        As importance sampling gives it, with method "tempering"; `ess` is what the islands' agreement on evidence and
+        means leaves, and `pareto_k` is 0 if all temperatures were visited within the budget and the islands' evidences
+        agree, else inf.
     """
     options = Tempering() if options is None else options
     began = time.perf_counter()
@@ -97,10 +88,10 @@ def tempered(
     if len(z) < n:
         return _nothing(target, len(z) / max(tried, 1), time.perf_counter() - began)
     log_p, rss = target.log_prob(z)
-    state = _State(z, log_p, start.log_prob(z), rss)
+    state = State(z, log_p, start.log_prob(z), rss)
     log_z = np.zeros(options.islands)
     beta, on_time = 0.0, True
-    moves = _Moves(target, start, table, rng)
+    moves = Moves(target, start, table, rng)
     while beta < 1:
         ratio = state.log_p - state.log_q
         on_time = on_time and time.perf_counter() - began < options.max_seconds
@@ -127,19 +118,41 @@ def tempered(
     agreement = float(1 / (options.islands * (share**2).sum()))
     spread = math.sqrt(max(1 / agreement - 1, 0.0) / (options.islands - 1))
     inside = n / tried
-    order = rng.permutation(n)
+    order, island = rng.permutation(n), np.repeat(np.arange(options.islands), size)
     return Importance(
         theta=target.statistics.to_theta(state.z[order]),
         sigma=target.sample_sigma(state.z[order], state.rss[order], rng),
-        log_weights=np.repeat(log_share - math.log(size), size)[order],
+        log_weights=(log_share[island] - math.log(size))[order],
         log_evidence=total + math.log(inside),
         log_evidence_error=math.hypot(spread, math.sqrt((1 - inside) / n)),
-        ess=agreement,
+        ess=min(agreement, _independent(state.z.reshape(options.islands, size, -1), share)),
         pareto_k=0.0 if on_time and agreement > DISAGREE else math.inf,
         share=inside,
         seconds=time.perf_counter() - began,
         method="tempering",
+        lineage=Lineage(island[order], 1 / options.islands),
     )
+
+
+def _independent(x: Array, share: Array) -> float:
+    """Effective share of draws by how far the means of their islands scatter (see the module's docstring).
+
+    Args:
+        x: Coordinates, (G, n, d).
+        share: Weight of each island, (G,).
+    """
+    islands, n = x.shape[:2]
+    if islands < 2:
+        return 1.0
+    means = x.mean(1)  # (G, d)
+    mean = share @ means
+    spread = share @ ((x - mean) ** 2).mean(1)
+    two, three = float((share**2).sum()), float((share**3).sum())
+    factor = two / max(two - 2 * three + two**2, 1e-12)
+    scatter = factor * (share**2 @ (means - mean) ** 2)
+    moving = spread > 0
+    worth = float(np.mean(scatter[moving] / spread[moving])) if moving.any() else 0.0
+    return float(1 / max(worth * islands * n, 1.0))
 
 
 def _step(ratio: Array, left: float, keep: float) -> float:
@@ -156,149 +169,6 @@ def _step(ratio: Array, left: float, keep: float) -> float:
         middle = 0.5 * (low + high)
         low, high = (middle, high) if effective(middle) >= keep else (low, middle)
     return max(low, 1e-9 * left)
-
-
-class _Moves:
-    """Markov moves that keep q^{1−β} p̃^β."""
-
-    def __init__(
-        self, target: Target, start: Proposal, table: BirthTable | None, rng: np.random.Generator
-    ) -> None:
-        self.target, self.start, self.table, self.rng = target, start, table, rng
-        self.waveform, statistics = target.waveform, target.statistics
-        self.unit_c = math.sqrt(2 / statistics.weight)
-        self.unit_f = math.sqrt(6) / (math.pi * statistics.duration)
-        self.scale = {"one": 1.0, "two": 1.0, "all": 1.0}
-
-    def sweep(self, state: _State, beta: float) -> None:
-        """One round of all moves, in place."""
-        n, k = len(state.z), self.target.k
-        for half in self._halves(n):
-            rest = np.setdiff1d(np.arange(n), half, assume_unique=True)
-            for kind in ("one", "two", "all", "fisher", "pair", "anew"):
-                if (kind in ("two", "pair", "all") and k < 2) or (
-                    kind == "anew" and not self.table
-                ):
-                    continue
-                z, hastings = state.z[half], np.zeros(len(half))
-                if kind in self.scale:
-                    new = self._difference(z, state.z[rest], kind)
-                elif kind == "fisher":
-                    new = self._fisher(z, state.z[rest], state.rss[rest])
-                elif kind == "pair":
-                    new, hastings = self._pair(z)
-                else:
-                    new, hastings = self._anew(z)
-                rate = self._accept(state, half, new, hastings, beta)
-                if kind in self.scale:
-                    self.scale[kind] *= math.exp(0.5 * (rate - 0.25))
-                    self.scale[kind] = min(max(self.scale[kind], 0.05), 2.0)
-
-    def _halves(self, n: int) -> list[Array]:
-        order = self.rng.permutation(n)
-        return [np.sort(order[: n // 2]), np.sort(order[n // 2 :])]
-
-    def _accept(
-        self, state: _State, rows: Array, new: Array, hastings: Array, beta: float
-    ) -> float:
-        """Metropolis–Hastings step of some particles, in place; the rate of acceptance.
-
-        p̃^β and q^{1−β} decide one after the other: min(1, r_1) min(1, r_2) keeps detailed balance as min(1, r_1 r_2)
-        does (Christen and Fox 2005), and q, which has many parts, is computed for few.
-        """
-        order = np.argsort(self.waveform.place_in_z(new), -1)
-        new = np.take_along_axis(new, order[..., None], 1)
-        log_p, rss = self.target.log_prob(new)
-        with np.errstate(invalid="ignore"):
-            gain = beta * (log_p - state.log_p[rows]) + hastings
-        taken = self._passes(gain)
-        log_q = np.zeros(len(new))
-        if beta < 1:  # q is computed for those only that p̃ lets pass
-            some = np.flatnonzero(taken)
-            log_q[some] = self.start.log_prob(new[some])
-            taken[some] = self._passes((1 - beta) * (log_q[some] - state.log_q[rows[some]]))
-        index = rows[taken]
-        state.z[index], state.log_p[index] = new[taken], log_p[taken]
-        state.log_q[index], state.rss[index] = log_q[taken], rss[taken]
-        return float(taken.mean())
-
-    def _passes(self, gain: Array) -> NDArray[np.bool_]:
-        """Whether steps pass that change the logarithm of a density by so much, (n,)."""
-        gain = np.where(np.isnan(gain), -np.inf, gain)
-        passed: NDArray[np.bool_] = np.log(self.rng.random(len(gain))) < gain
-        return passed
-
-    def _difference(self, z: Array, others: Array, kind: str) -> Array:
-        n, k = z.shape[:2]
-        a = self.rng.integers(len(others), size=n)
-        b = (a + self.rng.integers(1, len(others), size=n)) % len(others)
-        moved = np.ones((n, k), dtype=bool)
-        if kind != "all":
-            width = 1 if kind == "one" else 2
-            first = self.rng.integers(k - width + 1, size=n)
-            index = np.arange(k)
-            moved = (index >= first[:, None]) & (index < first[:, None] + width)
-        gamma = self.scale[kind] * 2.38 / np.sqrt(2 * z.shape[2] * moved.sum(-1))
-        if kind == "two":
-            gamma = np.where(self.rng.random(n) < 0.1, 1.0, gamma)
-        step = (others[a] - others[b]) * moved[..., None] * gamma[:, None, None]
-        jitter = self.rng.standard_normal(step.shape) * moved[..., None]
-        jitter *= 1e-3 * self.unit_c
-        self.waveform.place_in_z(jitter)[:] *= self.unit_f
-        moved_z: Array = z + step + jitter
-        return moved_z
-
-    def _fisher(self, z: Array, others: Array, rss: Array) -> Array:
-        n, k = z.shape[:2]
-        rows, j = np.arange(n), self.rng.integers(k, size=n)
-        noise = self.target.noise  # of data without noise RSS is rounding, of either sign
-        sigma = math.sqrt(max(noise.variance(float(np.median(rss))), noise.low**2))
-        size = np.exp(self.rng.uniform(math.log(0.1), math.log(3.0), n)) * self.unit_c * sigma
-        step = self.rng.standard_normal((n, z.shape[2])) * size[:, None]
-        self.waveform.place_in_z(step)[:] *= self.unit_f / float(
-            np.median(self.waveform.moduli(others))
-        )
-        new = z.copy()
-        new[rows, j] += step
-        return new
-
-    def _pair(self, z: Array) -> tuple[Array, Array]:
-        n, k = z.shape[:2]
-        rows = np.arange(n)
-        j = self.rng.integers(k - 1, size=n)
-        xi, c = self.waveform.unpack(z)
-        first, second = c[rows, j, 0], c[rows, j + 1, 0]
-        f_1, f_2 = xi[rows, j, 0], xi[rows, j + 1, 0]
-        total = first + second
-        middle = f_1 + (f_2 - f_1) * (second / total).real
-        size = np.exp(self.rng.uniform(math.log(self.unit_c), 0.0, n))
-        size *= self.target.prior.amplitude[1]
-        step = size * (self.rng.standard_normal(n) + 1j * self.rng.standard_normal(n))
-        eta = self.rng.standard_normal(n) * np.exp(self.rng.uniform(-3, 0.5, n))
-        exchange = self.rng.random(n) < 0.2
-        new_first = np.where(exchange, second, first + step)
-        eta = np.where(exchange, 0.0, eta)
-        only = self.rng.random(n) < 0.3
-        eta = np.where(only, 0.0, eta)
-        distance = (f_2 - f_1) * np.exp(eta)
-        new_second = total - new_first
-        xi, c = xi.copy(), c.copy()
-        xi[rows, j, 0] = middle - distance * (new_second / total).real
-        xi[rows, j + 1, 0] = middle + distance * (new_first / total).real
-        c[rows, j, 0], c[rows, j + 1, 0] = new_first, new_second
-        new = self.waveform.pack(xi, c)
-        broken = ~(np.diff(xi[..., 0], axis=-1) > 0).all(-1)
-        return new, np.where(broken, -np.inf, eta)
-
-    def _anew(self, z: Array) -> tuple[Array, Array]:
-        assert self.table is not None
-        n, k = z.shape[:2]
-        rows, j = np.arange(n), self.rng.integers(k, size=n)
-        drawn = self.table.sample(n, self.rng)
-        hastings = self.table.log_prob(z[rows, j]) - self.table.log_prob(drawn)
-        new = z.copy()
-        new[rows, j] = drawn
-        return new, hastings
 
 
 def _nothing(target: Target, share: float, seconds: float) -> Importance:

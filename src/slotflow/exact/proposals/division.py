@@ -15,13 +15,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from slotflow.core.arrays import Array
 from slotflow.core.numeric import log_sum_exp
 from slotflow.exact.importance import Importance
-from slotflow.exact.proposals.growth import carried
 from slotflow.exact.proposals.splits import PairTable, divided, merged
 from slotflow.exact.target import Target
 
@@ -55,8 +55,21 @@ class Division:
         self.chosen /= self.chosen.sum()
 
     def carried(self, result: Importance, share: float = 1.0) -> Importance:
-        """A result with the errors of the draws of K − 1, of which a share comes, and of their evidence added."""
-        return carried(result, self.lower, share)
+        """A result with the errors of the draws of K − 1 and of their evidence added to its own.
+
+        A share s of n draws come from L effective ones. Of the variance v of a weight at most all is that of the draw
+        which it came from: then the mean of n weights has the variance v/n + s² v/L. Particles of tempered sampling
+        have ancestors in common, and count for as many as are effective.
+
+        Args:
+            result: The result.
+            share: Of the draws that come from those of K − 1.
+        """
+        lower = self.lower
+        n = result.effective if result.method == "tempering" else len(result.log_weights)
+        again = 1 + share**2 * n / max(lower.effective, 1.0)
+        error = math.hypot(result.log_evidence_error * math.sqrt(again), lower.log_evidence_error)
+        return replace(result, log_evidence_error=error)
 
     def sample(self, n: int, rng: np.random.Generator) -> Array:
         """Draws, (n, K, 3)."""

@@ -9,7 +9,8 @@ Any of the K tones of a set may be the new one,
 What z' was before it adapted may lie outside the prior's bounds even where z does not, and amplitudes near a bound do
 not follow the data alone. So in most draws only tones far from the bounds adapt, and in the others none does: every z
 that the prior allows is reached. Weak tones, whose frequencies are nearly independent but for what a short stream does
-not separate, have nearly constant weights p̃/q, however many they are.
+not separate, have nearly constant weights p̃/q, however many they are. Draws that come from one draw of K − 1 share its
+tones: the evidence's error is that of their lineage (`lineage.py`).
 """
 
 from __future__ import annotations
@@ -23,11 +24,12 @@ from numpy.typing import NDArray
 from slotflow.core.arrays import Array, Complex
 from slotflow.core.numeric import log_sum_exp
 from slotflow.exact.importance import Importance
+from slotflow.exact.lineage import descended, own_roots
 from slotflow.exact.proposals.surface import Fit, Surface
 from slotflow.exact.target import Target
 from slotflow.signal.waveforms import TONE
 
-__all__ = ["Growth", "carried"]
+__all__ = ["Growth"]
 
 SHARES = (0.75, 0.25)
 """Draws to which the others adapt if they are far from the prior's bounds, and not at all."""
@@ -51,9 +53,34 @@ class Growth:
         self.z = target.statistics.to_z(lower.theta)
         self.k = target.k + 1
 
-    def carried(self, result: Importance, share: float = 1.0) -> Importance:
-        """A result with the errors of the draws of K − 1, of which a share comes, and of their evidence added."""
-        return carried(result, self.lower, share)
+    def carried(self, result: Importance) -> Importance:
+        """A result with the errors of the draws of K − 1 that it comes from, and of their evidence, taken over.
+
+        What the evidence of K − 1 is uncertain by beyond what its draws say is added.
+        """
+        log_w, lower = result.log_weights, self.lower
+        below = lower.lineage or own_roots(len(lower.log_weights))
+        lineage = descended(below, self.parents(result.theta), log_w)
+        apart = max(lower.log_evidence_error**2 - below.variance(lower.log_weights), 0.0)
+        variance = max(lineage.variance(log_w), result.log_evidence_error**2) + apart
+        return replace(result, log_evidence_error=math.sqrt(variance), lineage=lineage)
+
+    def parents(self, theta: Array) -> NDArray[np.int64]:
+        """Which draw of K − 1 each draw, (n, K, 3), comes from, (n,); −1 for none.
+
+        One has all frequencies of the other but one, to the last bit, so that the sum of their bits tells.
+        """
+        found = np.full(len(theta), -1, dtype=np.int64)
+        if self.target.k == 0:
+            return found
+        bits = _bits(self.target.statistics.to_z(theta))
+        before = _bits(self.z).sum(-1, dtype=np.uint64)
+        order = np.argsort(before)
+        fewer = bits.sum(-1, dtype=np.uint64)[:, None] - bits  # (n, K)
+        at = order[np.minimum(np.searchsorted(before, fewer, sorter=order), len(order) - 1)]
+        row, which = np.nonzero(before[at] == fewer)
+        found[row] = at[row, which]
+        return found
 
     def sample(self, n: int, rng: np.random.Generator) -> Array:
         """Draws, (n, K, 3), sorted."""
@@ -165,17 +192,7 @@ class FewerTones:
         return target.log_prob(z, rss.ravel())[0].reshape(n, k)
 
 
-def carried(result: Importance, lower: Importance, share: float = 1.0) -> Importance:
-    """A result that grew from draws of one tone less, with their errors and that of their evidence added to its own.
-
-    A share s of n draws come from L effective ones. Of the variance v of a weight at most all is that of the draw which
-    it came from: then the mean of n weights has the variance v/n + s² v/L.
-
-    Args:
-        result: The result.
-        lower: Draws of one tone less.
-        share: Of the draws that come from these.
-    """
-    again = 1 + share**2 * len(result.log_weights) / max(lower.effective, 1.0)
-    error = math.hypot(result.log_evidence_error * math.sqrt(again), lower.log_evidence_error)
-    return replace(result, log_evidence_error=error)
+def _bits(z: Array) -> NDArray[np.uint64]:
+    """Bits of the frequencies of sets, (n, K, 3), as whole numbers, (n, K)."""
+    places: Array = np.ascontiguousarray(TONE.place_in_z(z), dtype=np.float64)
+    return places.view(np.uint64)

@@ -129,7 +129,7 @@ def test_a_band_is_proposed_for_any_sampling(tmp_path: Path, n: int, dt: float) 
 
 
 def test_the_own_band_is_left_for_a_stronger_peak(tmp_path: Path) -> None:
-    """Sampled so that the model's own band can be shown: a tone elsewhere moves it, and without one everything counts."""
+    """Sampled so that the model's own band can be shown: a tone elsewhere moves it, without one all counts."""
     t = 0.1 * np.arange(3000)
     noise = np.random.default_rng(4).standard_normal(t.size)
     found = {}

@@ -237,7 +237,7 @@ def test_values_of_the_noise_that_the_data_exclude_are_dropped(seed: int) -> Non
 
 @pytest.mark.parametrize("beside", [0.0, 3.0])
 def test_a_weak_tone_needs_no_stated_band(zoom: SlotFlow, beside: float, base_seed: int) -> None:
-    """A tone that a tapered spectrum does not show, alone and far from a strong one: the search of everything finds it."""
+    """A tone that a tapered spectrum does not show, alone and far from a strong one: a search finds it."""
     found = []
     for i in range(4):
         rng = np.random.default_rng([base_seed, i])

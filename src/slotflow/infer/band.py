@@ -34,7 +34,7 @@ __all__ = ["checked_band", "proposed_band", "whole_band"]
 Bounds = tuple[float, float]
 
 BEYOND_DOUBT = 2.0
-"""Power of a tone, over the least that the search counts, from which on the width of the band does not decide about it."""
+"""Power of a tone, over the least that the search counts, from which on the width of the band decides nothing."""
 FIRST_BIN = 1.5
 """Lowest frequency beside an offset that is marginalized, in bins."""
 

@@ -61,8 +61,8 @@ REMEDIES = {
     "missing": "look for gaps that were filled and for clipping, and give missing samples as NaN, or take another "
     "stretch",
     "more tones": "allow more tones (--k-max; in Python: Prior(k_max=…)), or analyse the band in parts (--band)",
-    "outside": "widen the band so that it holds that peak (--band; in Python: Prior(frequency=…)), or let only the band "
-    'count, with a noise level of its own (--noise local; in Python: noise="local")',
+    "outside": "widen the band so that it holds that peak (--band; in Python: Prior(frequency=…)), or let only the "
+    'band count, with a noise level of its own (--noise local; in Python: noise="local")',
     "local": 'let only the band count, with a noise level of its own (--noise local; in Python: noise="local")',
     "colour": 'let the noise have a colour (--noise auto; in Python: noise="auto", or ar(2), power_law())',
     "other colour": "try another colour of the noise (--noise power_law, ar(4), local; in Python: noise=…), or a "

@@ -96,7 +96,10 @@ def performance_tables(folder: Path, table: Table) -> Iterator[tuple[str, str]]:
     """
     records = Records(folder)
     yield "performance", table(HEADER, (line.cells for line in _lines(records)))
-    commands = ((name, f"`{command}`") for name, command in COMMANDS.items())
+    commands = (
+        (name, f"`{command}`" + ("" if records.get(name) else f" ({NOT_MEASURED})"))
+        for name, command in COMMANDS.items()
+    )
     yield "performance_commands", table(("record", "command that makes it"), commands)
     header = ("set", "signals", "decided in batches", "first reason of the others, signals")
     yield "left", table(header, _left(records))

@@ -71,7 +71,6 @@ def render_tables(card: Card) -> Iterator[tuple[str, str]]:
     ]
     yield "widths", table(("mean posterior sd, nominal", "zoom", "beside it"), lines)
     yield "training", table(("", ""), _training(card))
-    yield "speed", table(("call", "signals per second, in two runs"), _speed())
     yield "ablations", table(("variant", *ABLATED.values()), _ablations())
     yield (
         "reproduced",
@@ -206,23 +205,6 @@ def _weak(results: Mapping[str, Any]) -> Iterator[tuple[object, ...]]:
     for name, found in results.items():
         verdicts = (found["verdicts"].get(word, 0) for word in ("exact", "approximate", "misfit"))
         yield name, found["signals"], found["right_counts"], *verdicts
-
-
-def _speed() -> list[tuple[str, str]]:
-    """Which call has which speed on a GPU."""
-    speed = _read("speed")
-    calls = {
-        "batch": "inside the benchmark: a batch of {signals:,} on the GPU, {draws} draws per slot",
-        "infer": '`model.infer([...], method="network")`, {signals:,} observations, no draws',
-        "infer_and_sample": "the same, then `post.sample({draws})` of each result",
-    }
-    return [
-        (
-            call.format_map(speed[name]),
-            " and ".join(f"{rate:,}" for rate in speed[name]["signals_per_second"]),
-        )
-        for name, call in calls.items()
-    ]
 
 
 def _ablations() -> Iterator[tuple[str, ...]]:

@@ -118,6 +118,10 @@ def check_dataset(found: xr.Dataset) -> None:
         )
     parameters = stored_waveform(found.attrs).names
     shape = found[parameters[0]].shape
+    if "signal" in found[parameters[0]].dims:
+        raise ValueError(
+            "expected the posterior of one signal, received those of many; read them with Posteriors.load."
+        )
     probs = np.asarray(found["k_probs"].values)
     counts = np.asarray(found["k"].values)
     kinds = [np.asarray(found[name].values).dtype.kind for name in _needed(found.attrs)]

@@ -252,8 +252,8 @@ class ZoomSlotFlow(SlotFlow):
         if width < FEWEST_BINS:
             raise ValueError(
                 f"expected a band of at least {FEWEST_BINS} bins of 1/T, received {low:g}–{high:g} Hz over T = "
-                f"{grid.duration:g} s, which is {width:.3g}; the series is too short for the network alone: leave the "
-                "exact step on (refine=True), measure longer, or widen the prior's frequency range."
+                f"{grid.duration:g} s, which is {width:.3g}; the network cannot look at so little: measure longer, or "
+                "widen the prior's frequency range."
             )
         if width > self.widest_band:
             raise ValueError(

@@ -202,5 +202,7 @@ def _tallies(item: Item, studies: Mapping[str, StudyRecord]) -> list[str]:
         record = studies[claims.study]
         held = [met for network in claims.patterns for met in claims.verdicts(record, network)]
         open_ones = f", {held.count(None)} open" if None in held else ""
-        words.append(f"{claims.study}: {held.count(True)} of {len(held)} held{open_ones}")
+        done, planned = (record["facts"][key] for key in ("rounds", "rounds_planned"))
+        part = "" if done == planned else f", in {done} of {planned} rounds"
+        words.append(f"{claims.study}: {held.count(True)} of {len(held)} held{open_ones}{part}")
     return words

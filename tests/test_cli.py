@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
 import json
 import os
 import shutil
@@ -405,3 +406,15 @@ def test_training_and_inference_import_without_the_optional_packages() -> None:
     command = [sys.executable, "-c", code]
     result = subprocess.run(command, capture_output=True, text=True, env=_environment(), check=True)
     assert result.stdout.strip() == "[]"
+
+
+def test_a_full_disk_is_told_with_what_to_do(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def full(*args: Any, **options: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("slotflow.signal.simulation.simulate", full)
+    line = refuse("simulate", "--n", 2, "--out", tmp_path / "x.npz")
+    assert "the disk is full" in line and "--out" in line
+    assert list(tmp_path.iterdir()) == []

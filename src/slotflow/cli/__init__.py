@@ -14,6 +14,7 @@ need not wait for torch.
 from __future__ import annotations
 
 import codecs
+import errno
 import os
 import sys
 from importlib import import_module
@@ -95,7 +96,7 @@ class Commands(TyperGroup):
         except (ValueError, OSError) as error:
             if os.environ.get("SLOTFLOW_DEBUG") == "1":
                 raise
-            complain("error", error)
+            complain("error", _in_words(error))
             raise typer.Exit(2) from error
         except (MemoryError, RuntimeError) as error:
             if os.environ.get("SLOTFLOW_DEBUG") == "1" or not _lacks_memory(error):
@@ -108,6 +109,17 @@ class Commands(TyperGroup):
         except KeyboardInterrupt as error:
             complain("stopped", str(error) or "interrupted; no file is left half-written")
             raise typer.Exit(130) from error
+
+
+def _in_words(error: ValueError | OSError) -> str:
+    """What went wrong, and what to do where the system says only that there is no room."""
+    if not isinstance(error, OSError) or error.errno not in (errno.ENOSPC, errno.EDQUOT):
+        return str(error)
+    where = "" if error.filename is None else f" at {error.filename}"
+    return (
+        f"the disk is full{where}: what was being written is not there, files that were whole before are; free some "
+        "space or write somewhere else (--out), and run the same command again."
+    )
 
 
 def _lacks_memory(error: MemoryError | RuntimeError) -> bool:

@@ -96,4 +96,4 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     """The public names, imported or not, for completion in an interpreter."""
-    return sorted({*globals(), *__all__})
+    return sorted(__all__)

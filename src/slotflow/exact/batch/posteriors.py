@@ -85,6 +85,9 @@ class PassedTests(Sequence[Check]):
     def __hash__(self) -> int:
         return hash(self._made())
 
+    def __repr__(self) -> str:
+        return repr(self._made())
+
 
 @dataclass(frozen=True, eq=False)
 class Judging:

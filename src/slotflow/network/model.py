@@ -133,7 +133,7 @@ class SlotFlow(nn.Module):
         the exact joint posterior with its evidence, and with a verdict that says how far to trust it.
 
         Nothing needs to be stated beforehand. What is not stated is assumed: everything that the data can show, or the
-        one stretch of the spectrum that holds all peaks; bounds of amplitude and noise that contain what the data show;
+        one stretch of the spectrum that holds all tones; bounds of amplitude and noise that contain what the data show;
         no minimum separation, and any number of tones from 0 on. Offsets, and slopes that stand out, are taken out or
         marginalized. The noise is white if the data allow it, and otherwise coloured or local to the band.
         `post.prior`, `post.assumed` and `post.noise` say what was assumed. A band that is wider than the network's

@@ -50,7 +50,8 @@ class Result(Facts):
 
         Args:
             n: Number of draws.
-            k: Number of components; k_map if None.
+            k: Number of components; k_map if None. Of a K that was excluded without being sampled (`sampled`), draws
+                are the network's, which know no minimum separation.
             seed: The same seed gives the same draws.
 
         Returns:

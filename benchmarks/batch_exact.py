@@ -266,16 +266,11 @@ def main() -> None:
         limit_threads(1)
     results = []
     for name in options.sets:
-        found = measured(name, options).table(name)
-        results.append(found)
-        print(json.dumps(found, indent=1), flush=True)
-    if options.out is not None:
-        options.out.write_text(
-            json.dumps(
-                {"options": {k: str(v) for k, v in vars(options).items()}, "results": results},
-                indent=1,
-            )
-        )
+        results.append(measured(name, options).table(name))
+        print(json.dumps(results[-1], indent=1), flush=True)
+        if options.out is not None:  # what is measured stays, also where a later set is not
+            made = {key: str(value) for key, value in vars(options).items()}
+            options.out.write_text(json.dumps({"options": made, "results": results}, indent=1))
 
 
 if __name__ == "__main__":

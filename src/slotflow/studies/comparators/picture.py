@@ -56,6 +56,8 @@ def plot(data: Data) -> Figure:
 
 def _draw(ax: Axes, data: Data, panel: Panel) -> None:
     """One measure of all methods: seeds as points, their mean as a cross."""
+    from matplotlib.ticker import LogLocator, MaxNLocator
+
     for i, (name, found) in enumerate(data.items()):
         colour = GREY if name in REFERENCES else COLOURS[i % len(COLOURS)]
         values, mean = _values(found, panel.key)
@@ -67,8 +69,13 @@ def _draw(ax: Axes, data: Data, panel: Panel) -> None:
     ax.set(xlabel=panel.label)
     if panel.logarithmic:
         ax.set_xscale("log")
+        ax.xaxis.set_major_locator(
+            LogLocator(subs=(1.0, 2.0, 5.0) if panel.key == "f_error" else (1.0,))
+        )
         ax.xaxis.set_major_formatter(lambda x, _: f"{x:,.0f}" if x >= 1 else f"{x:g}")
         ax.xaxis.set_minor_formatter("")
+    else:
+        ax.xaxis.set_major_locator(MaxNLocator(4))
 
 
 def _values(found: Data, key: str) -> tuple[list[float], float]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from pathlib import Path
 from typing import Any
@@ -80,11 +81,20 @@ def test_what_the_page_says_of_the_leaderboard() -> None:
     trained = [name for name in data if name not in ("zoom", "exact")]
     keys = ("log_q", "f_error", "exact_k")
     q, error, counts = ({name: one[key][0] for name, one in data.items()} for key in keys)
-    assert {one["seeds"] for one in data.values()} == {1}
+    assert {one["seeds"] for one in data.values()} == {3}
     assert min(counts.values()) > 0.97 and min(counts, key=lambda n: counts[n]) == "sequential"
     assert all(q[n] < q["exact"] - 10 and error[n] > 3 * error["exact"] for n in trained)
     assert max(trained, key=lambda n: q[n]) == min(trained, key=lambda n: error[n]) == "sequential"
     assert min(trained, key=lambda n: q[n]) == max(trained, key=lambda n: error[n]) == "equivariant"
+    off = {name: one["coverage"][0] for name, one in data.items()}
+    assert min(trained, key=lambda n: off[n]) == "sequential"
+    assert max(off, key=lambda n: off[n]) == "equivariant" and off["equivariant"] > 0.25
+    behind = [data[name] for name in ("paper", "saturated", "presences")]
+    for one, other in itertools.combinations(behind, 2):
+        gap, spread = (one["log_q"][0] - other["log_q"][0]), (one["log_q"][1], other["log_q"][1])
+        assert abs(gap) < 3 * np.hypot(*spread)
+    for value in (error, off):
+        assert min(("paper", "saturated", "presences"), key=lambda n: value[n]) == "paper"
     pair = {name: one["dependence"]["found"][0] for name, one in data.items()}
     exact = data["exact"]["dependence"]["exact"][0]
     assert all(abs(pair[name]) < 0.05 for name in ("paper", "sequential", "zoom"))

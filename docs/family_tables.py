@@ -1,4 +1,4 @@
-"""The tables of docs/family.md and docs/model.md about the network for several classes."""
+"""The tables of docs/family.md about the network for several classes."""
 
 from __future__ import annotations
 

@@ -255,7 +255,7 @@ def _equal(records: Records, name: str) -> Line:
 
 def _cluster(records: Records, name: str, words: str) -> Line:
     target = Target(low=1, words="identical to one uninterrupted run, nothing lost or twice")
-    line = (f"100,000 signals {words}, killed and gone on with", target, "cluster")
+    line = (f"100,000 signals {words}, killed and resumed", target, "cluster")
     record = records.get("cluster")
     if record is None:
         return Line(*line)

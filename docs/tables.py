@@ -184,18 +184,18 @@ def _exact_run(facts: Mapping[str, Any]) -> str:
     """How the table of the exact step was made, in words."""
     total, analysed = sum(facts["signals"].values()), facts["analysed"]
     minutes = f"{facts['seconds'] / 60:,.0f} minutes"
-    made = f"It is one run from the beginning, {total:,} tasks in {minutes}"
+    made = f"It is a single run, {total:,} tasks in {minutes}"
     if analysed < total:
         made = (
-            f"It went on from records of an earlier run: {analysed:,} of {total:,} tasks were new"
+            f"It continued the records of an earlier run: {analysed:,} of {total:,} tasks were new"
         )
     times = (
         ""
         if "times" not in facts
-        else ", times and Eryn on another machine with nothing beside them"
+        else "; times and Eryn were measured on another machine that did nothing else"
     )
     return (
-        f"The table was made at seed {facts['seed']}. {made}, with {facts['jobs']} processes of one thread each"
+        f"The table was made with seed {facts['seed']}. {made}, with {facts['jobs']} processes of one thread each"
         f"{times}."
     )
 

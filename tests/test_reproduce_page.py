@@ -26,7 +26,7 @@ from slotflow.studies.paper.bench import Bench
 from slotflow.studies.paper.contents import CONTENTS, contents_table
 from slotflow.studies.paper.files import collect, read_record, write_record
 from slotflow.studies.paper.html import write_html
-from slotflow.studies.paper.markdown import _anchor, render_markdown
+from slotflow.studies.paper.markdown import anchor, render_markdown
 from slotflow.studies.paper.registry import RESULTS
 from slotflow.studies.paper.runner import made_by
 from slotflow.studies.paper.settings import Settings
@@ -297,9 +297,7 @@ def test_claims_are_about_rows_that_exist(render: ModuleType) -> None:
 
 def test_links_to_studies_lead_to_headings(render: ModuleType) -> None:
     page = (ROOT / "docs" / "studies.md").read_text("utf-8")
-    anchors = {
-        _anchor(heading.replace("`", "")) for heading in re.findall(r"^#+ (.*)$", page, re.M)
-    }
+    anchors = {anchor(heading.replace("`", "")) for heading in re.findall(r"^#+ (.*)$", page, re.M)}
     for claims in (claims for item in CONTENTS for claims in item.studies):
         assert claims.anchor in anchors, claims.anchor
 

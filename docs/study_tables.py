@@ -31,7 +31,7 @@ OVERVIEW = {
     "depth": ("Flow depth", "8 or 10 flow layers are best for the phase"),
     "sample_complexity": ("Sample complexity", "the training set that is needed grows with K, but weakly"),
     "leaderboard": ("The methods of table 1, trained alike", "each method has the properties that table 1 marks"),
-    "zoom_scaling": ("Scaling of `zoom`", "our own: widths come from the joint steps, counts from learning; more is better"),
+    "zoom_scaling": ("Scaling of `zoom`", "our own: widths from the joint steps, counts from learning; more is better"),
 }  # fmt: skip
 """Of each study its heading on the page, and its claim in a few words."""
 FOR_A_GPU = ("sample_complexity", "zoom_scaling")
@@ -118,11 +118,11 @@ def _planned(study: Study) -> str:
 
 
 def _judged(record: Record, table: Table) -> str:
-    """The rows that are judged or have the paper's value beside ours."""
+    """The rows that are judged, then those that only have the paper's value beside ours."""
+    compared = (row for row in record["rows"] if is_compared(row))
     rows = (
         (row["measure"], row["text"], row["paper"], _asked(row), _held(row), row["note"])
-        for row in record["rows"]
-        if is_compared(row)
+        for row in sorted(compared, key=lambda row: not row["target"])
     )
     return table(("", "ours", "paper", "held if", "", ""), rows)
 

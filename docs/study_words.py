@@ -35,36 +35,32 @@ def phase_weight(record: Record) -> str:
     Args:
         record: Of the study `phase_weight`.
     """
-    rows = {row["measure"]: row["text"] for row in record["rows"]}
-    whole = {row["measure"]: row for row in record["rows"]}
+    rows = {row["measure"]: row for row in record["rows"]}
+    said = {measure: row["text"] for measure, row in rows.items()}
     words = [_seeds(record["data"]["variants"])]
     for key, target in (("3-D", "the well-posed target (3-D)"), ("4-D", "the paper's own (4-D)")):
-        least = f"{key}: w_φ with the least sd of φ"
-        where = "as in the paper" if met_of(whole[least]) else "not at 2 as in the paper"
+        least = rows[f"{key}: w_φ with the least sd of φ"]
+        where = "as in the paper" if met_of(least) else "not at 2 as in the paper"
         words.append(
-            f"With {target} the standard deviation of φ is least at w_φ = {rows[least]} ({whole[least]['note']}), {where}. "
-            f"Its spread by quantiles is least at {rows[f'{key}: w_φ with the least spread of φ by quantiles']}, the "
-            f"score at {rows[f'{key}: w_φ with the least −ln q']}."
+            f"With {target} the standard deviation of φ is least at w_φ = {least['text']} ({least['note']}), {where}. "
+            f"Its spread by quantiles is least at {said[f'{key}: w_φ with the least spread of φ by quantiles']}, the "
+            f"score at {said[f'{key}: w_φ with the least −ln q']}."
         )
-    amplitude, frequency = (
-        tuple(rows[f"{key}: {what}"] for key in ("4-D", "3-D"))
-        for what in (
-            "sd of A, its largest over its least among all w_φ",
-            "sd of f, w_φ = 20 over the largest of the others",
-        )
-    )
+    widest = "{}: sd of A, its largest over its least among all w_φ"
+    spoiled = "{}: sd of f, w_φ = 20 over the largest of the others"
     words.append(
-        f"The largest sd of A among all w_φ is {amplitude[0]} times the least one with the 4-D target and {amplitude[1]} "
-        f"times with the 3-D one, where the paper has less than 1.02. The sd of f at w_φ = 20 is {frequency[0]} and "
-        f"{frequency[1]} times the largest of the others, where the paper has more than 2.5."
+        f"The largest sd of A among all w_φ is {said[widest.format('4-D')]} times the least with the 4-D target and "
+        f"{said[widest.format('3-D')]} times with the 3-D one, where the paper has less than 1.02. The sd of f at "
+        f"w_φ = 20 is {said[spoiled.format('4-D')]} and {said[spoiled.format('3-D')]} times the largest of the others, "
+        "where the paper has more than 2.5."
     )
     fall = "4-D: fall of the {} in the last half of training [nat]"
     loss, score = fall.format("loss"), fall.format("−ln q(A, φ, f given x)")
     thickness = "4-D: thickness of the circle at the end, in units of its radius"
-    if loss in rows and score in rows and thickness in rows:
+    if {loss, score, thickness} <= set(said):
         words.append(
-            f"In the last half of training at the paper's weights, the 4-D loss falls by {rows[loss]} nat and the score "
-            f"by {rows[score]} nat; at the end the density around the circle is {rows[thickness]} of its radius thick."
+            f"In the last half of training at the paper's weights, the 4-D loss falls by {said[loss]} nat and the "
+            f"score by {said[score]} nat; the density around the circle ends with a thickness of {said[thickness]} radii."
         )
     return " ".join(words)
 

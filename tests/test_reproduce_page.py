@@ -139,8 +139,8 @@ def test_markdown_says_the_same(folder: Path) -> None:
     assert "2 min 05 s on cpu. Targets: 1 met, 1 missed, 1 open." in page
     assert "**A quick look: n = 200, where the paper has 10,000.**" in page
     assert "slotflow reproduce --only cardinality --n 200 --model runs/paper" in page
-    for anchor in re.findall(r"\]\(#([^)]*)\)", page):
-        assert anchor in {
+    for link in re.findall(r"\]\(#([^)]*)\)", page):
+        assert link in {
             re.sub(r"[^\w -]", "", h.lower()).replace(" ", "-")
             for h in re.findall(r"^## (.*)$", page, re.M)
         }

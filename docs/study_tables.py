@@ -156,12 +156,11 @@ def _counted(record: Record) -> str:
 
 
 def _tally(record: Record) -> str:
-    """How many claims held, and whether that is provisional."""
+    """How many claims held; so far, if rounds are missing."""
     held, comma, open_ones = _counted(record).partition(",")
     facts = record["facts"]
-    done = facts["rounds"] == facts["rounds_planned"]
-    part = "" if done else f" Only {_rounds(facts)} rounds are measured."
-    return f"{held} held{comma}{open_ones}.{part}"
+    so_far = "" if facts["rounds"] == facts["rounds_planned"] else " so far"
+    return f"{held} held{so_far}{comma}{open_ones}."
 
 
 def _rounds(facts: Mapping[str, Any]) -> str:

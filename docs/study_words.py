@@ -60,8 +60,7 @@ def phase_weight(record: Record) -> str:
     if {loss, score, thickness} <= set(said):
         words.append(
             f"In the last half of training at the paper's weights, the 4-D loss falls by {said[loss]} nat and the "
-            f"score by {said[score]} nat. "
-            f"The density around the circle ends with a thickness of {said[thickness]} radii."
+            f"score by {said[score]} nat. The density around the circle ends {said[thickness]} radii thick."
         )
     return " ".join(words)
 

@@ -29,6 +29,11 @@ __all__ = ["anchor", "render_markdown"]
 FEW = 5
 """So many rows that only report a number stay in the table; more of them are folded below it."""
 
+COLUMNS = {"measure": "", "text": "ours", "paper": "paper", "target": "target", "verdict": "", "note": ""}  # fmt: skip
+"""Headings of a table's columns."""
+OF_TARGETS = ("target", "verdict")
+"""Columns that a table without targets does not have."""
+
 
 def render_markdown(
     groups: Sequence[Sequence[Record]], page: Path, studies: Mapping[str, StudyRecord]
@@ -71,7 +76,8 @@ def _entry(record: Record, page: Path, several: bool) -> dict[str, Any]:
         words.append(f"{met.capitalize()}.")
     if look := quick_look(record):
         words.append(f"**{look}**")
-    names = ("measure", "text", "paper", "target", "verdict", "note")
+    judged = any(row.get("target") for row in record.rows)
+    columns = {name: title for name, title in COLUMNS.items() if judged or name not in OF_TARGETS}
     rows = [
         {**row, "target": row.get("target") or "", "verdict": verdict(row)} for row in record.rows
     ]
@@ -83,7 +89,8 @@ def _entry(record: Record, page: Path, several: bool) -> dict[str, Any]:
         "title": result.title,
         "picture": record.picture.relative_to(page.parent).as_posix(),
         "caption": record.caption,
-        "rows": _cells([row for row in rows if row not in folded], names),
+        "columns": list(columns.values()),
+        "rows": _cells([row for row in rows if row not in folded], list(columns)),
         "folded": _cells(folded, ("measure", "text", "note")),
         "command": command(result, content["made"], content["facts"].get("source")),
     }

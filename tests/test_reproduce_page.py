@@ -295,6 +295,21 @@ def test_claims_are_about_rows_that_exist(render: ModuleType) -> None:
                 assert claims.verdicts(studies[claims.study], network), (item.name, claims.study)
 
 
+def test_nothing_that_is_judged_or_printed_in_the_paper_is_folded(render: ModuleType) -> None:
+    """Of the page of results; what is claimed about a figure stays in sight even without the paper's value."""
+    page = render.RESULTS_PAGE.read_text("utf-8")
+    shown_part, folds = re.subn(r"<details.*?</details>", "", page, flags=re.S)
+    assert folds > 3
+    for record in (record for group in render.collected() for record in group):
+        rows = {row["measure"]: row for row in record.rows}
+        items = [item for item in CONTENTS if item.result == record.result.name]
+        claimed = [claim.row(rows, record.model) for item in items for claim in item.claims]
+        shown = [row for row in rows.values() if row.get("target") or row["paper"]]
+        for row in (*shown, *(row for row in claimed if row is not None)):
+            text = str(row["measure"]).replace("|", "\\|")
+            assert f"\n| {text} | {row['text']} |" in shown_part
+
+
 def test_links_to_studies_lead_to_headings(render: ModuleType) -> None:
     page = (ROOT / "docs" / "studies.md").read_text("utf-8")
     anchors = {anchor(heading.replace("`", "")) for heading in re.findall(r"^#+ (.*)$", page, re.M)}

@@ -43,7 +43,7 @@ SCRIPTS = (
     (r"\^\{([^{}]+)\}", "sup"),
     (r"(?<=[\w)\]])\^([\w−])(?![\w.])", "sup"),
     (r"(?<=\w)_\{([^{}]+)\}", "sub"),
-    (r"(?<=\b\w)_([a-z0-9]{1,5}|[A-Z])(?![\w(])", "sub"),
+    (r"(?<=\b\w)_([a-zφ0-9]{1,5}|[A-Z])(?![\w(])", "sub"),
     (r"(?<=\bΔf)_([a-z]{1,3})(?![\w(])", "sub"),
 )
 """Exponents and indices of running text, as patterns of what is to be set and HTML tags."""

@@ -19,6 +19,7 @@ from paper_tables import paper_tables
 from performance_tables import performance_tables
 from proof_tables import proof_tables
 from study_tables import quoted_sentences, study_tables
+from study_words import study_words
 
 from slotflow.network.cards import Card
 from slotflow.studies.row import met_of
@@ -94,6 +95,7 @@ def render_tables(card: Card) -> Iterator[tuple[str, str]]:
     yield from many_tables(DATA, table)
     yield from proof_tables(DATA, table)
     yield from study_tables(DATA, table)
+    yield from study_words(DATA)
     yield from performance_tables(DATA, table)
     yield from cost_tables(DATA, table)
     yield from crowded_tables(DATA, table)

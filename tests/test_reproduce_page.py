@@ -26,7 +26,7 @@ from slotflow.studies.paper.bench import Bench
 from slotflow.studies.paper.contents import CONTENTS, contents_table
 from slotflow.studies.paper.files import collect, read_record, write_record
 from slotflow.studies.paper.html import write_html
-from slotflow.studies.paper.markdown import _anchor, render_markdown
+from slotflow.studies.paper.markdown import anchor, render_markdown
 from slotflow.studies.paper.registry import RESULTS
 from slotflow.studies.paper.runner import made_by
 from slotflow.studies.paper.settings import Settings
@@ -139,8 +139,8 @@ def test_markdown_says_the_same(folder: Path) -> None:
     assert "2 min 05 s on cpu. Targets: 1 met, 1 missed, 1 open." in page
     assert "**A quick look: n = 200, where the paper has 10,000.**" in page
     assert "slotflow reproduce --only cardinality --n 200 --model runs/paper" in page
-    for anchor in re.findall(r"\]\(#([^)]*)\)", page):
-        assert anchor in {
+    for link in re.findall(r"\]\(#([^)]*)\)", page):
+        assert link in {
             re.sub(r"[^\w -]", "", h.lower()).replace(" ", "-")
             for h in re.findall(r"^## (.*)$", page, re.M)
         }
@@ -295,11 +295,24 @@ def test_claims_are_about_rows_that_exist(render: ModuleType) -> None:
                 assert claims.verdicts(studies[claims.study], network), (item.name, claims.study)
 
 
+def test_nothing_that_is_judged_or_printed_in_the_paper_is_folded(render: ModuleType) -> None:
+    """Of the page of results; what is claimed about a figure stays in sight even without the paper's value."""
+    page = render.RESULTS_PAGE.read_text("utf-8")
+    shown_part, folds = re.subn(r"<details.*?</details>", "", page, flags=re.S)
+    assert folds > 3
+    for record in (record for group in render.collected() for record in group):
+        rows = {row["measure"]: row for row in record.rows}
+        items = [item for item in CONTENTS if item.result == record.result.name]
+        claimed = [claim.row(rows, record.model) for item in items for claim in item.claims]
+        shown = [row for row in rows.values() if row.get("target") or row["paper"]]
+        for row in (*shown, *(row for row in claimed if row is not None)):
+            text = str(row["measure"]).replace("|", "\\|")
+            assert f"\n| {text} | {row['text']} |" in shown_part
+
+
 def test_links_to_studies_lead_to_headings(render: ModuleType) -> None:
     page = (ROOT / "docs" / "studies.md").read_text("utf-8")
-    anchors = {
-        _anchor(heading.replace("`", "")) for heading in re.findall(r"^#+ (.*)$", page, re.M)
-    }
+    anchors = {anchor(heading.replace("`", "")) for heading in re.findall(r"^#+ (.*)$", page, re.M)}
     for claims in (claims for item in CONTENTS for claims in item.studies):
         assert claims.anchor in anchors, claims.anchor
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from importlib import import_module
@@ -20,6 +21,7 @@ from slotflow.studies.frame.registry import STUDIES, find_study
 from slotflow.studies.frame.runner import SHARED_CODE, run_study
 from slotflow.studies.frame.settings import NAMES, Settings
 from slotflow.studies.frame.study import Setup, Study
+from slotflow.studies.paper.markdown import anchor
 from slotflow.studies.row import Row, Target
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -224,13 +226,18 @@ def test_the_documentation_takes_measurements_over_and_no_quick_looks(
     record = json.loads((target / "formulas.json").read_text("utf-8"))
     study_tables = import_module("study_tables").study_tables  # found where render was
     blocks = dict(study_tables(tmp_path / "data", lambda header, rows: str(list(rows))))
-    assert list(blocks) == [f"study_{name}" for name in STUDIES]
+    assert list(blocks) == ["studies", *(f"study_{name}" for name in STUDIES)]
+    overview = blocks.pop("studies")
+    assert "6 of 14" in overview and overview.count("not yet measured") == len(STUDIES) - 1
     others = [block for name, block in blocks.items() if name != "study_formulas"]
     assert all("Not yet measured" in block and "images/" not in block for block in others)
     text = blocks["study_formulas"]
     assert one.claim in text and "images/study-formulas.png" in text
     assert "6 of 14 held." in text and "`slotflow study formulas`" in text
-    assert all(row["text"] in text for row in record["rows"])
+    shown, _, folded = text.partition("<details")
+    for row in record["rows"]:
+        compared = bool(row["target"] or row["paper"])
+        assert (row["measure"] in shown) == compared and (row["measure"] in folded) != compared
     run_study(one, setup(tmp_path / "quick", quick=True))
     for wrong, message in ((tmp_path / "quick", "quick looks at formulas"), (tmp_path, "none")):
         with pytest.raises(SystemExit, match=message):
@@ -239,6 +246,10 @@ def test_the_documentation_takes_measurements_over_and_no_quick_looks(
 
 def test_every_study_has_a_place_on_the_page_and_a_record_or_a_word_that_there_is_none() -> None:
     page = (ROOT / "docs" / "studies.md").read_text("utf-8")
+    anchors = {anchor(heading) for heading in re.findall(r"^#+ (.*)$", page, re.M)}
+    overview = page.partition("<!-- begin studies -->")[2].partition("<!-- end")[0]
+    links = re.findall(r"^\| \[.*?\]\(#(.*?)\)", overview, re.M)
+    assert len(links) == len(STUDIES) and set(links) <= anchors
     for name, one in STUDIES.items():
         block = page.partition(f"<!-- begin study_{name} -->")[2].partition("<!-- end")[0]
         assert one.claim in block, name

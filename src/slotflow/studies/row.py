@@ -12,7 +12,18 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["SIGNS", "WORDS", "Row", "Target", "Targets", "met_of", "tally", "tidy", "verdict"]
+__all__ = [
+    "SIGNS",
+    "WORDS",
+    "Row",
+    "Target",
+    "Targets",
+    "is_compared",
+    "met_of",
+    "tally",
+    "tidy",
+    "verdict",
+]
 
 WORDS = {True: "met", False: "missed", None: "open"}
 """A verdict in a word."""
@@ -157,6 +168,11 @@ def met_of(row: Mapping[str, Any]) -> bool | None:
     """Whether the row of a file meets its target, whichever version wrote it."""
     met: bool | None = row["met"] if "met" in row else row.get("passed")
     return met
+
+
+def is_compared(row: Mapping[str, Any]) -> bool:
+    """Whether the row of a file is judged or has the paper's value beside ours; others only report a number."""
+    return bool(row.get("target") or row["paper"])
 
 
 def verdict(row: Mapping[str, Any]) -> str:

@@ -59,7 +59,7 @@ COMMANDS = {
     "classical": "Infers the components of one signal by matching pursuit and Laplace's approximation.",
     "rjmcmc": "Infers the components of one signal by parallel-tempered reversible-jump MCMC (Eryn).",
     "smc": "Infers the components of one signal by tempered sequential Monte Carlo.",
-    "evaluate": "Evaluates a model on fresh signals, each measure beside its target.",
+    "evaluate": "Evaluates a model on fresh signals, with each measure beside its target.",
     "reproduce": "Reproduces the paper's results: pictures, and tables with our values beside the paper's.",
     "study": "Measures a claim of the paper's theory or ablations, with our value beside the paper's.",
     "info": "Shows what is installed, or what a preset, a model file or a training folder holds.",

@@ -41,7 +41,7 @@ HELP = help_text(
     "offsets (--segments). Say where tones may lie (--band, or --f-lo), and what they may be (--amplitude, "
     "--min-separation, --k-min, --k-max, --sigma, or a file: --prior). A band of more than 150 bins of 1/T is searched "
     "as a whole and analysed in windows around what is found. What you leave out is assumed and shown: bounds of "
-    "amplitude and noise that contain what the data show, no minimum separation, any number of tones from 0 on. "
+    "amplitude and noise that contain what the data show, no minimum separation, any number of tones or none. "
     "Offsets are integrated out, and trends on request (--trend).\n\n"
     "Components are tones unless you ask for chirps, decays or harmonic series (--waveform), or for a mixture of kinds "
     "(--classes); the answer then says how many there are of each.\n\n"

@@ -201,7 +201,7 @@ def test_a_short_list_is_a_prior_over_k(voltage: Path, tmp_path: Path) -> None:
         ((*BAND, "--k-min", 1, "--k-max", 12), "up to 10 components"),
         ((*BAND, "--method", "guess"), "expected one of exact, network, classical, rjmcmc, smc"),
         ((*BAND, "--method", "smc", "--no-refine"), "--no-refine asks for the network's answer"),
-        ((*BAND, "--method", "smc", "--walkers", 8), "--walkers is no option of --method smc"),
+        ((*BAND, "--method", "smc", "--walkers", 8), "--walkers is not an option of --method smc"),
         ((*BAND, "--signal", 1), "holds 1 signal(s), received --signal 1"),
         ((*BAND, "--k-min", 4, "--k-max", 2), "k_min <= k_max"),
         ((*BAND, "--min-separation", -1), "min_separation >= 0, received -1.0"),

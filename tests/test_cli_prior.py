@@ -109,7 +109,7 @@ def test_without_a_band_one_is_proposed_and_named(voltage: Path) -> None:
     assert again["signals"] == record["signals"] and again["assumed"][0]["proposed"] is None
     text = run("infer", voltage, *AMPLITUDE, "--no-refine")
     assert (
-        f"proposed: --band {name}, with the strongest peak, at {assumed['proposed']['peak']:.6g} Hz"
+        f"proposed: --band {name}, which holds the strongest peak, at {assumed['proposed']['peak']:.6g} Hz"
         in text
     )
 
@@ -201,7 +201,7 @@ def test_a_short_list_is_a_prior_over_k(voltage: Path, tmp_path: Path) -> None:
         ((*BAND, "--k-min", 1, "--k-max", 12), "up to 10 components"),
         ((*BAND, "--method", "guess"), "expected one of exact, network, classical, rjmcmc, smc"),
         ((*BAND, "--method", "smc", "--no-refine"), "--no-refine asks for the network's answer"),
-        ((*BAND, "--method", "smc", "--walkers", 8), "--walkers is no option of --method smc"),
+        ((*BAND, "--method", "smc", "--walkers", 8), "--walkers is not an option of --method smc"),
         ((*BAND, "--signal", 1), "holds 1 signal(s), received --signal 1"),
         ((*BAND, "--k-min", 4, "--k-max", 2), "k_min <= k_max"),
         ((*BAND, "--min-separation", -1), "min_separation >= 0, received -1.0"),
@@ -261,7 +261,7 @@ def test_amplitudes_in_any_unit_need_no_flag(
     assert lower == pytest.approx(5 * level, rel=0.11)
     text = run("infer", path, *flags[:2], "--no-refine")
     trained = 0.1 / 1.5 * upper  # the network alone stays within its training
-    shown = re.search(r"A in (\S+)–(\S+), from the data, no minimum separation", text)
+    shown = re.search(r"A in (\S+)–(\S+) \(from the data\), no minimum separation", text)
     assert shown is not None and float(shown[2]) == upper
     assert float(shown[1]) == pytest.approx(max(lower, trained), rel=0.1)
     stated = answer(path, *flags[:2], "--amplitude", f"{lower}:{upper}", "--samples", 10)

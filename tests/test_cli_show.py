@@ -120,7 +120,7 @@ def test_windows_are_collapsed_unless_asked_for(capsys: pytest.CaptureFixture[st
     short = capsys.readouterr().out
     assert "2 windows: 1 exact, 1 misfit (--verbose lists them)" in short and "2–3 Hz" not in short
     assert "3.000 ± 0.020" in short and "inflated for the misfit" in short
-    assert "not looked at" in short and "no tone found: 4–9.5 Hz above 0.02" in short
+    assert "not looked at" in short and "without finding a tone: 4–9.5 Hz above 0.02" in short
     assert "→ Cut it." in short and "0.9996" in short and "1.000 ◂" not in short
     print_posterior(record_of_windows(), verbose=True)
     long = capsys.readouterr().out

@@ -304,7 +304,7 @@ def test_harmonics(zoom: SlotFlow, seed: int) -> None:
 
 def test_refusals(zoom: SlotFlow, mixed: tuple[Observation, Any]) -> None:
     observation, _ = mixed
-    with pytest.raises(ValueError, match="'classical' knows tones alone"):
+    with pytest.raises(ValueError, match="'classical' knows only tones"):
         zoom.infer(observation, prior=prior_of(CHIRP), method="classical")
     with pytest.raises(ValueError, match="stay between 0 and 1 Hz"):
         zoom.infer(observation, prior=prior_of(Chirp((-0.1, 0.1))))

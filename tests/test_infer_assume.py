@@ -65,7 +65,7 @@ def test_each_part_comes_from_somewhere(zoom: SlotFlow) -> None:
     moved, *_ = assume(zoom, tones((1.0, 0.3, 1.2), noise=0.5, seed=0), Statement())
     assert moved.sources["frequency"] == DATA and moved.band is not None
     low, high = moved.prior.frequency
-    assert low < 1.2 < high and "with the strongest peak, at 1.2" in str(moved)
+    assert low < 1.2 < high and "which holds the strongest peak, at 1.2" in str(moved)
     part, *_ = assume(
         zoom, obs, Statement.of({"band": (2.6, 2.9), "k_max": 3, "sigma": (0.5, 0.5)})
     )

@@ -213,8 +213,8 @@ def _check(model: SlotFlow, observation: Observation, prior: Prior) -> None:
     low, high = prior.frequency
     if model.widest_band is None:
         raise ValueError(
-            f"expected a model for any band such as 'zoom', received {model.config.name!r}, which knows that of its "
-            "training alone; use SlotFlow.from_pretrained()."
+            f"expected a model for any band such as 'zoom', received {model.config.name!r}, which knows only "
+            "that of its training; use SlotFlow.from_pretrained()."
         )
     if high > observation.long.nyquist:
         raise ValueError(

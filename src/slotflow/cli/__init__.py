@@ -52,18 +52,18 @@ PLAIN = {
 
 COMMANDS = {
     "demo": "Simulates one mixture, infers its components, shows verdict and evidence, and draws a picture.",
-    "simulate": "Draws signals from a prior, and writes them with their truth to an NPZ file.",
+    "simulate": "Draws signals from a prior and writes them with their truth to an NPZ file.",
     "train": "Trains a model on signals that are simulated on the fly.",
     "infer": "Infers the components of the signals in files.",
     "merge": "Joins the results of shards into one catalogue.",
     "classical": "Infers the components of one signal by matching pursuit and Laplace's approximation.",
     "rjmcmc": "Infers the components of one signal by parallel-tempered reversible-jump MCMC (Eryn).",
     "smc": "Infers the components of one signal by tempered sequential Monte Carlo.",
-    "evaluate": "Evaluates a model on fresh signals, each measure beside its target.",
-    "reproduce": "Reproduces the paper's results: pictures, and tables of our values beside the paper's.",
-    "study": "Measures a claim of the paper's theory or ablations, our value beside the paper's.",
-    "info": "Tells what is installed, or what a preset, a model file or a training folder holds.",
-    "doctor": "Looks at the installation: versions, devices, weights and their hash, optional packages.",
+    "evaluate": "Evaluates a model on fresh signals, with each measure beside its target.",
+    "reproduce": "Reproduces the paper's results: pictures, and tables with our values beside the paper's.",
+    "study": "Measures a claim of the paper's theory or ablations, with our value beside the paper's.",
+    "info": "Shows what is installed, or what a preset, a model file or a training folder holds.",
+    "doctor": "Checks the installation: versions, devices, weights and their hash, optional packages.",
 }
 """What each command does, in a line; its module says more (HELP)."""
 BY_METHOD = ("classical", "rjmcmc", "smc")
@@ -103,7 +103,7 @@ class Commands(TyperGroup):
                 raise
             complain(
                 "failed",
-                "there is not enough memory for that; ask for fewer draws or signals, or less data",
+                "there is not enough memory for this; ask for fewer draws or signals, or use less data",
             )
             raise typer.Exit(1) from error
         except KeyboardInterrupt as error:
@@ -117,8 +117,8 @@ def _in_words(error: ValueError | OSError) -> str:
         return str(error)
     where = "" if error.filename is None else f" at {error.filename}"
     return (
-        f"the disk is full{where}: what was being written is not there, files that were whole before are; free some "
-        "space or write somewhere else (--out), and run the same command again."
+        f"the disk is full{where}: the file being written was not kept, finished files are intact; free some space or "
+        "write somewhere else (--out), and run the same command again."
     )
 
 
@@ -132,8 +132,8 @@ app = typer.Typer(
     cls=Commands,
     name="slotflow",
     help="How many sinusoids are in a time series, and the posterior of each one.\n\n"
-    "Every command has --help with examples. To complete commands and options with the Tab key: "
-    "slotflow --install-completion (bash, zsh, fish, PowerShell).",
+    "Every command has --help with examples. slotflow --install-completion lets the Tab key complete commands and "
+    "options (bash, zsh, fish, PowerShell).",
     no_args_is_help=True,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,

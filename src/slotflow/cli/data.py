@@ -65,7 +65,7 @@ Join = Annotated[
     bool,
     typer.Option(
         "--join",
-        help="Join all files into one series, each with an offset of its own (sectors, quarters).",
+        help="Join all files (sectors, quarters) into one series, each with its own offset.",
         rich_help_panel=FILE,
     ),
 ]

@@ -112,7 +112,7 @@ class Display:
         for file, assumed in self.assumed.items():
             output.console.print(f"[bold]{escape(shown_name(file))}[/bold], its first signal")
             _print_assumed(file, assumed, self.units[file])
-        output.console.print("and likewise for every signal, from its own data")
+        output.console.print("and the same for every other signal, from its own data")
         if self.files > len(self.assumed):
             output.console.print(f"and so on, for {self.files:,} files in all")
         counts = ", ".join(f"K = {k}: {n:,}" for k, n in sorted(self.counts.items()))
@@ -133,7 +133,7 @@ class Display:
             output.console.print(f"[bold]{escape(title)}[/bold]")
             if record["signals_in_file"] > self.total == 1:
                 which = f"signal {number} of {record['signals_in_file']}, counted from 0"
-                output.console.print(f"  {which}; --signal names another")
+                output.console.print(f"  {which}; --signal selects another")
             print_posterior(record, verbose=self.verbose)
             for line in record.get("run", []):
                 output.console.print(escape(line))

@@ -18,8 +18,8 @@ from slotflow.signal.simulation import simulate
 __all__ = ["HELP", "run"]
 
 HELP = help_text(
-    "Looks at the installation: versions, devices, weights and their hash, optional packages; and infers one simulated "
-    "signal, whose number of tones is known. Exit code 1 if something that is needed is missing or wrong.",
+    "Checks the installation: versions, devices, weights and their hash, optional packages. Then infers one simulated "
+    "signal with a known number of tones. The exit code is 1 if anything that is needed is missing or wrong.",
     "slotflow doctor",
     "slotflow doctor --json > doctor.json",
 )
@@ -58,7 +58,7 @@ def run(seed: Seed = 0, as_json: Json = False, quiet: Quiet = False) -> None:
         if facts["error"]
     ]
     if DEFAULT not in record["weights"]:
-        problems.append(f"the default weights {DEFAULT!r} are not there; install the package again")
+        problems.append(f"the default weights {DEFAULT!r} are missing; install the package again")
     if record["test"]["error"]:
         problems.append(f"the test signal: {record['test']['error']}")
     record["problems"] = problems

@@ -36,16 +36,19 @@ def run(
     n: Annotated[
         int | None,
         typer.Option(
-            min=1, help=f"Signals per set; {Sizes.n:,}, or what the targets of suite exact ask for."
+            min=1,
+            help=f"Signals per set; by default {Sizes.n:,}, or what the targets of suite exact ask for.",
         ),
     ] = None,
     n_classical: Annotated[
-        int, typer.Option(min=0, help="Of them, signals for the classical estimator; 0: none.")
+        int,
+        typer.Option(min=0, help="How many of them the classical estimator gets as well; 0: none."),
     ] = Sizes.n_classical,
     draws: Annotated[
         int | None,
         typer.Option(
-            min=2, help=f"Draws per slot ({Sizes.draws}), or of each K ({EXACT_DRAWS:,}, exact)."
+            min=2,
+            help=f"Draws per slot ({Sizes.draws}), or of each K for suite exact ({EXACT_DRAWS:,}).",
         ),
     ] = None,
     only: Annotated[
@@ -55,14 +58,16 @@ def run(
             help=f"Some of: {', '.join(MODEL_PARTS)}; of suite exact: {', '.join(EXACT_GROUPS)}.",
         ),
     ] = None,
-    jobs: Annotated[int, typer.Option(min=1, help="Processes of suite exact, one core each.")] = 1,
+    jobs: Annotated[int, typer.Option(min=1, help="Processes for suite exact, one core each.")] = 1,
     work: Annotated[
         Path | None,
-        typer.Option(help="Folder of suite exact's records; a later run goes on from it."),
+        typer.Option(help="Folder for the records of suite exact; a later run continues from it."),
     ] = None,
     seed: Seed = 0,
     device: Device = None,
-    out: Annotated[Path | None, typer.Option(help="JSON file to write as well.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Also write the report to this JSON file.")
+    ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")] = False,
     as_json: Json = False,
 ) -> None:
@@ -116,7 +121,7 @@ def _print(name: str, report: Report) -> None:
     notes = print_rows([row.to_dict() for row in report.rows])
     output.console.print(
         "[dim]perfect: what a calibrated posterior shows at this number of signals; "
-        "?: it could miss the target as well, take more signals"
+        "?: even a calibrated posterior could miss the target, use more signals"
         + ("" if notes else "; a wider terminal shows notes")
         + "[/dim]"
     )

@@ -26,30 +26,29 @@ __all__ = ["ALIASES", "HELP", "alias", "run"]
 
 HELP = help_text(
     "Infers the components of the signals in files.\n\n"
-    "Reads text tables, NPY, NPZ, HDF5, NetCDF, WAV, MATLAB, FITS light curves and the folders of Bruker experiments: "
-    "files, folders, patterns in "
-    "quotes, and - for a text table on standard input. With --out, writes summary.csv (one row per component) and "
-    "posterior.nc (draws over K and all parameters).\n\n"
-    "Several signals give catalogue.csv (one row per component), signals.csv (one row per signal) and a folder of "
-    f"their own each (--save; beyond {MOST_SAVED} only if asked for). The same command again goes on where it was "
-    "stopped (--force: from the beginning). A signal that cannot be analysed is listed at the end and in failed.csv; "
-    "the exit code is then 1, or 2 if there is no other.\n\n"
+    "Reads text tables, NPY, NPZ, HDF5, NetCDF, WAV, MATLAB, FITS light curves and the folders of Bruker experiments. "
+    "Give files, folders, patterns in quotes, or - for a text table on standard input. With --out, it writes "
+    "summary.csv (one row per component) and posterior.nc (draws over K and all parameters).\n\n"
+    "Several signals give catalogue.csv (one row per component), signals.csv (one row per signal) and a folder for "
+    f"each signal (--save; by default only for up to {MOST_SAVED} signals). If a run was stopped, the same command "
+    "continues it (--force: from the beginning). A signal that cannot be analysed is listed at the end and in "
+    "failed.csv; the exit code is then 1, or 2 if no signal could be analysed.\n\n"
     "The network's answer is checked and corrected against the likelihood. The verdict says how far to trust the "
-    "result: exact, approximate or misfit (the tones do not explain the data), and why. --method chooses another way: "
+    "result, and why: exact, approximate or misfit (the tones do not explain the data). --method chooses another way: "
     "network (no check), classical (matching pursuit and Laplace's approximation), rjmcmc (reversible-jump MCMC by "
     "Eryn, which needs the extra 'baselines') or smc (tempered sequential Monte Carlo).\n\n"
-    "Samples may be missing, uneven or complex, and may have errors of their own (--errors) and segments with offsets "
-    "of their own (--segments). Say where tones may lie (--band; bands of more than 150 bins of 1/T are searched as a "
-    "whole and analysed in windows around what is found; or --f-lo) and what they may be (--amplitude, "
-    "--min-separation, --k-min, --k-max, --sigma, or a file: --prior). What is not said is assumed and shown: bounds "
-    "of amplitude and noise that contain what the data show, no minimum separation, any number of tones from 0 on. "
-    "Offsets, and trends on request (--trend), are integrated out.\n\n"
-    "Components are tones unless you say otherwise: chirps, decays, harmonic series (--waveform), or a mixture of "
-    "kinds, of which the answer says how many there are of each (--classes).\n\n"
-    "The noise (--noise) is white, local (a level of its own in and around the band, whatever the rest of the spectrum "
-    "does), coloured or given by a file; auto tests the data and says what it chose. A level that is known (--sigma "
-    "0.7; --sigma-short 0.2 where the short stream has another) is held fixed in the exact step, and tested: the "
-    "verdict says if the residual scatters more or less.",
+    "Samples may be missing, uneven or complex, and may have their own errors (--errors) and segments with their own "
+    "offsets (--segments). Say where tones may lie (--band, or --f-lo), and what they may be (--amplitude, "
+    "--min-separation, --k-min, --k-max, --sigma, or a file: --prior). A band of more than 150 bins of 1/T is searched "
+    "as a whole and analysed in windows around what is found. What you leave out is assumed and shown: bounds of "
+    "amplitude and noise that contain what the data show, no minimum separation, any number of tones or none. "
+    "Offsets are integrated out, and trends on request (--trend).\n\n"
+    "Components are tones unless you ask for chirps, decays or harmonic series (--waveform), or for a mixture of kinds "
+    "(--classes); the answer then says how many there are of each.\n\n"
+    "The noise (--noise) is white, local (with its own level in and around the band, whatever the rest of the spectrum "
+    "does), coloured or given by a file; auto tests the data and says what it chose. A known level (--sigma 0.7; "
+    "--sigma-short 0.2 if the short stream has another) is held fixed in the exact step and tested: the verdict says "
+    "if the residual scatters more or less.",
     "slotflow infer voltage.csv",
     "slotflow infer long.csv --short short.csv --out result",
     "slotflow infer voltage.csv --dt 0.001 --band 49:51 --amplitude 1e-3:1e-2 --out result --plot",
@@ -84,7 +83,8 @@ ALIASES = {
 
 def _infer(
     files: Annotated[
-        list[Path], typer.Argument(metavar="FILE", help="Files, folders, patterns, or -.")
+        list[Path],
+        typer.Argument(metavar="FILE", help="Files, folders, patterns, or - for standard input."),
     ],
     data: DataFlags,
     prior: PriorFlags,
@@ -121,8 +121,8 @@ def alias(method: str) -> tuple[str, object]:
     """Help and command of an alias: `infer` of one signal, the first unless another is named, by a method."""
     text = (
         f"Infers the components of one signal by {ALIASES[method]}.\n\nThe same as slotflow infer --method {method} "
-        "--signal 0, whose help says more. It answers the same question under the same prior as infer, without a "
-        "network, and writes the same files."
+        "--signal 0, whose help says more. It answers the same question under the same prior, without a network, and "
+        "writes the same files."
     )
     return help_text(text, f"slotflow {method} data.npz --out result"), expanded(
         _infer, method=method, signal=0

@@ -28,9 +28,9 @@ COLUMNS = ("measure", "value", "target", "passed", "note")
 """Entries of an evaluation's row that are shown; ``--json`` shows all."""
 
 HELP = help_text(
-    "Tells what is installed, or what a preset, a model file or a training folder holds: its config, training and "
-    "content hash, and the model card with its table of results where there is one. Weights that do not match their "
-    "card are refused.",
+    "Shows what is installed, or what a preset, a model file or a training folder holds: its config, training and "
+    "content hash, and the model card with its table of results if there is one. Weights that do not match their card "
+    "are refused.",
     "slotflow info",
     "slotflow info debug",
     "slotflow info runs/mine --json",

@@ -22,7 +22,7 @@ class Machines:
         str | None,
         typer.Option(
             metavar="NUMBER/OF",
-            help="Analyse one of several equal parts, as in 3/200; its results go to a folder of its own in --out, and "
+            help="Analyse one of several equal parts, as in 3/200. Its results go to a folder of its own in --out; "
             "slotflow merge joins them.",
             rich_help_panel=MANY,
         ),
@@ -30,7 +30,7 @@ class Machines:
     timeout: Annotated[
         float | None,
         typer.Option(
-            help="Seconds that one signal may take; one that takes longer is stopped and listed as failed.",
+            help="Seconds that one signal may take; if it takes longer, it is stopped and listed as failed.",
             rich_help_panel=MANY,
         ),
     ] = None
@@ -55,7 +55,7 @@ class Machines:
         int,
         typer.Option(
             min=1,
-            help="Signals that go through the network together, and to one machine.",
+            help="How many signals go through the network together, and to one machine.",
             rich_help_panel=MANY,
         ),
     ] = CHUNK
@@ -76,7 +76,7 @@ class Machines:
             raise ValueError("--shard needs a folder for the results of all shards; give --out.")
         if self.scatter and self.dask is None:
             raise ValueError(
-                "--scatter sends signals to the workers of --dask; give it, or drop --scatter."
+                "--scatter sends signals to the workers of --dask; give --dask as well, or drop --scatter."
             )
         if self.dask is not None and out is None:
             raise ValueError("--dask needs a folder for the results; give --out.")
@@ -84,6 +84,6 @@ class Machines:
             raise ValueError("--dask and --shard both divide the signals; drop one.")
         if self.dask is not None and max_seconds is not None:
             raise ValueError(
-                "--max-seconds is the time of one process, and --dask divides the work among several; state --timeout, "
+                "--max-seconds is the time of one process, but --dask divides the work among several; give --timeout, "
                 "the time of one signal, instead."
             )

@@ -20,8 +20,8 @@ __all__ = ["HELP", "run"]
 HELP = help_text(
     "Joins the results of shards into one catalogue.\n\n"
     "Takes folders that slotflow infer --shard has written to, and writes catalogue.csv, signals.csv and failed.csv as "
-    "a single run would have. Results that several folders hold are taken once. If signals are missing, nothing is "
-    "written and the shards that must be run (again) are named, with exit code 2; --partial takes what there is. The "
+    "a single run would have. Results found in several folders are taken once. If signals are missing, it writes "
+    "nothing, names the shards that must be run (again) and ends with exit code 2; --partial takes what there is. The "
     "exit code is 1 if some signals have failed or are missing.",
     "slotflow merge results",
     "slotflow merge results --parquet",
@@ -36,19 +36,21 @@ def run(
     out: Annotated[
         Path | None,
         typer.Option(
-            help="Folder of the merged results; if not given, the only FOLDER.",
+            help="Folder for the merged results; by default FOLDER, if there is only one.",
             rich_help_panel=OUTPUT,
         ),
     ] = None,
     partial: Annotated[
         bool,
-        typer.Option("--partial", help="Go on if signals are missing.", rich_help_panel=OUTPUT),
+        typer.Option(
+            "--partial", help="Merge even if signals are missing.", rich_help_panel=OUTPUT
+        ),
     ] = False,
     parquet: Annotated[
         bool,
         typer.Option(
             "--parquet",
-            help="Write the catalogue as a Parquet file too (needs the extra 'parquet').",
+            help="Also write the catalogue as a Parquet file (needs the extra 'parquet').",
             rich_help_panel=OUTPUT,
         ),
     ] = False,
@@ -57,7 +59,9 @@ def run(
 ) -> None:
     """Joins the results of shards into one catalogue."""
     if out is None and len(folders) > 1:
-        raise ValueError(f"expected --out, as {len(folders)} folders are merged; name one.")
+        raise ValueError(
+            f"expected --out, because {len(folders)} folders are merged; name a folder."
+        )
     target = folders[0] if out is None else out
     check_folder("--out", target)
     from slotflow.many.merge import merge
@@ -84,7 +88,7 @@ def _print(merged: Merged) -> None:
     )
     if merged.repeated:
         output.console.print(
-            f"{merged.repeated:,} result(s) stand in several folders, and were taken once"
+            f"{merged.repeated:,} result(s) were in several folders, and were taken once"
         )
     for path in merged.files.values():
         output.console.print(f"Written: {path}", markup=False)

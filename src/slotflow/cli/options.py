@@ -87,7 +87,9 @@ Samples = Annotated[
 Out = Annotated[Path | None, typer.Option(help="Folder for the results.", rich_help_panel=OUTPUT)]
 Signal = Annotated[
     int,
-    typer.Option(min=0, help="Which signal of a file that holds several.", rich_help_panel=FILE),
+    typer.Option(
+        min=0, help="Which signal to take from a file that holds several.", rich_help_panel=FILE
+    ),
 ]
 Seed = Annotated[
     int,
@@ -103,7 +105,7 @@ Device = Annotated[
     str | None,
     typer.Option(
         callback=_check_device,
-        help="Where to compute: cpu, cuda, cuda:1; if not given, training takes a GPU, the rest the CPU.",
+        help="Where to compute: cpu, cuda, cuda:1. By default, training uses a GPU and everything else the CPU.",
         rich_help_panel=COMPUTATION,
     ),
 ]
@@ -126,7 +128,7 @@ Band = Annotated[
     str | None,
     typer.Option(
         metavar="F_LO:F_HI[UNIT]",
-        help="Band that may hold tones, in Hz or in a unit behind it: 5:7c/d, 0.1:0.5/yr.",
+        help="Band that may hold tones, in Hz or with a unit: 5:7c/d, 0.1:0.5/yr.",
         rich_help_panel=PRIOR,
     ),
 ]
@@ -141,7 +143,9 @@ Amplitude = Annotated[
 MinSeparation = Annotated[
     float | None,
     typer.Option(
-        metavar="HZ", help="Smallest distance of two frequencies, in Hz.", rich_help_panel=PRIOR
+        metavar="HZ",
+        help="Smallest distance between two frequencies, in Hz.",
+        rich_help_panel=PRIOR,
     ),
 ]
 WaveformText = Annotated[
@@ -149,9 +153,9 @@ WaveformText = Annotated[
     typer.Option(
         "--waveform",
         metavar="NAME[(BOUNDS)]",
-        help="What a component is: tone, chirp, damped, harmonic or another waveform of the package, with bounds of "
-        "its own in brackets or as the record suggests: chirp(drift=-1e-4:1e-4) in Hz/s, damped(rate=0.01:0.2) in "
-        "1/s, damped(time=5:100) in s, harmonic(harmonics=4).",
+        help="What a component is: tone, chirp, damped, harmonic or another waveform of the package. Its bounds may "
+        "follow in brackets: chirp(drift=-1e-4:1e-4) in Hz/s, damped(rate=0.01:0.2) in 1/s, damped(time=5:100) in s, "
+        "harmonic(harmonics=4); by default they depend on the length of the record.",
         rich_help_panel=PRIOR,
     ),
 ]
@@ -160,7 +164,7 @@ ClassesText = Annotated[
     typer.Option(
         "--classes",
         metavar="tone,chirp,...",
-        help="Kinds of components, each of which is one of them: tone,chirp,damped, with bounds as for --waveform.",
+        help="The kinds of components that there may be, such as tone,chirp,damped, with bounds as for --waveform.",
         rich_help_panel=PRIOR,
     ),
 ]
@@ -169,7 +173,7 @@ Sigma = Annotated[
     typer.Option(
         "--sigma",
         metavar="LEVEL|LOW:HIGH",
-        help="Noise level per sample where it is known, or its bounds, in the data's units.",
+        help="Known noise level per sample, or its bounds, in the data's units.",
         rich_help_panel=PRIOR,
     ),
 ]
@@ -178,7 +182,7 @@ SigmaShort = Annotated[
     typer.Option(
         "--sigma-short",
         metavar="LEVEL",
-        help="Known noise level of the short stream, if it is not that of --sigma.",
+        help="Known noise level of the short stream, if it differs from --sigma.",
         rich_help_panel=PRIOR,
     ),
 ]
@@ -187,7 +191,7 @@ FLow = Annotated[
     typer.Option(
         "--f-lo",
         metavar="HZ",
-        help="Lower edge of a band as wide as the model's, instead of --band.",
+        help="Instead of --band: lower edge of a band as wide as the model's.",
         rich_help_panel=PRIOR,
     ),
 ]
@@ -197,7 +201,7 @@ PriorFile = Annotated[
         "--prior",
         metavar="YAML",
         help="A file that states the prior: band, amplitude, amplitude_law, min_separation, sigma and sigma_short, "
-        "k_min and k_max or k_prior, and waveform or classes; flags override it.",
+        "k_min and k_max or k_prior, and waveform or classes. Flags override it.",
         rich_help_panel=PRIOR,
     ),
 ]
@@ -206,7 +210,7 @@ Quiet = Annotated[
     typer.Option(
         "--quiet",
         "-q",
-        help="Print nothing but complaints and what --json asks for.",
+        help="Print only warnings and errors, and what --json asks for.",
         rich_help_panel=OUTPUT,
     ),
 ]
@@ -215,7 +219,7 @@ Report = Annotated[
     typer.Option(
         metavar="HTML",
         callback=_check_report,
-        help="Page to write: verdict, tables and pictures of one signal in one file.",
+        help="HTML page to write: verdict, tables and pictures of one signal in one file.",
         rich_help_panel=OUTPUT,
     ),
 ]
@@ -223,7 +227,7 @@ OverK = Annotated[
     str | None,
     typer.Option(
         metavar="P0,P1,...|K:P,...",
-        help="Prior over K instead of a uniform one; a K that is not named is impossible.",
+        help="Prior over K, instead of a uniform one; any K that is not named is impossible.",
         rich_help_panel=PRIOR,
     ),
 ]

@@ -86,7 +86,7 @@ def print_posterior(record: Record, truth: Record | None = None, verbose: bool =
         for line in shown.other_modes(verbose):
             console.print(escape(line))
     else:
-        console.print("\nNo component: noise alone is the most probable.")
+        console.print("\nNo components: noise alone is most probable.")
     if record["empty"]:
         regions = [EmptyRegion(**region) for region in record["empty"]]
         words = empty_words(

@@ -18,8 +18,8 @@ from slotflow.studies.paper.settings import INDEX, METHODS, NUMBERS, QUICK, Sett
 __all__ = ["HELP", "run"]
 
 HELP = help_text(
-    "Reproduces the paper's results: for each a picture, a table of our value beside the paper's, and all numbers. "
-    "Results that the folder holds already are not computed again.",
+    "Reproduces the paper's results. Each has a picture, a table with our values beside the paper's, and all numbers. "
+    "Results that are already in the folder are not computed again.",
     "slotflow reproduce --quick --out quick/",
     "slotflow reproduce --only dataset,3",
     "slotflow reproduce --device cuda --method network",
@@ -33,39 +33,40 @@ LISTED = ", ".join(f"{number} {name}" for name, number in NUMBERS.items())
 def run(
     only: Annotated[
         str | None,
-        typer.Option(metavar="NAME,...", help=f"Some of, by name or number: {LISTED}."),
+        typer.Option(metavar="NAME,...", help=f"Only some results, by name or number: {LISTED}."),
     ] = None,
     n: Annotated[
-        int | None, typer.Option(help=f"Test signals of a set; {Settings.n:,} as in the paper.")
+        int | None,
+        typer.Option(help=f"Test signals per set; by default {Settings.n:,}, as in the paper."),
     ] = None,
     draws: Annotated[
-        int | None, typer.Option(help=f"Posterior draws per slot; {Settings.draws}.")
+        int | None, typer.Option(help=f"Posterior draws per slot; by default {Settings.draws}.")
     ] = None,
     repeats: Annotated[
         int | None,
-        typer.Option(help=f"Repeated inferences of one signal; {Settings.repeats}."),
+        typer.Option(help=f"Repeated inferences of one signal; by default {Settings.repeats}."),
     ] = None,
     quick: Annotated[
         bool,
         typer.Option(
             "--quick",
-            help=f"Small sizes where none is given: n = {QUICK.n}, {QUICK.draws} draws, {QUICK.repeats} repeats.",
+            help=f"Use small sizes by default: n = {QUICK.n}, {QUICK.draws} draws, {QUICK.repeats} repeats.",
         ),
     ] = False,
     method: Annotated[
         str | None,
         typer.Option(
             metavar="|".join(METHODS),
-            help="The network alone, the exact step behind it (on a tenth of the signals), or both, for the results "
-            "that have the two: cardinality, calibration, scaling. Both unless given; of preset paper, the network.",
+            help="The network alone, the exact step after it (on a tenth of the signals), or both, for the results "
+            "that have the two: cardinality, calibration, scaling. By default both; for preset paper, the network.",
         ),
     ] = None,
     jobs: Annotated[
-        int, typer.Option(min=1, help="Processes of the exact step, one core each.")
+        int, typer.Option(min=1, help="Processes for the exact step, one core each.")
     ] = JOBS,
-    out: Annotated[Path, typer.Option(help="Folder of the results.")] = Path("results"),
+    out: Annotated[Path, typer.Option(help="Folder for the results.")] = Path("results"),
     force: Annotated[
-        bool, typer.Option("--force", help="Compute what is there already, too.")
+        bool, typer.Option("--force", help="Also compute what is already there.")
     ] = False,
     model: ModelName = None,
     seed: Seed = 0,

@@ -80,7 +80,7 @@ class Computation:
     refine: Annotated[
         bool,
         typer.Option(
-            help="Check and correct the network's answer against the likelihood; --no-refine is --method network.",
+            help="Check and correct the network's answer against the likelihood; --no-refine means --method network.",
             rich_help_panel=COMPUTATION,
         ),
     ] = True
@@ -88,8 +88,8 @@ class Computation:
         str,
         typer.Option(
             metavar="auto|white|local|ar(P)|power_law|FILE",
-            help="The noise: white; local (a level of its own in each band); coloured, by P coefficients or a power "
-            "law; or a file with frequencies and power spectral densities. auto decides by a test and says so.",
+            help="The noise: white; local (each band has its own level); coloured, with P coefficients or a power law; "
+            "or a file with frequencies and power spectral densities. auto tests the data and says what it chose.",
             rich_help_panel=PRIOR,
         ),
     ] = "auto"
@@ -106,8 +106,8 @@ class Computation:
         float | None,
         typer.Option(
             min=0,
-            help="Time budget of the command in seconds, shared by its signals. If not given, the exact step takes 10 "
-            "for each signal, and a sampler as long as it needs.",
+            help="Time budget of the command in seconds, shared by its signals. By default, the exact step has 10 for "
+            "each signal, and a sampler takes as long as it needs.",
             rich_help_panel=COMPUTATION,
         ),
     ] = None
@@ -127,7 +127,7 @@ class Sampler:
         float | None,
         typer.Option(
             min=1,
-            help="rjmcmc: effective draws of the most probable K to reach.",
+            help="rjmcmc: stop at this many effective draws of the most probable K.",
             rich_help_panel=SAMPLER,
         ),
     ] = None
@@ -146,7 +146,7 @@ class Sampler:
     chain: Annotated[
         Path | None,
         typer.Option(
-            help="rjmcmc: HDF file of the chain; the same command goes on from it.",
+            help="rjmcmc: HDF file of the chain; the same command continues from it.",
             rich_help_panel=SAMPLER,
         ),
     ] = None
@@ -171,7 +171,7 @@ class Sampler:
         int | None,
         typer.Option(
             min=1,
-            help="smc: negligible K in succession after which no larger one is tried.",
+            help="smc: after this many negligible K in a row, no larger one is tried.",
             rich_help_panel=SAMPLER,
         ),
     ] = None
@@ -186,7 +186,7 @@ class Results:
         str | None,
         typer.Option(
             metavar="all|none",
-            help=f"Whether each of several signals gets a folder; if not given, up to {MOST_SAVED} do.",
+            help=f"Whether each of several signals gets a folder; by default, if there are up to {MOST_SAVED}.",
             rich_help_panel=OUTPUT,
         ),
     ] = None
@@ -194,19 +194,19 @@ class Results:
         bool,
         typer.Option(
             "--force",
-            help="Compute again what an earlier run has left in --out.",
+            help="Compute again what an earlier run left in --out.",
             rich_help_panel=OUTPUT,
         ),
     ] = False
     plot: Annotated[
-        bool, typer.Option("--plot", help="Write posterior.png too.", rich_help_panel=OUTPUT)
+        bool, typer.Option("--plot", help="Also write posterior.png.", rich_help_panel=OUTPUT)
     ] = False
     report: Report = None
     parquet: Annotated[
         bool,
         typer.Option(
             "--parquet",
-            help="Write the catalogue of many signals as a Parquet file too (needs the extra 'parquet').",
+            help="Also write the catalogue of many signals as a Parquet file (needs the extra 'parquet').",
             rich_help_panel=OUTPUT,
         ),
     ] = False
@@ -215,8 +215,8 @@ class Results:
         typer.Option(
             metavar="|".join(SHOWN_UNITS),
             callback=_check_unit,
-            help="Unit of the frequencies in tables, pictures and reports; if not given, c/d, 1/h or 1/yr for times in "
-            "days, hours or years, and Hz for any other. JSON is in Hz.",
+            help="Unit of the frequencies in tables, pictures and reports. By default, c/d, 1/h or 1/yr for times in "
+            "days, hours or years, and Hz otherwise. JSON is in Hz.",
             rich_help_panel=OUTPUT,
         ),
     ] = None
@@ -224,8 +224,8 @@ class Results:
         str,
         typer.Option(
             metavar="auto|mid|start|zero|TIME",
-            help="Instant that phases refer to; TIME is in seconds, with a unit (1990.5yr) or a date. auto: t = 0 if "
-            "the series holds it, otherwise the middle of the series.",
+            help="Instant that phases refer to. TIME is in seconds, has a unit (1990.5yr) or is a date. auto: t = 0 if "
+            "it lies in the series, otherwise the middle of the series.",
             rich_help_panel=OUTPUT,
         ),
     ] = "auto"
@@ -235,7 +235,7 @@ class Results:
         typer.Option(
             "--verbose",
             "-v",
-            help="Print more: every window of a band that was analysed in several, and all probabilities.",
+            help="Print more: every window of a wide band, and all probabilities.",
             rich_help_panel=OUTPUT,
         ),
     ] = False

@@ -56,7 +56,7 @@ class Session:
         files = find_files(request.files)
         if request.data.short is not None and len(files) > 1:
             raise ValueError(
-                f"--short goes with one file, received {len(files)}; run them one by one."
+                f"--short goes with one file, received {len(files)}; analyse them one by one."
             )
         self.start = time.perf_counter()
         self.results = results
@@ -67,8 +67,8 @@ class Session:
         total, self.total = plan.total, len(plan.places)
         if results.report is not None and total > 1:
             raise ValueError(
-                f"--report shows one signal, received {total}; analyse them without it, then write pages of those that "
-                "matter: Posterior.load(file).report(page)."
+                f"--report shows one signal, received {total}; analyse them without it, then write a page for each "
+                "that matters: Posterior.load(file).report(page)."
             )
         self.out = out = _folder(results.out, plan.shard)
         method = computation.method if computation.refine else "network"
@@ -152,7 +152,7 @@ class Session:
         failed, computed = self.run_of.failures(), self.run_of.computed
         bad = sum(entry["signals"] for entry in failed)
         if bad and not self.display.done and stopped is None:
-            more = "" if bad == 1 else f" (and so for all {bad} signals)"
+            more = "" if bad == 1 else f" (all {bad} signals failed)"
             raise ValueError(failed[0]["error"] + more)
         seconds = time.perf_counter() - self.start
         facts = {
@@ -177,9 +177,9 @@ def _check_network(network: SlotFlow) -> None:
     """Refuses a network that the command line cannot ask."""
     if network.config.prior.waveform != TONE:
         raise ValueError(
-            f"the model {network.config.name!r} knows {network.config.prior.waveform.text} and "
-            "answers by SlotFlow.from_pretrained(model).infer(observation) in Python alone; on the command line "
-            "leave --model out and state --classes."
+            f"the model {network.config.name!r} is for {network.config.prior.waveform.text} and works only from "
+            "Python: SlotFlow.from_pretrained(model).infer(observation); on the command line, leave out --model and "
+            "give --classes."
         )
 
 
@@ -225,7 +225,7 @@ def _check(request: Request) -> None:
         )
     if not computation.refine and computation.method not in ("exact", "network"):
         raise ValueError(
-            f"--no-refine asks for the network's answer alone, received --method {computation.method}; drop one."
+            f"--no-refine asks for the network's answer alone, but --method is {computation.method}; drop one."
         )
 
 
@@ -267,7 +267,7 @@ def _sampler(flags: Sampler, method: str, max_seconds: float, show: bool) -> dic
     }[method]
     given = {name: value for name, value in asdict(flags).items() if value is not None}
     if foreign := [name for name in given if name not in names]:
-        raise ValueError(f"--{foreign[0]} is no option of --method {method}; drop it.")
+        raise ValueError(f"--{foreign[0]} is not an option of --method {method}; drop it.")
     if method == "classical":
         return {}
     given["max_seconds"] = max_seconds

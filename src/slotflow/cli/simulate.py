@@ -43,8 +43,8 @@ if TYPE_CHECKING:
 __all__ = ["HELP", "run"]
 
 HELP = help_text(
-    f"Draws signals from a prior, that of preset {DEFAULT} if none is named, and writes them with their truth to an "
-    "NPZ file.",
+    "Draws signals from a prior and writes them with their truth to an NPZ file. The prior is that of preset "
+    f"{DEFAULT} unless you name another.",
     "slotflow simulate --n 1000 --out test.npz",
     "slotflow simulate --preset paper --n 100 --k 10 --mode analytic --seed 1 --out ten.npz",
     "slotflow simulate --k-max 2 --sigma 1:2 --amplitude 0.2:0.4 --out faint.npz",
@@ -65,22 +65,22 @@ class Signals:
     settings: Settings = None
     mode: Annotated[
         str,
-        typer.Option(help="physical: streams share noise at common instants; or analytic."),
+        typer.Option(help="physical (streams share the noise at common instants) or analytic."),
     ] = "physical"
     k: Annotated[int | None, typer.Option("--k", help="A fixed number of components.")] = None
     noise: Annotated[
         str,
         typer.Option(
             metavar="KIND|FILE",
-            help="white, ar(0.9), ar(2), power_law, power_law(KNEE,EXPONENT), or a file with a power spectral density; "
-            "numbers that are not stated are drawn.",
+            help="white, ar(0.9), ar(2), power_law, power_law(KNEE,EXPONENT), or a file with a power spectral density. "
+            "Numbers that you leave out are drawn at random.",
         ),
     ] = "white"
     like: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="A file whose times, gaps, errors and kind of samples (real, complex) the signals get.",
+            help="Sample the signals as this file is: its times, gaps, errors, and real or complex samples.",
         ),
     ] = None
     seed: Seed = 0

@@ -63,7 +63,7 @@ class PriorFlags:
         bounded = self.k_min is not None or self.k_max is not None
         if self.k_prior is not None and bounded:
             raise ValueError(
-                "--k-prior says which K are possible, and so do --k-min and --k-max; give one or the other."
+                "--k-prior and --k-min or --k-max all say which K are possible; give one or the other."
             )
         fields: dict[str, Any] = {} if self.prior is None else read_prior(self.prior)
         if "band" in fields:

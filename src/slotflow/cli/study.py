@@ -16,8 +16,8 @@ from slotflow.studies.frame.settings import NAMES, Settings
 __all__ = ["HELP", "run"]
 
 HELP = help_text(
-    "Measures a claim of the paper in rounds of equal signals: a table, a picture and a record. "
-    "A run that was stopped, or whose time was over, goes on with --resume.",
+    "Measures a claim of the paper in rounds of equal signals, and gives a table, a picture and a record. "
+    "A run that was stopped or ran out of time continues with --resume.",
     "slotflow study list",
     "slotflow study elbo --quick --out quick/",
     "slotflow study gradient --minutes 5",
@@ -45,15 +45,15 @@ def run(
     ],
     minutes: Annotated[
         float | None,
-        typer.Option(help="Begin no further round after this time; all rounds if not given."),
+        typer.Option(help="Begin no new round after this time; by default, run all rounds."),
     ] = None,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Go on from the rounds in the folder.")
+        bool, typer.Option("--resume", help="Continue from the rounds in the folder.")
     ] = False,
     quick: Annotated[
-        bool, typer.Option("--quick", help="A look at the picture instead of a measurement.")
+        bool, typer.Option("--quick", help="A quick look instead of a full measurement.")
     ] = False,
-    out: Annotated[Path, typer.Option(help="Folder of record, picture and rounds.")] = Path(
+    out: Annotated[Path, typer.Option(help="Folder for record, picture and rounds.")] = Path(
         "studies"
     ),
     seed: Seed = 0,
@@ -108,7 +108,7 @@ def _shared(facts: dict[str, Any]) -> str:
 def _print_cost(facts: dict[str, Any]) -> None:
     """Time, signals and rounds."""
     done, planned = facts["rounds"], facts["rounds_planned"]
-    part = "" if done == planned else f", {done} of {planned} rounds; go on with --resume"
+    part = "" if done == planned else f", {done} of {planned} rounds; continue with --resume"
     output.console.print(
         f"{facts['seconds']:g} s on {escape(facts['device'])}{_shared(facts)}, {facts['signals']:,} signals{part}"
     )

@@ -44,7 +44,7 @@ def run(
         typer.Option(help="Weights to start from: a model file, a folder, or a name such as zoom."),
     ] = None,
     minutes: Annotated[
-        float | None, typer.Option(help="Time budget, to which the schedule is fitted.")
+        float | None, typer.Option(help="Time budget; the schedule is fitted to it.")
     ] = None,
     settings: Settings = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Seed of weights and signals.")] = None,

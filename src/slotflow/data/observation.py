@@ -258,8 +258,8 @@ def stated_levels(
     """
     if short is not None and long is None:
         raise ValueError(
-            f"the noise level of the short stream ({short:g}) counts beside that of the long one, received that one "
-            "alone; state both (on the command line --sigma and --sigma-short)."
+            f"the noise level of the short stream ({short:g}) counts beside that of the long one, received only "
+            "that one; state both (on the command line --sigma and --sigma-short)."
         )
     if short is not None and not has_short:
         raise ValueError(

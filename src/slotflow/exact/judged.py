@@ -50,7 +50,7 @@ SHORT = 500
 """Real degrees of freedom below which the colour of the noise is hardly known."""
 COLOUR_ODDS = 5.0
 """Odds of the last tone that another noise of the same kind may undo in a short series."""
-HANGS = "hangs on the colour of the noise"
+HANGS = "depends on the colour of the noise"
 """In the reason of such a verdict."""
 UNCHECKED = "the draws are the network's, not checked"
 UNPROPOSED = "nothing was sampled"
@@ -180,9 +180,7 @@ def _without_colour(verdict: Verdict, orders: Orders, likelihood: Likelihood) ->
     if odds > COLOUR_ODDS:
         return verdict
     count = "is a tone at all" if orders.k_map == 1 else f"are {orders.k_map} tones or fewer"
-    reason = (
-        f"whether there {count} {HANGS}, which so short a series hardly tells (odds {odds:.1f} : 1)"
-    )
+    reason = f"whether there {count} {HANGS}, which such a short series can hardly tell (odds {odds:.1f} : 1)"
     return replace(verdict, status="approximate", reason=reason)
 
 

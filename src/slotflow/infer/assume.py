@@ -193,8 +193,8 @@ def _under_own_prior(model: SlotFlow, observation: Observation, stated: Statemen
     """The prior of the training, changed where the user asks for it; the network refuses what it does not know."""
     if not observation.is_plain:
         raise ValueError(
-            f"the model {model.config.name!r} knows even, real series of its training alone, received other data; use "
-            "SlotFlow.from_pretrained()."
+            f"the model {model.config.name!r} knows only the even, real series of its training, received other data; "
+            "use SlotFlow.from_pretrained()."
         )
     duration, white = observation.long.duration, NoiseModel.white(len(observation.channels))
     lowest = (model.config.prior if stated.whole is None else stated.whole).frequency[0]

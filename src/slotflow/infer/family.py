@@ -58,12 +58,12 @@ def check_family(model: SlotFlow, case: Case, call: Call) -> None:
             )
     elif not call.exact:
         raise ValueError(
-            f"the method {call.method!r} knows tones alone, received a prior of {text!r}; leave the exact step on "
+            f"the method {call.method!r} knows only tones, received a prior of {text!r}; leave the exact step on "
             "(method='exact')."
         )
     if case.observation.free_names:
         raise ValueError(
-            f"channels of a free gain hold tones alone, received a prior of {text!r}; state the gain of each channel."
+            f"channels with a free gain hold only tones, received a prior of {text!r}; state the gain of each channel."
         )
 
 

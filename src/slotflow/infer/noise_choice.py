@@ -38,7 +38,7 @@ ELSEWHERE = "local: there are lines outside the band"
 LARGEST_SIZE = 1e100
 """Size of samples whose squares, and the squares' products, still are numbers."""
 DEGENERATE = "white: the data do not allow a fit of any other"
-WHITE = "nothing speaks against white noise"
+WHITE = "no sign of coloured noise"
 """Why noise is white that was not tested before the analysis; the verdict says if something does."""
 
 

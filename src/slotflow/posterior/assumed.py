@@ -120,7 +120,7 @@ class Assumed:
 
     def _from_data(self, name: str) -> str:
         """Says that bounds come from the data, if they do."""
-        return ", from the data" if self.sources.get(name) == DATA else ""
+        return " (from the data)" if self.sources.get(name) == DATA else ""
 
     def _noise_words(self, levels: Sequence[float | None]) -> str:
         """What is assumed of the noise level."""
@@ -135,7 +135,7 @@ class Assumed:
         """Where the band comes from, if the user did not state it."""
         if self.band is None:
             return ", the model's own" if self.sources.get("frequency") == MODEL else ""
-        found = f"with the strongest peak, at {unit.text(self.band.peak)}"
+        found = f"which holds the strongest peak, at {unit.text(self.band.peak)}"
         if not self.band.significant:
             found = "although no peak stands out of the noise"
         name = self.band.name

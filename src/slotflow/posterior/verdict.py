@@ -234,7 +234,7 @@ def incomplete(verdict: Verdict, orders: Sequence[int], whose: str = "") -> Verd
     verdict = replace(verdict, unexamined=tuple(orders))
     if verdict.status != "exact":
         return verdict
-    odds = f", whose odds are {whose}" if whose else ""
+    odds = f" (its odds are {whose})" if whose else ""
     reason = f"the time budget ended before K = {orders[0]} was looked at{odds}; raise max_seconds"
     return replace(verdict, status="approximate", reason=reason)
 
@@ -249,7 +249,7 @@ def _misfit(broken: Sequence[Check], at_k_max: float, sampled: bool) -> str:
     if at_k_max > 0.5:
         return f"{reason}; there may be more tones than K_max (p(K = K_max) = {at_k_max:.2f})"
     if sampled:
-        return f"{reason}; no further tone that the prior allows (amplitude, separation) would"
+        return f"{reason}; nor would any further tone that the prior allows (amplitude, separation)"
     return reason
 
 

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 __all__ = ["MEANING", "Kind", "broken", "kind_of", "remedies"]
 
 MEANING = {
-    "exact": "The draws follow the posterior under the prior below, and what the best fit leaves of the data cannot be "
-    "told from white noise.",
+    "exact": "The draws follow the posterior under the prior below, and what the best fit leaves of the data cannot "
+    "be told from white noise.",
     "approximate": "The answer may be right, but it was not confirmed.",
     "misfit": "Tones within the prior below, plus noise of the kind assumed, do not explain the data.",
 }
@@ -58,18 +58,17 @@ class Kind(NamedTuple):
 
 REMEDIES = {
     "column": 'read another column or channel (--column; in Python: column="…")',
-    "missing": "look for gaps that were filled and for clipping, and give missing samples as NaN, or take another "
-    "stretch",
+    "missing": "look for filled gaps and for clipping; give missing samples as NaN, or take another stretch",
     "more tones": "allow more tones (--k-max; in Python: Prior(k_max=…)), or analyse the band in parts (--band)",
-    "outside": "widen the band so that it holds that peak (--band; in Python: Prior(frequency=…)), or let only the "
-    'band count, with a noise level of its own (--noise local; in Python: noise="local")',
-    "local": 'let only the band count, with a noise level of its own (--noise local; in Python: noise="local")',
-    "colour": 'let the noise have a colour (--noise auto; in Python: noise="auto", or ar(2), power_law())',
+    "outside": "widen the band so that it holds that peak (--band; in Python: Prior(frequency=…)), or use only the "
+    'band, with its own noise level (--noise local; in Python: noise="local")',
+    "local": 'use only the band, with its own noise level (--noise local; in Python: noise="local")',
+    "colour": 'allow coloured noise (--noise auto; in Python: noise="auto", or ar(2), power_law())',
     "other colour": "try another colour of the noise (--noise power_law, ar(4), local; in Python: noise=…), or a "
     "narrower band (--band)",
-    "outliers": 'leave outliers out (--outliers clip; in Python: outliers="clip")',
-    "trend": "let a trend be part of the model (--trend 1; in Python: trend=1)",
-    "sidebands": "a strong tone decays, drifts or is modulated: its sidebands are no tones of their own; cut the "
+    "outliers": 'leave out outliers (--outliers clip; in Python: outliers="clip")',
+    "trend": "include a trend in the model (--trend 1; in Python: trend=1)",
+    "sidebands": "a strong tone decays, drifts or is modulated, and its sidebands are not separate tones; cut the "
     "series to a stretch in which it is steady",
     "bounds": "check whether the bounds exclude a tone that is there (--amplitude, --min-separation; in Python: "
     "Prior(amplitude=…, min_separation=…))",
@@ -148,21 +147,21 @@ def _confirm(post: Facts) -> str:
     """How to confirm an approximate result."""
     if AMORTIZED in post.verdict.reason:
         return (
-            "Run the exact step too: leave out --no-refine (in Python: post.refine()). Until then this is the "
+            "Run the exact step too: leave out --no-refine (in Python: post.refine()). Until then, this is the "
             "network's calibrated guess."
         )
     if post.method == "classical":
         return (
-            "Run the exact step: slotflow infer (in Python: post.refine()). Until then the widths and p(K | x) are "
+            "Run the exact step: slotflow infer (in Python: post.refine()). Until then, the widths and p(K | x) are "
             "those of a Gaussian around each fit."
         )
     if post.verdict.alternatives:
         return _ask_for(post)
     if TIME in post.verdict.reason:
-        return "Give it more time (--max-seconds); what was not sampled has the widths of a fit."
+        return "Give it more time (--max-seconds). What was not sampled has the widths of a fit."
     if COLOUR in post.verdict.reason or HANGS in post.verdict.reason:
         return (
-            "Use the strong components. Weak ones, and the widths, rest on the noise being as assumed: compare with "
+            "Use the strong components. Weak ones, and the widths, depend on the noise being as assumed: compare with "
             "another colour (--noise ar, power_law, local; in Python: noise=…)."
         )
     return (
@@ -176,8 +175,8 @@ def _ask_for(post: Facts) -> str:
     named = [one for one in post.verdict.alternatives if one.kind in CLASSES]
     if not named:
         return (
-            "Do not count the tones that are named: their amplitude or phase changes, so that errors of the frequency "
-            "are too small. Cut the series to a stretch in which they are steady."
+            "Do not count the tones that are named: their amplitude or phase changes, so the stated errors of the "
+            "frequency are too small. Cut the series to a stretch in which they are steady."
         )
     classes = ",".join(dict.fromkeys(["tone", *(one.kind for one in named)]))
     flag, key = f"--classes {classes}", f'"classes": "{classes}"'
@@ -188,8 +187,8 @@ def _ask_for(post: Facts) -> str:
         )
         flag, key = f"{flag} --band={low}:{high}", f'"frequency": ({low}, {high}), {key}'
     return (
-        f"Ask for what is named ({flag}; in Python: prior={{{key}, …}}). Until then do not count the tones that are "
-        "named, nor use their errors."
+        f"Ask for what is named ({flag}; in Python: prior={{{key}, …}}). Until then, do not count the tones that are "
+        "named, and do not use their errors."
     )
 
 

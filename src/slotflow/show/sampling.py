@@ -46,7 +46,7 @@ def empty_words(
     ]
     if rest := len(regions) - len(named):
         texts.append(f"and {rest} smaller region{'' if rest == 1 else 's'}")
-    return f"Searched, and no tone found: {'; '.join(texts)}"
+    return f"Searched without finding a tone: {'; '.join(texts)}"
 
 
 def time_words(seconds: float, time_unit: str = "s", digits: int = 6) -> str:

@@ -75,5 +75,5 @@ def _check_alike(channels: Sequence[Channel]) -> None:
         if len(kinds) > 1:
             raise ValueError(
                 f"expected files of one series to join, received different ones ({name}: "
-                f"{', '.join(sorted(map(repr, kinds)))}); join files of one series alone."
+                f"{', '.join(sorted(map(repr, kinds)))}); join only files of one series."
             )

@@ -32,7 +32,7 @@ class ReadOptions:
     ] = None
     column: Annotated[
         str | int | None,
-        "Column of a table or channel of a WAV file: its name, or its number counted from 1; of complex samples both "
+        "Column of a table or channel of a WAV file: its name, or its number counted from 1; for complex samples both "
         "parts, as in re,im.",
     ] = None
     dataset: Annotated[
@@ -41,8 +41,8 @@ class ReadOptions:
     ] = None
     t_ref: Annotated[
         float | str | None,
-        "Instant on the file's clock that phases refer to, in seconds or as a date. Where it is not given, that is the "
-        "clock's zero, or the first sample if the stamps are dates or start at an epoch.",
+        "Instant on the file's clock that phases refer to, in seconds or as a date. By default, this is the clock's "
+        "zero, or the first sample if the stamps are dates or start at an epoch.",
     ] = None
     time_unit: Annotated[
         str | None,
@@ -50,7 +50,7 @@ class ReadOptions:
     ] = None
     fill: Annotated[
         str | None,
-        "Fill missing samples of an even series: linear or mean. Without it they are left out, which is as good.",
+        "Fill missing samples of an even series: linear or mean. By default they are left out, which is just as good.",
     ] = None
     max_gap: Annotated[
         int,
@@ -71,22 +71,22 @@ class ReadOptions:
     ] = None
     free_gain: Annotated[
         bool,
-        "The second stream (--short) is that of a sensor of unknown response: each component has an amplitude and a "
-        "phase of its own in it.",
+        "The second stream (--short) comes from a sensor of unknown response, in which each component has its own "
+        "amplitude and phase.",
     ] = False
     time: Annotated[
         str | int | None,
-        "Column or array of the time stamps. With 'none', stamps are left aside, and the step is the stated one or the "
+        "Column or array of the time stamps. With 'none', stamps are ignored, and the step is the stated one or the "
         "file's rate.",
     ] = None
     errors: Annotated[
         str | int | None,
-        "Column or array with the standard deviation of each sample's noise. With 'none', errors in the file are left "
-        "aside.",
+        "Column or array with the standard deviation of each sample's noise. With 'none', errors in the file are "
+        "ignored.",
     ] = None
     segments: Annotated[
         str | int | None,
-        "Column or array with a whole number for each sample (quarters, sectors): each has an offset of its own.",
+        "Column or array with a whole number for each sample (quarters, sectors): each number gets its own offset.",
     ] = None
     missing: Annotated[
         float | None,

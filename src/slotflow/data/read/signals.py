@@ -159,7 +159,7 @@ def open_signals(path: PathLike, options: ReadOptions | None = None) -> Iterator
                 _check_further(long, further[-1])
         if options.free_gain and short is None:
             raise ValueError(
-                f"{file_name(path)}: expected a second stream whose gain is free, received one stream alone; give the "
+                f"{file_name(path)}: expected a second stream whose gain is free, received only one stream; give the "
                 "other one (--short, short_path), or drop --free-gain (free_gain)."
             )
         stated = options.t_ref is not None

@@ -53,7 +53,7 @@ def fits_table(path: Path) -> Iterator[Table]:
                 )
             if not tables:
                 raise ValueError(
-                    "expected a FITS file with a table, such as a light curve, received images alone; write the "
+                    "expected a FITS file with a table, such as a light curve, received only images; write the "
                     "series as a table with a column of times."
                 )
             with foreign("FITS"):

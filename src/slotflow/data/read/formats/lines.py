@@ -120,7 +120,7 @@ def _lines(raw: bytes) -> tuple[list[tuple[int, str]], dict[int, str]]:
     wide = raw[:2] in (b"\xff\xfe", b"\xfe\xff")  # how some spreadsheets write "Unicode text"
     if b"\0" in raw and not wide:
         raise ValueError(
-            "expected text, received binary data; check the format and the suffix (standard input takes text alone)."
+            "expected text, received binary data; check the format and the suffix (standard input takes only text)."
         )
     try:
         text = raw.decode("utf-16" if wide else "utf-8-sig")

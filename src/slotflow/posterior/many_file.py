@@ -93,7 +93,8 @@ def write_many(posts: Posteriors, path: PathLike, n: int, seed: int) -> None:
     found = dataset_of_many(posts, n, seed)
     packed = {"zlib": True, "complevel": 1, "shuffle": True}
     names = [name for name, values in found.data_vars.items() if "draw" in values.dims and n]
-    sealed(found, path, {name: packed for name in names})
+    encoding = {name: packed for name in names}
+    sealed(bytes(found.to_netcdf(engine="h5netcdf", encoding=encoding)), path)
 
 
 def load_many(path: PathLike) -> Posteriors:

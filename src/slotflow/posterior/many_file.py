@@ -149,19 +149,6 @@ class StoredPosteriors(Batched):
         words = [self.found[name].values[rows].tolist() for name in ("verdict", "verdict_reason")]
         return [Verdict(status, reason) for status, reason in zip(*words, strict=True)]
 
-    def draws(
-        self, rows: Rows, counts: Rows, sizes: Rows, seeds: Rows, out: Array | None = None
-    ) -> Array:
-        """Draws of Θ given K of some signals, (S, n, k, P), from those of the file."""
-        if out is None:
-            shape = (len(rows), int(sizes.max()), int(counts.max()), self.waveform.size)
-            out = np.empty(shape)
-        out[:] = np.nan
-        asked = zip(rows.tolist(), counts.tolist(), sizes.tolist(), seeds.tolist(), strict=True)
-        for own, (row, k, n, seed) in zip(out, asked, strict=True):
-            own[:n, :k] = self.one(row).sample(n, k, seed)
-        return out
-
     def sample_joint(
         self, rows: Rows, n: int, seed: int, out: Array | None = None
     ) -> tuple[Array, NDArray[np.int64]]:

@@ -27,7 +27,7 @@ from slotflow.exact.family.analysed import searched
 from slotflow.exact.family.sample import sample_layout
 from slotflow.signal.simulation_like import simulate_like
 from slotflow.signal.waveforms import Classes, Waveform
-from slotflow.studies.proof.command import parse, records_of, write_json
+from slotflow.studies.proof.command import parse, pulls, records_of, write_json
 from slotflow.studies.proof.nested import NestedSampling, nested_integral
 from slotflow.studies.tasks import Record, Worker
 from slotflow.waveforms import Chirp, Damped, Harmonic, Tone
@@ -54,8 +54,6 @@ PARTS = [f"{kind}-{values}" for kind in KINDS for values in ("real", "complex")]
 DRAWS, MAX_SECONDS, RUNS = 4000, 300.0, 3
 NESTED = NestedSampling(live=600, leaving=60, steps=60)
 SETTINGS = {"draws": DRAWS, "nested_runs": RUNS, "nested": dataclasses.asdict(NESTED)}
-LARGEST_DEVIATION = 3.0
-"""Standard errors."""
 
 
 @dataclass(frozen=True)
@@ -168,15 +166,7 @@ def _drawn(member: Waveform, prior: Prior, u: Array) -> Array:
 
 def summary(records: list[Record]) -> dict[str, Any]:
     """Differences of one kind in units of their standard errors."""
-    error = np.array([np.hypot(r["ours_error"], r["reference_error"]) for r in records])
-    difference = np.array([r["ours"] - r["reference"] for r in records])
-    pulls = difference / error
-    return {
-        "signals": len(records),
-        "within": int((np.abs(pulls) < LARGEST_DEVIATION).sum()),
-        "pulls": pulls.round(2).tolist(),
-        "differences": difference.round(3).tolist(),
-        "errors": error.round(3).tolist(),
+    return pulls(records) | {
         "log_bayes_factors": [round(r["gain"], 2) for r in records],
         "ess": [round(r["ess"], 3) for r in records],
         "mean_seconds": round(float(np.mean([r["seconds"] for r in records])), 2),
@@ -188,11 +178,11 @@ def main() -> None:
     options = parse(__doc__, PARTS, 10)
     records = records_of(options, Signals(options.seed), SETTINGS)
     results = {part: summary(found) for part, found in records.items()}
-    pulls = np.concatenate([one["pulls"] for one in results.values()])
+    away = np.concatenate([one["pulls"] for one in results.values()])
     results["all"] = {
-        "signals": len(pulls),
+        "signals": len(away),
         "within": int(sum(one["within"] for one in results.values())),
-        "rms_pull": round(float(np.sqrt(np.mean(pulls**2))), 3),
+        "rms_pull": round(float(np.sqrt(np.mean(away**2))), 3),
     }
     write_json(options, SETTINGS, results)
 

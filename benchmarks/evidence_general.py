@@ -24,7 +24,7 @@ from slotflow.exact.search import across_orders
 from slotflow.signal.likelihood.observed import likelihood_of
 from slotflow.signal.noise.choice import choose_noise
 from slotflow.studies.measures.parameters import SIZE
-from slotflow.studies.proof.command import parse, records_of, write_json
+from slotflow.studies.proof.command import parse, pulls, records_of, write_json
 from slotflow.studies.proof.nested import NestedSampling, repeated_evidence
 from slotflow.studies.proof.noise_cases import NOISES, SAMPLINGS, Written, draw_case
 from slotflow.studies.tasks import Record, Worker
@@ -37,8 +37,6 @@ SETTINGS = {
     "max_seconds": MAX_SECONDS,
     "nested": dataclasses.asdict(NESTED),
 }
-LARGEST_DEVIATION = 3.0
-"""Standard errors."""
 
 
 @dataclass(frozen=True)
@@ -100,15 +98,7 @@ def summary(records: list[Record]) -> dict[str, Any]:
     """Differences of one combination in units of their standard errors."""
     if "refused" in records[0]:
         return {"refused": records[0]["refused"]}
-    error = np.array([np.hypot(r["ours_error"], r["reference_error"]) for r in records])
-    difference = np.array([r["ours"] - r["reference"] for r in records])
-    pulls = difference / error
-    return {
-        "signals": len(records),
-        "within": int((np.abs(pulls) < LARGEST_DEVIATION).sum()),
-        "pulls": pulls.round(2).tolist(),
-        "differences": difference.round(3).tolist(),
-        "errors": error.round(3).tolist(),
+    return pulls(records) | {
         "log_bayes_factors": [round(r["ours"], 2) for r in records],
         "nodes": [r["nodes"] for r in records],
         "mean_seconds": round(float(np.mean([r["seconds"] for r in records])), 3),
@@ -127,12 +117,12 @@ def main() -> None:
     records = records_of(options, Signals(options.seed, options.flags.runs), settings)
     results = {part: summary(found) for part, found in records.items()}
     done = [one for one in results.values() if "within" in one]
-    pulls = np.concatenate([np.zeros(0), *(one["pulls"] for one in done)])
+    away = np.concatenate([np.zeros(0), *(one["pulls"] for one in done)])
     results["all"] = {
         "combinations": len(done),
-        "signals": len(pulls),
+        "signals": len(away),
         "within": int(sum(one["within"] for one in done)),
-        "rms_pull": round(float(np.sqrt(np.mean(pulls**2))), 3) if len(pulls) else None,
+        "rms_pull": round(float(np.sqrt(np.mean(away**2))), 3) if len(away) else None,
     }
     write_json(options, settings, results)
 

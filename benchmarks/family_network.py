@@ -37,7 +37,13 @@ from slotflow.signal.simulation_classes import simulate_classes
 from slotflow.signal.waveforms import Classes
 from slotflow.studies.measures.cardinality import ece
 from slotflow.studies.measures.family import family_rows, family_scores
-from slotflow.studies.proof.command import Options, parse, records_of, write_json
+from slotflow.studies.proof.command import (
+    LARGEST_DEVIATION,
+    Options,
+    parse,
+    records_of,
+    write_json,
+)
 from slotflow.studies.tasks import Record, Worker
 
 MOST_ALONE = 200
@@ -49,8 +55,6 @@ EXACT_SECONDS, EXACT_DRAWS = 240.0, 2000
 does not end it early."""
 LONG_SECONDS, LONG_DRAWS = 240.0, 4000
 """Those of the long run without the network that its ln Z is compared with."""
-LARGEST_DEVIATION = 3.0
-"""Standard errors."""
 SETTINGS = {
     "search": [SEARCH_SECONDS, SEARCH_DRAWS],
     "exact": [EXACT_SECONDS, EXACT_DRAWS],

@@ -13,7 +13,7 @@ from slotflow import Posterior
 from slotflow.posterior.standing import Standing
 from slotflow.posterior.verdict import Check, Verdict, incomplete
 from slotflow.show.advice import KINDS, REMEDIES, remedies
-from slotflow.show.wording import headline, measured, order_chance
+from slotflow.show.wording import headline, measured
 
 STRONG = Standing((1.0, 2.0, 1.5), (60.0, 50.0, 40.0))
 
@@ -117,5 +117,4 @@ def test_numbers_that_mean_nothing_are_not_printed() -> None:
     assert headline(partial) == (
         "3 components (probability > 0.9999 among what was looked at; K = 2 was not)"
     )
-    assert (order_chance(partial, 2), order_chance(partial, 3)) == ("not looked at", "0.900")
     assert measured(0.5321402005777837, 7e-15) == "0.53214"

@@ -16,6 +16,7 @@ from slotflow.core.beside import Beside, processes_for
 from slotflow.data.observations import Observations
 from slotflow.exact.batch.posteriors import ExactPosteriors
 from slotflow.infer.rest import Rest
+from slotflow.infer.run import asked
 from slotflow.network.model import SlotFlow
 from slotflow.signal.simulation import simulate
 from slotflow.studies.suites.sets import GRIDS, SETS
@@ -147,7 +148,7 @@ def test_verdicts_beside_are_those_of_single_posteriors(
     [part] = [part for part, *_ in posts.batches() if isinstance(part, ExactPosteriors)]
     rows = part.changing
     assert len(rows) >= 2
-    with Rest(zoom, stress, OPTIONS, processes=2) as rest:
+    with Rest(zoom, stress, asked(zoom, processes=2, **OPTIONS)) as rest:
         for row in rows:
             _, group, i = part.members[row]
             rest.judge(group, i, part.judging(row))
@@ -163,7 +164,7 @@ def test_signals_answered_beside_are_those_answered_here(
 ) -> None:
     found = []
     for processes in (0, 2):
-        with Rest(zoom, stress, OPTIONS, processes) as rest:
+        with Rest(zoom, stress, asked(zoom, processes=processes, **OPTIONS)) as rest:
             rest.take([1, 4, 3])
             found.append(rest.posteriors())
     assert sorted(found[0]) == sorted(found[1]) == [1, 3, 4]

@@ -244,7 +244,7 @@ def test_a_failure_costs_nobody_else_the_batch(
         raise ValueError("no such luck")
 
     with monkeypatch.context() as patch:
-        patch.setattr(in_turn, "posteriors", fails)
+        patch.setattr(in_turn, "one_by_one", fails)
         failed = [isinstance(one, Exception) for one in job(zoom, company=N).infer(signals)]
     left = [int(at[0]) for part, _, at in posts.batches() if not isinstance(part, Batched)]
     assert np.flatnonzero(failed).tolist() == sorted(left) and ALONE in left and len(left) < N / 2

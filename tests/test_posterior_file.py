@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import hashlib
+import io
 import math
 import os
 import subprocess
@@ -23,6 +24,7 @@ from slotflow import Channel, Observation, Posterior, Prior, SlotFlow, Stream, s
 from slotflow.baselines.laplace_posterior import classical_posterior
 from slotflow.posterior.draws import Draws
 from slotflow.posterior.file import PLAIN_VERSION, SEAL, VERSION
+from slotflow.posterior.netcdf import netcdf
 from slotflow.posterior.residual import residual
 from slotflow.posterior.sampled import SampledPosterior, SamplerRun
 from slotflow.posterior.verdict import Check, Verdict
@@ -78,6 +80,36 @@ def test_save_writes_netcdf(tmp_path: Path, seed: int) -> None:
     assert [p.name for p in tmp_path.iterdir()] == ["posterior.nc"]
 
 
+def objects(content: bytes) -> dict[str, Any]:
+    """What an HDF5 file holds: of each object its layout, type, values and attributes, and which scales it is along."""
+    found: dict[str, Any] = {}
+    with h5py.File(io.BytesIO(content)) as file:
+        for name, one in [("/", file), *file.items()]:
+            links = {"REFERENCE_LIST", "DIMENSION_LIST", "_NCProperties"}
+            facts = {
+                a: (repr(v), np.asarray(v).dtype) for a, v in one.attrs.items() if a not in links
+            }
+            found[name] = [facts]
+            if name != "/":
+                scales = [[scale.name for scale in axis.values()] for axis in one.dims]
+                packed = (one.chunks, one.compression, one.compression_opts, one.shuffle)
+                values = one[()].tobytes() if one.dtype != ">f4" else b""
+                found[name] += [scales, one.shape, one.dtype, packed, repr(one.fillvalue), values]
+    return found
+
+
+def test_the_file_is_the_one_that_xarray_writes(seed: int) -> None:
+    """Each dataset, each attribute and its type, the compression and the order in the file."""
+    dataset, names = stated().to_dataset(n=300, seed=seed), ["amplitude", "phase", "k"]
+    assert {values.dtype.kind for values in dataset.variables.values()} == {"f", "i"}
+    packed = {"zlib": True, "complevel": 1, "shuffle": True}
+    slow = bytes(dataset.to_netcdf(engine="h5netcdf", encoding=dict.fromkeys(names, packed)))
+    assert objects(netcdf(dataset, names)) == objects(slow)
+    assert objects(netcdf(dataset)) != objects(slow)
+    none = dataset.isel(draw=slice(0, 0))
+    xr.testing.assert_identical(xr.load_dataset(netcdf(none), engine="h5netcdf"), none)
+
+
 def test_failed_save_keeps_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     post, path = stated(), tmp_path / "posterior.nc"
     post.save(path, n=5)
@@ -86,7 +118,7 @@ def test_failed_save_keeps_the_old_file(tmp_path: Path, monkeypatch: pytest.Monk
     def fail(*args: object, **kwargs: object) -> None:
         raise OSError("disk full")
 
-    monkeypatch.setattr("xarray.Dataset.to_netcdf", fail)
+    monkeypatch.setattr("slotflow.posterior.file.netcdf", fail)
     with pytest.raises(OSError, match="disk full"):
         post.save(path, n=50)
     assert path.read_bytes() == before

@@ -259,11 +259,6 @@ class SpectrumFit:
         weaker = np.flatnonzero(gaps) + (size[1:] < size[:-1])[gaps]
         self.theta = np.delete(kept, weaker, axis=0)
 
-    def _amplitude(self, power: Array) -> Array:
-        """The amplitude of a tone whose peak has some power, (F,)."""
-        found: Array = 2 * np.sqrt(power / self.energy)
-        return found
-
 
 def _nearest(f: Array, places: Array) -> Array:
     """Distance of each frequency, (C,), to the nearest of some places, (K,); inf if there is none."""

@@ -38,6 +38,8 @@ class Call:
     """What is asked of every observation, checked."""
 
     method: str
+    stated: Statement
+    """What the user says of the prior."""
     k_prior: KPrior | None = None
     draws: int = 2000
     max_seconds: float | None = None

@@ -6,7 +6,7 @@ is under way, asks here: the decided signals are there first, as arrays, and eve
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,14 +14,12 @@ import torch
 from numpy.typing import NDArray
 
 from slotflow.data.observation import Observation
-from slotflow.infer.run import asked, posteriors
-from slotflow.infer.statement import Statement
+from slotflow.infer.run import asked, one_by_one
 from slotflow.infer.together import in_batches
 from slotflow.network.model import SlotFlow
 from slotflow.posterior.batched import Batched
 from slotflow.posterior.many import Posteriors
 from slotflow.posterior.posterior import Posterior
-from slotflow.signal.prior import Prior
 
 __all__ = ["InTurn", "posteriors_in_turn"]
 
@@ -43,8 +41,6 @@ def posteriors_in_turn(
     model: SlotFlow,
     observations: list[Observation],
     *,
-    method: str = "exact",
-    prior: Prior | Mapping[str, Any] | Statement | None = None,
     device: str | torch.device | None = None,
     dtype: torch.dtype | None = None,
     skip: Collection[int] = (),
@@ -56,8 +52,6 @@ def posteriors_in_turn(
     Args:
         model: The network.
         observations: What was measured.
-        method: One of `METHODS`.
-        prior: What is stated of the prior.
         device: Where to move the network first.
         dtype: Its floating-point type.
         skip: Positions of observations that have their answers already. They keep the others company, whose rounding
@@ -65,12 +59,12 @@ def posteriors_in_turn(
         company: How many observations are asked about in all, if these are only some of them.
         **options: The other keywords of `SlotFlow.infer`.
     """
-    call, stated = asked(model, method, prior, **options)
+    call = asked(model, **options)
     model._move(device, dtype)
     parts: list[Batched] = []
     places: list[int] = []
     alone: list[int] = []
-    for answered, done, left in in_batches(model, observations, stated, call, company):
+    for answered, done, left in in_batches(model, observations, call, company):
         parts += [] if answered is None else [answered]
         places += done.tolist()
         alone += left.tolist()
@@ -79,13 +73,7 @@ def posteriors_in_turn(
 
     def others() -> Iterator[Posterior]:
         if wanted:
-            yield from posteriors(
-                model,
-                [observations[place] for place in alone],
-                method=method,
-                prior=prior,
-                skip={i for i, place in enumerate(alone) if place in skip},
-                **options,
-            )
+            skipped = {i for i, place in enumerate(alone) if place in skip}
+            yield from one_by_one(model, [observations[place] for place in alone], call, skipped)
 
     return InTurn(Posteriors(parts), np.array(places, dtype=np.int64), wanted, others())

@@ -36,11 +36,6 @@ class DataRequest:
                 f"received {self.trend!r}."
             )
 
-    @property
-    def is_usual(self) -> bool:
-        """Whether nothing is said."""
-        return self == DataRequest()
-
 
 def prepared(observation: Observation, request: DataRequest) -> Observation:
     """The observation with the trend that is asked for, and without outliers where they are to be clipped.

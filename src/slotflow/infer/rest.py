@@ -9,14 +9,15 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
+from dataclasses import replace
 from typing import Any
 
 from slotflow.core.beside import Beside, can_be_copied, processes_for
 from slotflow.data.observation import Observation
 from slotflow.exact.batch.group import Group
 from slotflow.exact.batch.posteriors import Judging
-from slotflow.infer.call import DEFAULT_SECONDS
-from slotflow.infer.run import posteriors
+from slotflow.infer.call import Call
+from slotflow.infer.run import one_by_one
 from slotflow.network.model import SlotFlow
 from slotflow.posterior.posterior import Posterior
 from slotflow.posterior.verdict import Verdict
@@ -35,21 +36,15 @@ class Rest:
     Args:
         model: The network.
         observations: All signals.
-        options: Keywords of `posteriors`.
-        processes: How many work beside this one; None: for the exact step beside a GPU as many as are worth it,
-            otherwise none.
+        call: What is asked. Where it states no number of processes, there are none beside a CPU; beside a GPU, as many
+            as the exact step is worth.
     """
 
-    def __init__(
-        self,
-        model: SlotFlow,
-        observations: Sequence[Observation],
-        options: dict[str, Any],
-        processes: int | None = None,
-    ) -> None:
-        self.model, self.observations, self.options = model, observations, options
+    def __init__(self, model: SlotFlow, observations: Sequence[Observation], call: Call) -> None:
+        self.model, self.observations, self.call = model, observations, call
+        processes = call.processes
         if processes is None:
-            worth_it = model.device.type == "cuda" and options["method"] == "exact"
+            worth_it = model.device.type == "cuda" and call.exact
             processes = processes_for(len(observations)) if worth_it else 0
         elif not can_be_copied():
             processes = 0
@@ -59,16 +54,15 @@ class Rest:
         self._taken: set[int] = set()
         self._beside: Beside[Task, Posterior | Verdict] | None = None
         if processes:
-            copy, own = deepcopy(model).to("cpu"), options | {"threads": 1, "processes": None}
+            copy, own = deepcopy(model).to("cpu"), replace(call, threads=1)
 
             def work(task: Task) -> Posterior | Verdict:
                 if isinstance(task, Judging):
                     return task()
                 place, observation = task
-                return next(_one_by_one(copy, {place: observation}, [place], own))
+                return next(_whatever_fails(copy, {place: observation}, [place], own))
 
-            stated = options.get("max_seconds")
-            patience = SILENT + 2 * (DEFAULT_SECONDS if stated is None else stated)
+            patience = SILENT + 2 * call.seconds
             self._beside = Beside(work, processes, list(copy.modules()), patience)
 
     def take(self, places: Sequence[int]) -> None:
@@ -97,7 +91,7 @@ class Rest:
         """The posteriors of the signals by their places, once all is done."""
         if self._beside is None:
             some = sorted(self._alone)
-            single = _one_by_one(self.model, self.observations, some, self.options)
+            single = _whatever_fails(self.model, self.observations, some, self.call)
             return dict(zip(some, single, strict=True))
         answers: dict[int, Posterior] = {}
         for owner, found in zip(self._owners, self._beside.results(), strict=True):
@@ -117,11 +111,11 @@ class Rest:
             self._beside.__exit__(*error)
 
 
-def _one_by_one(
+def _whatever_fails(
     model: SlotFlow,
     observations: Sequence[Observation] | Mapping[int, Observation],
     alone: list[int],
-    options: dict[str, Any],
+    call: Call,
 ) -> Iterator[Posterior]:
     """The posteriors of signals that are answered alone; one whose exact step fails does not end those of all others.
 
@@ -131,21 +125,21 @@ def _one_by_one(
         model: The network.
         observations: All signals.
         alone: Numbers of those that are answered here.
-        options: Keywords of `posteriors`.
+        call: What is asked.
     """
     while alone:
-        done, found = 0, posteriors(model, [observations[i] for i in alone], **options)
+        done, found = 0, one_by_one(model, [observations[i] for i in alone], call)
         try:
             for post in found:
                 yield post
                 done += 1
             return
         except (ArithmeticError, LookupError, ValueError) as error:
-            if options["method"] == "network":
+            if call.method == "network":
                 raise
             failed = alone[done]
-            stand_in = options | {"method": "network"}
-            post = next(posteriors(model, [observations[failed]], **stand_in))
+            stand_in = replace(call, method="network", sampler=None)
+            post = next(one_by_one(model, [observations[failed]], stand_in))
             words = f"signal {failed}: the exact step failed ({error!r}); the network's answer stands in for it"
             warnings.warn(words, stacklevel=2)
             yield post

@@ -41,7 +41,7 @@ from slotflow.signal.noise.model import NoiseModel
 from slotflow.signal.prior import Prior
 from slotflow.signal.waveforms import TONE
 
-__all__ = ["asked", "case_of", "posteriors"]
+__all__ = ["asked", "case_of", "one_by_one", "posteriors"]
 
 EXACT_THREADS = 1
 """CPU threads of the exact step of an even series in white noise, unless others are asked for: its arrays are small,
@@ -54,11 +54,8 @@ def posteriors(
     model: SlotFlow,
     observations: list[Observation],
     *,
-    method: str = "exact",
-    prior: Prior | Mapping[str, Any] | Statement | None = None,
     device: str | torch.device | None = None,
     dtype: torch.dtype | None = None,
-    skip: Collection[int] = (),
     **options: Any,
 ) -> Iterator[Posterior]:
     """Checks everything that was asked at once, and gives the posteriors one by one.
@@ -66,17 +63,28 @@ def posteriors(
     Args:
         model: The network.
         observations: What was measured.
-        method: One of `METHODS`.
-        prior: What is stated of the prior.
         device: Where to move the network first.
         dtype: Its floating-point type.
-        skip: Positions of observations that have their answers already. They go through the network in the company of
-            the others, whose rounding depends on it, and nothing else is done with them.
         **options: The other keywords of `SlotFlow.infer`.
     """
-    call, stated = asked(model, method, prior, **options)
-    cases = [case_of(model, one, stated, call) for one in observations]
+    found = one_by_one(model, observations, asked(model, **options))
     model._move(device, dtype)  # outside inference mode: the weights must stay trainable
+    return found
+
+
+def one_by_one(
+    model: SlotFlow, observations: list[Observation], call: Call, skip: Collection[int] = ()
+) -> Iterator[Posterior]:
+    """The posteriors of observations; all of them are checked before the first answer.
+
+    Args:
+        model: The network.
+        observations: What was measured.
+        call: What is asked.
+        skip: Positions of observations that have their answers already. They go through the network in the company of
+            the others, whose rounding depends on it, and nothing else is done with them.
+    """
+    cases = [case_of(model, one, call) for one in observations]
 
     def answers() -> Iterator[Posterior]:
         size = call.signals_at_once(model.device)
@@ -89,11 +97,11 @@ def posteriors(
 
 def asked(
     model: SlotFlow,
-    method: str,
-    prior: Prior | Mapping[str, Any] | Statement | None,
+    method: str = "exact",
+    prior: Prior | Mapping[str, Any] | Statement | None = None,
     **options: Any,
-) -> tuple[Call, Statement]:
-    """What is asked of every observation, checked, and what is stated of the prior.
+) -> Call:
+    """What is asked of every observation, checked.
 
     Args:
         model: The network.
@@ -101,17 +109,17 @@ def asked(
         prior: What is stated of the prior.
         **options: The other keywords of `SlotFlow.infer`, but for device and type.
     """
-    call = Call(method, **options)
-    stated = Statement.of(prior, call.k_prior)
+    stated = Statement.of(prior, options.get("k_prior"))
+    call = Call(method, stated, **options)
     if stated.k_prior is not None:
         check_k_prior(stated.k_prior, model.config.prior)
         call = dataclasses.replace(call, k_prior=stated.k_prior)
-    return call, stated
+    return call
 
 
-def case_of(model: SlotFlow, observation: Observation, stated: Statement, call: Call) -> Case:
+def case_of(model: SlotFlow, observation: Observation, call: Call) -> Case:
     """Decides what is assumed of an observation and who answers; refuses what nobody can answer."""
-    budget = Budget(call.seconds)
+    budget, stated = Budget(call.seconds), call.stated
     with budget.running():
         wanted = call.request
         request = first_request(stated, wanted)

@@ -8,7 +8,7 @@ samples, unless something is wrong with them. Signals that are sampled alike the
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple, overload
 
@@ -26,16 +26,14 @@ from slotflow.infer.call import Call, Case
 from slotflow.infer.exact_arrays import exact_step, is_for_batches
 from slotflow.infer.look import unremarkable
 from slotflow.infer.rest import Rest
-from slotflow.infer.run import asked, case_of, posteriors
+from slotflow.infer.run import asked, case_of, one_by_one
 from slotflow.infer.running import evaluating
 from slotflow.infer.screen import needs_no_look
-from slotflow.infer.statement import Statement
 from slotflow.network.model import SlotFlow
 from slotflow.network.zoom.model import ZoomSlotFlow
 from slotflow.network.zoom.spectrum import SignalBatch
 from slotflow.posterior.batched import Batched
 from slotflow.posterior.many import Posteriors
-from slotflow.signal.prior import Prior
 from slotflow.signal.waveforms import TONE
 
 __all__ = ["Answered", "in_batches", "posteriors_together"]
@@ -111,8 +109,6 @@ def posteriors_together(
     model: SlotFlow,
     observations: Sequence[Observation],
     *,
-    method: str = "exact",
-    prior: Prior | Mapping[str, Any] | Statement | None = None,
     device: str | torch.device | None = None,
     dtype: torch.dtype | None = None,
     **options: Any,
@@ -122,23 +118,20 @@ def posteriors_together(
     Args:
         model: The network.
         observations: What was measured: `Observations`, or any others.
-        method: One of `METHODS`.
-        prior: What is stated of the prior.
         device: Where to move the network first.
         dtype: Its floating-point type.
         **options: The other keywords of `SlotFlow.infer`.
     """
-    call, stated = asked(model, method, prior, **options)
-    options |= {"method": method, "prior": prior}
-    if not call.processes and not _is_common(model, stated, call):
-        return Posteriors(
-            posteriors(model, as_list(observations), device=device, dtype=dtype, **options)
-        )
+    call = asked(model, **options)
+    if not call.processes and not _is_common(model, call):
+        found = one_by_one(model, as_list(observations), call)
+        model._move(device, dtype)
+        return Posteriors(found)
     model._move(device, dtype)
     parts: list[Batched] = []
     places: list[int] = []
-    with Rest(model, observations, options, call.processes) as rest:
-        for answered, done, left in in_batches(model, observations, stated, call, rest=rest):
+    with Rest(model, observations, call) as rest:
+        for answered, done, left in in_batches(model, observations, call, rest=rest):
             parts += [] if answered is None else [answered]
             places += done.tolist()
             rest.take(left.tolist())
@@ -150,7 +143,6 @@ def posteriors_together(
 def in_batches(
     model: SlotFlow,
     observations: Sequence[Observation],
-    stated: Statement,
     call: Call,
     company: int | None = None,
     rest: Rest | None = None,
@@ -160,13 +152,12 @@ def in_batches(
     Args:
         model: The network, on its device.
         observations: The signals.
-        stated: What is stated of the prior.
         call: What is asked.
         company: How many signals are asked about in all, where these are only some of them.
         rest: Gets what batches leave to be done as soon as that is known, if anybody does it beside them.
     """
     nobody = np.zeros(0, dtype=np.int64)
-    if not _is_common(model, stated, call):
+    if not _is_common(model, call):
         yield None, nobody, np.arange(len(observations))
         return
     assert isinstance(model, ZoomSlotFlow)
@@ -175,7 +166,7 @@ def in_batches(
     groups = _groups(observations, alone)
     yield None, nobody, np.array(alone, dtype=np.int64)
     for group in groups:
-        case = _common_case(model, group, stated, call, company)
+        case = _common_case(model, group, call, company)
         if case is None:
             yield None, nobody, group.places
         else:
@@ -198,25 +189,24 @@ def _in_chunks(
             yield found
 
 
-def _common_case(
-    model: ZoomSlotFlow, group: Alike, stated: Statement, call: Call, company: int
-) -> Case | None:
+def _common_case(model: ZoomSlotFlow, group: Alike, call: Call, company: int) -> Case | None:
     """What is assumed of signals that are sampled alike; None where they are to be answered one by one.
 
     With the exact step that is what is assumed of the first of a few that is nothing but tones in white noise.
     """
     for i in range(min(len(group.places), TRIED if call.exact else 1)):
-        case = case_of(model, group.members[i], stated, call)
+        case = case_of(model, group.members[i], call)
         if case.start is not None and case.assumed.prior.waveform == TONE:
             together = not call.exact or is_for_batches(model, case, call, company)
             return case if together else None
     return None
 
 
-def _is_common(model: SlotFlow, stated: Statement, call: Call) -> bool:
+def _is_common(model: SlotFlow, call: Call) -> bool:
     """Whether a network answers batches, and nothing is assumed that depends on the samples of a signal."""
     if not isinstance(model, ZoomSlotFlow):
         return False
+    stated = call.stated
     band = stated.frequency is not None or stated.lowest_frequency is not None
     bounded = band and stated.amplitude is not None and stated.sigma is not None
     usual = call.noise in ("auto", "white") and call.outliers is None and call.trend is None

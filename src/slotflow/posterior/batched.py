@@ -1,9 +1,9 @@
 """The posteriors of many signals as arrays, for methods that answer many signals at once.
 
 `Batched` is to `Posteriors` what `Result` is to tables and files: the contract. A method that answers a batch keeps its
-arrays and implements one primitive, `draws`, the draws of Θ given K of some of the signals. Joint draws and what is
-made of them follow from it. The posterior of a single signal, a full `Posterior`, is made when it is asked for; its
-draws are those of the batch up to rounding.
+arrays and implements `one`, the full posterior of a single signal, which is made when it is asked for. Where there is a
+faster way, it implements `draws` as well, the draws of Θ given K of some of the signals; they are those of the single
+posteriors up to rounding. Joint draws and what is made of them follow from it.
 """
 
 from __future__ import annotations
@@ -72,7 +72,6 @@ class Batched(ABC):
         """The data of one signal."""
         return self.one(row).observation
 
-    @abstractmethod
     def draws(
         self, rows: Rows, counts: Rows, sizes: Rows, seeds: Rows, out: Array | None = None
     ) -> Array:
@@ -89,6 +88,18 @@ class Batched(ABC):
             (S, n, k, P), n and k being the largest size and K, or those of `out`; row s holds
             `one(rows[s]).sample(sizes[s], counts[s], seeds[s])`, and NaN beyond.
         """
+        out = self.room(counts, sizes, out)
+        asked = zip(rows.tolist(), counts.tolist(), sizes.tolist(), seeds.tolist(), strict=True)
+        for own, (row, k, n, seed) in zip(out, asked, strict=True):
+            own[:n, :k] = self.one(row).sample(n, k, seed)
+        return out
+
+    def room(self, counts: Rows, sizes: Rows, out: Array | None) -> Array:
+        """What `draws` writes to, a new array if None; NaN throughout."""
+        if out is None:
+            out = np.empty((len(counts), int(sizes.max()), int(counts.max()), self.waveform.size))
+        out[:] = np.nan
+        return out
 
     def prior_of(self, row: int) -> Prior | None:
         """The prior that one signal was answered under, where it is known."""

@@ -24,6 +24,7 @@ from slotflow.core.version import __version__
 from slotflow.posterior.channels import channel_variables
 from slotflow.posterior.contract import Result
 from slotflow.posterior.facts import UNKNOWN_UNIT
+from slotflow.posterior.netcdf import netcdf
 from slotflow.posterior.noise_file import noise_variables
 
 if TYPE_CHECKING:
@@ -133,23 +134,15 @@ def _tables(post: Result) -> dict[str, Any]:
 def write(post: Result, path: PathLike, n: int, seed: int) -> None:
     """Writes `dataset` to a NetCDF file with its checksum, whole or not at all."""
     found = dataset(post, n, seed)
-    packed = {"zlib": True, "complevel": 1, "shuffle": True}
-    encoding = {name: packed for name in (*post.waveform.names, "k", "sigma") if name in found}
-    if n == 0:
-        encoding = {}
-    sealed(found, path, encoding)
+    names = (*post.waveform.names, "k", "sigma")
+    sealed(netcdf(found, [name for name in names if name in found and n > 0]), path)
 
 
-def sealed(found: xr.Dataset, path: PathLike, encoding: dict[Any, Any]) -> None:
-    """Writes arrays to a NetCDF file with its checksum, whole or not at all.
+def sealed(content: bytes, path: PathLike) -> None:
+    """Writes the content of a NetCDF file with its checksum, whole or not at all.
 
-    Args:
-        found: The arrays.
-        path: File to write.
-        encoding: How variables are packed, by their names.
+    It is in memory beforehand: where a disk is full, HDF5 prints a traceback for everything that it cannot close.
     """
-    # In memory first: where a disk is full, HDF5 prints a traceback for everything that it cannot close.
-    content = bytes(found.to_netcdf(engine="h5netcdf", encoding=encoding))
     seal = SEAL + hashlib.sha256(content).hexdigest().encode() + b"\n"
     with atomic_path(path) as temporary, temporary.open("wb") as file:
         file.write(content)

@@ -6,12 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from slotflow.core.arrays import Array
-from slotflow.data.observation import Observation
-from slotflow.posterior.batched import Batched, Rows
+from slotflow.posterior.batched import Batched
 from slotflow.posterior.posterior import Posterior
-from slotflow.posterior.verdict import Verdict
-from slotflow.signal.prior import Prior
 
 __all__ = ["Gathered"]
 
@@ -38,28 +34,3 @@ class Gathered(Batched):
     def one(self, row: int) -> Posterior:
         """The posterior of one signal."""
         return self.posts[row]
-
-    def observation(self, row: int) -> Observation:
-        """The data of one signal."""
-        return self.posts[row].observation
-
-    def prior_of(self, row: int) -> Prior | None:
-        """The prior that one signal was answered under, where it is known."""
-        return self.posts[row].prior
-
-    def verdicts(self, rows: Rows) -> list[Verdict]:
-        """How far the results of some signals can be trusted."""
-        return [self.posts[row].verdict for row in rows.tolist()]
-
-    def draws(
-        self, rows: Rows, counts: Rows, sizes: Rows, seeds: Rows, out: Array | None = None
-    ) -> Array:
-        """Draws of Θ given K of some signals, (S, n, k, P)."""
-        if out is None:
-            shape = (len(rows), int(sizes.max()), int(counts.max()), self.waveform.size)
-            out = np.empty(shape)
-        out[:] = np.nan
-        asked = zip(rows.tolist(), counts.tolist(), sizes.tolist(), seeds.tolist(), strict=True)
-        for own, (row, k, n, seed) in zip(out, asked, strict=True):
-            own[:n, :k] = self.posts[row].sample(n, k, seed)
-        return out

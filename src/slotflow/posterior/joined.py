@@ -72,9 +72,7 @@ class Joined(Batched):
         self, rows: Rows, counts: Rows, sizes: Rows, seeds: Rows, out: Array | None = None
     ) -> Array:
         """Draws of Θ given K of some signals, (S, n, k, P)."""
-        if out is None:
-            out = np.empty((len(rows), int(sizes.max()), int(counts.max()), self.waveform.size))
-        out[:] = np.nan
+        out = self.room(counts, sizes, out)
         owner = np.searchsorted(self.first, rows, side="right") - 1
         for number in np.unique(owner).tolist():
             own = np.flatnonzero(owner == number)

@@ -93,7 +93,8 @@ def write_many(posts: Posteriors, path: PathLike, n: int, seed: int) -> None:
     found = dataset_of_many(posts, n, seed)
     packed = {"zlib": True, "complevel": 1, "shuffle": True}
     names = [name for name, values in found.data_vars.items() if "draw" in values.dims and n]
-    sealed(found, path, {name: packed for name in names})
+    encoding = {name: packed for name in names}
+    sealed(bytes(found.to_netcdf(engine="h5netcdf", encoding=encoding)), path)
 
 
 def load_many(path: PathLike) -> Posteriors:
@@ -147,19 +148,6 @@ class StoredPosteriors(Batched):
         """How far each result can be trusted, as it was judged when it was written."""
         words = [self.found[name].values[rows].tolist() for name in ("verdict", "verdict_reason")]
         return [Verdict(status, reason) for status, reason in zip(*words, strict=True)]
-
-    def draws(
-        self, rows: Rows, counts: Rows, sizes: Rows, seeds: Rows, out: Array | None = None
-    ) -> Array:
-        """Draws of Θ given K of some signals, (S, n, k, P), from those of the file."""
-        if out is None:
-            shape = (len(rows), int(sizes.max()), int(counts.max()), self.waveform.size)
-            out = np.empty(shape)
-        out[:] = np.nan
-        asked = zip(rows.tolist(), counts.tolist(), sizes.tolist(), seeds.tolist(), strict=True)
-        for own, (row, k, n, seed) in zip(out, asked, strict=True):
-            own[:n, :k] = self.one(row).sample(n, k, seed)
-        return out
 
     def sample_joint(
         self, rows: Rows, n: int, seed: int, out: Array | None = None

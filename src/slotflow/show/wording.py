@@ -26,7 +26,6 @@ __all__ = [
     "limit_words",
     "measured",
     "number",
-    "order_chance",
     "ratio_words",
 ]
 
@@ -80,13 +79,6 @@ def chance(p: float, digits: int = 3) -> str:
 def kind_words(kinds: Sequence[tuple[str, float]]) -> str:
     """The most probable numbers of components of each class: "2 chirp, 2 damped (0.992); 3 chirp (0.008)"."""
     return "; ".join(f"{name} ({chance(p)})" for name, p in kinds[:FEW_KINDS])
-
-
-def order_chance(post: Facts, k: int, digits: int = 3) -> str:
-    """The probability of K = k in words; that of a number which was never looked at is not the data's to tell."""
-    if k in post.verdict.unexamined:
-        return "not looked at"
-    return chance(float(post.k_probs[k]), digits)
 
 
 def headline(post: Facts, digits: int = 3) -> str:

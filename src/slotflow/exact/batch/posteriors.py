@@ -255,10 +255,7 @@ class ExactPosteriors(Batched):
         self, rows: Rows, counts: Rows, sizes: Rows, seeds: Rows, out: Array | None = None
     ) -> Array:
         """Draws of Θ given K of some signals, (S, n, k, P); the network's where a K was not sampled."""
-        if out is None:
-            shape = (len(rows), int(sizes.max()), int(counts.max()), self.waveform.size)
-            out = np.empty(shape)
-        out[:] = np.nan
+        out = self.room(counts, sizes, out)
         sampled = np.array([self.members[row][1].k for row in rows.tolist()]) == counts
         for s in np.flatnonzero(sampled).tolist():
             _, group, i = self.members[int(rows[s])]

@@ -19,7 +19,7 @@ from slotflow.network.family.encoder import Encoded
 from slotflow.network.family.joint import Slots
 from slotflow.network.family.slots import Finished
 from slotflow.network.family.units import Units
-from slotflow.network.zoom.blocks import Block
+from slotflow.network.zoom.recount import Change
 
 __all__ = ["Recount", "SignalNumbers", "slot_map"]
 
@@ -44,20 +44,12 @@ def slot_map(units: Units, slots: Slots, half_bins: Tensor) -> Tensor:
     return (torch.exp(-2 * away.square()) * loud[:, None]).sum(-1, keepdim=True)
 
 
-class Recount(nn.Module):
+class Recount(Change):
     """Both encoders' pooled tokens, first logits and slots to better logits."""
 
     def __init__(self, config: FamilyConfig, conditions: int, k_max: int) -> None:
-        super().__init__()
-        d = config.slot_width
         inputs = 6 * config.width + conditions + 3 * (k_max + 1) + 1
-        self.k_max = k_max
-        self.signal = nn.Sequential(nn.Linear(inputs, 2 * d), nn.GELU(), nn.Linear(2 * d, d))
-        self.blocks = nn.ModuleList(Block(d, config.slot_heads, few=True) for _ in range(2))
-        self.norm = nn.LayerNorm(d)
-        self.out = nn.Linear(d, k_max + 1)
-        nn.init.zeros_(self.out.weight)
-        nn.init.zeros_(self.out.bias)
+        super().__init__(inputs, config.slot_width, config.slot_heads, k_max)
 
     def forward(self, signal: SignalNumbers, slots: Finished, mask: Tensor) -> Tensor:
         """Logits of K after the slots, (B, k_max + 1).
@@ -72,10 +64,4 @@ class Recount(nn.Module):
         log_q = first.logits.log_softmax(-1).clamp_min(-20) / 5
         told = [first.pooled, second.pooled, signal.conditions, log_q, second.logits, k]
         misfit = slots.misfit[:, None].to(k.dtype).asinh()
-        h = self.signal(torch.cat([*told, misfit], -1))
-        h = torch.cat([h[:, None], slots.y], 1)  # (B, 1 + K, d)
-        attend = nn.functional.pad(mask, (1, 0), value=True)[:, None, None]
-        for block in self.blocks:
-            h = block(h, attend)
-        change: Tensor = self.out(self.norm(h[:, 0]))
-        return first.logits + change
+        return first.logits + self.change(torch.cat([*told, misfit], -1), slots.y, mask)

@@ -16,23 +16,45 @@ from slotflow.network.zoom.blocks import Block
 from slotflow.network.zoom.slots import SlotEstimates
 from slotflow.network.zoom.spectrum import CONDITIONS
 
-__all__ = ["Recount"]
+__all__ = ["Change", "Recount"]
 
 
-class Recount(nn.Module):
-    """Pooled tokens, first logits and slots to better logits."""
+class Change(nn.Module):
+    """What is known of a signal, and its slots, to a change of the logits of K.
 
-    def __init__(self, config: ZoomConfig, k_max: int) -> None:
+    Args:
+        inputs: Numbers for the whole signal.
+        d: Width of the tokens.
+        heads: Of their attention.
+        k_max: Largest K.
+    """
+
+    def __init__(self, inputs: int, d: int, heads: int, k_max: int) -> None:
         super().__init__()
-        d = config.slot_width
-        inputs = 3 * config.width + CONDITIONS + 2 * (k_max + 1) + 1
         self.k_max = k_max
         self.signal = nn.Sequential(nn.Linear(inputs, 2 * d), nn.GELU(), nn.Linear(2 * d, d))
-        self.blocks = nn.ModuleList(Block(d, config.slot_heads, few=True) for _ in range(2))
+        self.blocks = nn.ModuleList(Block(d, heads, few=True) for _ in range(2))
         self.norm = nn.LayerNorm(d)
         self.out = nn.Linear(d, k_max + 1)
         nn.init.zeros_(self.out.weight)
         nn.init.zeros_(self.out.bias)
+
+    def change(self, told: Tensor, slots: Tensor, mask: Tensor) -> Tensor:
+        """The change, (B, k_max + 1), of inputs (B, ·), slots (B, K, d) and which of these exist, (B, K)."""
+        h = torch.cat([self.signal(told)[:, None], slots], 1)  # (B, 1 + K, d)
+        attend = nn.functional.pad(mask, (1, 0), value=True)[:, None, None]
+        for block in self.blocks:
+            h = block(h, attend)
+        change: Tensor = self.out(self.norm(h[:, 0]))
+        return change
+
+
+class Recount(Change):
+    """Pooled tokens, first logits and slots to better logits."""
+
+    def __init__(self, config: ZoomConfig, k_max: int) -> None:
+        inputs = 3 * config.width + CONDITIONS + 2 * (k_max + 1) + 1
+        super().__init__(inputs, config.slot_width, config.slot_heads, k_max)
 
     def forward(
         self, pooled: Tensor, conditions: Tensor, logits: Tensor, slots: SlotEstimates
@@ -48,9 +70,4 @@ class Recount(nn.Module):
         k = nn.functional.one_hot(slots.mask.sum(-1), self.k_max + 1)
         log_q = logits.log_softmax(-1).clamp_min(-20) / 5
         told = torch.cat([pooled, conditions, log_q, k.to(logits.dtype), slots.misfit[:, None]], -1)
-        h = torch.cat([self.signal(told)[:, None], slots.y], 1)  # (B, 1 + K, d)
-        mask = nn.functional.pad(slots.mask, (1, 0), value=True)[:, None, None]
-        for block in self.blocks:
-            h = block(h, mask)
-        change: Tensor = self.out(self.norm(h[:, 0]))
-        return logits + change
+        return logits + self.change(told, slots.y, slots.mask)

@@ -16,9 +16,9 @@ from torch import Tensor
 
 from slotflow.exact.refined import RefinedPosterior
 from slotflow.network.model import SlotFlow
-from slotflow.signal.prior import Prior
 from slotflow.signal.simulation import Simulation
 from slotflow.studies.answers import exact_of
+from slotflow.studies.comparators.interface import Reference
 
 __all__ = ["ExactEncoded", "ExactStep"]
 
@@ -51,29 +51,8 @@ class ExactEncoded:
         return replace(self, posteriors=[self.posteriors[row] for row in rows.tolist()])
 
 
-class ExactStep:
-    """Exact posteriors under a prior, one signal after the other.
-
-    Args:
-        network: What proposes.
-        prior: What the signals are drawn from.
-    """
-
-    labelled = True
-    """Draws have an order: that of the frequencies."""
-
-    def __init__(self, network: SlotFlow, prior: Prior) -> None:
-        self.network, self.prior, self.k_max = network, prior, prior.k_max
-
-    @property
-    def device(self) -> torch.device:
-        """Where the network proposes."""
-        return self.network.device
-
-    @property
-    def n_parameters(self) -> int:
-        """Numbers that were trained, of the network that proposes."""
-        return self.network.n_parameters
+class ExactStep(Reference[SlotFlow]):
+    """Exact posteriors from what the network proposes, signal by signal; components are ordered by frequency."""
 
     def encode(self, batch: Simulation) -> ExactEncoded:
         """The posteriors of signals."""

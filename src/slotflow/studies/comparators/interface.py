@@ -19,20 +19,24 @@ does: the division by K does not move the minimum, since q(Θ | K, x) is a densi
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor, nn
 
 from slotflow.core.devices import upload
 from slotflow.network.config import ModelConfig
+from slotflow.network.model import SlotFlow
 from slotflow.network.paper.counter import CardinalityHead
 from slotflow.network.paper.encoder import DualStreamEncoder, Encoding
 from slotflow.network.paper.plane import PlaneTarget
+from slotflow.signal.prior import Prior
 from slotflow.signal.simulation import Simulation
 from slotflow.studies.comparators.orders import all_orders
 
-__all__ = ["Comparator", "Counted", "Encoded", "by_count", "one_hot_count"]
+__all__ = ["Comparator", "Counted", "Encoded", "Reference", "by_count", "one_hot_count"]
+
+Network = TypeVar("Network", bound=SlotFlow)
 
 AMPLITUDE_WEIGHT = 1.0
 """Factor on the complex amplitude: amplitudes of the prior then lie inside the splines' interval."""
@@ -166,6 +170,31 @@ class Counted(Comparator):
         y, log_volume = self.coordinates(theta)
         k = torch.full((len(y),), y.shape[1], device=y.device)
         return self.flow_log_prob(encoded.context, y, k).double() + log_volume
+
+
+class Reference(Generic[Network]):
+    """What stands beside the methods without being one of them: a trained network and what is made of its answers.
+
+    Args:
+        network: Trained.
+        prior: What the signals are drawn from.
+    """
+
+    labelled = True
+    """Whether components have labels of their own."""
+
+    def __init__(self, network: Network, prior: Prior) -> None:
+        self.network, self.prior, self.k_max = network, prior, prior.k_max
+
+    @property
+    def device(self) -> torch.device:
+        """Where the network is."""
+        return self.network.device
+
+    @property
+    def n_parameters(self) -> int:
+        """Numbers that were trained."""
+        return self.network.n_parameters
 
 
 def one_hot_count(context: Tensor, k: Tensor, k_max: int) -> Tensor:

@@ -15,8 +15,8 @@ from slotflow.core.seeds import spread_seed
 from slotflow.network.zoom.analysis import Analysis
 from slotflow.network.zoom.batch import SlotBatch
 from slotflow.network.zoom.model import ZoomSlotFlow
-from slotflow.signal.prior import Prior
 from slotflow.signal.simulation import Simulation
+from slotflow.studies.comparators.interface import Reference
 from slotflow.studies.comparators.orders import log_permanent
 
 __all__ = ["Released", "ReleasedEncoded"]
@@ -44,29 +44,8 @@ class ReleasedEncoded:
         return self.analysis.slots_of(self.index, torch.full((len(self.index),), k))
 
 
-class Released:
-    """The network under a prior of its user.
-
-    Args:
-        network: Trained.
-        prior: What the signals are drawn from.
-    """
-
-    labelled = True
-    """Whether components have labels of their own: numbers of slots."""
-
-    def __init__(self, network: ZoomSlotFlow, prior: Prior) -> None:
-        self.network, self.prior, self.k_max = network, prior, prior.k_max
-
-    @property
-    def device(self) -> torch.device:
-        """Where the weights are."""
-        return self.network.device
-
-    @property
-    def n_parameters(self) -> int:
-        """Numbers that were trained."""
-        return self.network.n_parameters
+class Released(Reference[ZoomSlotFlow]):
+    """The network under a prior of its user; components have the numbers of their slots."""
 
     @torch.inference_mode()
     def encode(self, batch: Simulation) -> ReleasedEncoded:

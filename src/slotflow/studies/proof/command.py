@@ -19,14 +19,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 from slotflow.core.store import Store, identity
 from slotflow.core.version import __version__
 from slotflow.studies.tasks import Record, Worker, run_recorded
 
-__all__ = ["Options", "parse", "records_of", "write_json"]
+__all__ = ["LARGEST_DEVIATION", "Options", "parse", "pulls", "records_of", "write_json"]
 
+LARGEST_DEVIATION = 3.0
+"""Standard errors up to which two numbers count as the same."""
 PROGRESS_SECONDS = 10.0
 """Time between two lines of progress."""
 
@@ -121,6 +124,20 @@ def records_of(
             tasks, make, store, lambda task: (f"{task[0]}#{task[1]}", key), tell, options.jobs
         )
     return {part: [found[part, i] for i in range(n)] for part, n in counts.items()}
+
+
+def pulls(records: Sequence[Record]) -> dict[str, Any]:
+    """How far "ours" is from "reference" in each record, in units of the standard errors of both."""
+    error = np.array([np.hypot(r["ours_error"], r["reference_error"]) for r in records])
+    difference = np.array([r["ours"] - r["reference"] for r in records])
+    away = difference / error
+    return {
+        "signals": len(records),
+        "within": int((np.abs(away) < LARGEST_DEVIATION).sum()),
+        "pulls": away.round(2).tolist(),
+        "differences": difference.round(3).tolist(),
+        "errors": error.round(3).tolist(),
+    }
 
 
 def write_json(options: Options, settings: Mapping[str, Any], results: Mapping[str, Any]) -> None:

@@ -9,7 +9,7 @@ With x = μ_θ + noise of N independent samples, the left side is
 .. math:: \|μ_θ - μ_{θ'}\|^2 + N σ^2
 
 (`expected_square`). **Taken literally the definition is empty**: the noise alone exceeds 2σ² as soon as there are three
-samples, so that any θ is distinguishable from itself (`literally`). What can be meant is the first part alone,
+samples, so that any θ is distinguishable from itself. What can be meant is the first part alone,
 
 .. math:: D = \|μ_θ - μ_{θ'}\|^2 / σ^2 ,
 
@@ -33,7 +33,7 @@ from torch import Tensor
 from slotflow.data.sampling import Grid
 from slotflow.signal.model import noise_free
 
-__all__ = ["closest", "distance", "expected_square", "least_error", "literally"]
+__all__ = ["closest", "distance", "expected_square", "least_error"]
 
 PAPER_GAMMA = 2.0
 """γ must exceed this (assumption 4.1)."""
@@ -68,11 +68,6 @@ def closest(amplitude: float, sigma: float, samples: int, separation: float = PA
 def expected_square(separation: float, samples: int) -> float:
     """E‖x − μ_θ'‖² / σ² = D + N of two signals at the distance D."""
     return separation + samples
-
-
-def literally(separation: float, samples: int, gamma: float = PAPER_GAMMA) -> bool:
-    """Whether two signals at the distance D are γ-distinguishable as definition 4.1 is written."""
-    return expected_square(separation, samples) > gamma
 
 
 def least_error(separation: float) -> float:

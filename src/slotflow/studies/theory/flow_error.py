@@ -5,25 +5,13 @@ r"""How well a spline flow can approximate a density (paper, lemma 4.2; appendix
 for L layers and B bins, β the Hölder exponent of the density and d its dimension. The paper's α ≈ 0.2 (A.6) with its
 four coordinates means β = 0.8. Neither C_0 nor C_1 is given, and no theorem that the proof cites has an exponential
 rate in the number of layers; the formula is kept for what is built on it (`depth`).
-
-**One spline.** The second term comes from the error of piecewise interpolation of a function with |g''| <= M,
-
-.. math:: \sup |g - s_B| \le M (b-a)^2 / (8 B^2) ,
-
-which is the bound of straight lines between the knots. A rational-quadratic spline that also has the right slopes at
-its knots does better for smooth g, as B⁻⁴ (`tests/test_theory.py` measures both).
 """
 
 from __future__ import annotations
 
 import math
 
-__all__ = ["approximation_error", "decay_rate", "layers_for", "spline_error"]
-
-
-def decay_rate(smoothness: float, dimension: int) -> float:
-    """α = β/d."""
-    return smoothness / dimension
+__all__ = ["approximation_error", "layers_for"]
 
 
 def approximation_error(
@@ -44,8 +32,3 @@ def approximation_error(
 def layers_for(epsilon: float, alpha: float, c_layers: float) -> float:
     """The depth at which the first term has fallen to ε: ln(C_0/ε) / α."""
     return math.log(c_layers / epsilon) / alpha
-
-
-def spline_error(second_derivative: float, length: float, bins: int) -> float:
-    """M (b − a)² / 8B², the largest error of one spline with B bins."""
-    return second_derivative * length**2 / (8 * bins**2)

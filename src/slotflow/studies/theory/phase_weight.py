@@ -15,7 +15,7 @@ SNR 1 and 0.95 at SNR 10: near the printed [1, 2], though the chosen w_φ = 2 li
 is 1 and 0.56.
 
 **The factor f².** A.4 expands the reconstruction error as A² (2πf)² Δφ². The derivative of A cos(2πft + φ) by φ is
-−A sin(2πft + φ), whose mean square is A²/2 at any frequency (`phase_curvature`): f² belongs to a shift in time.
+−A sin(2πft + φ), whose mean square is A²/2 at any frequency: f² belongs to a shift in time.
 Without it ⟨A²⟩ = 1.08 takes the place of ⟨A²f²⟩, and w* is 1.02 at SNR 1 and 0.57 at SNR 10.
 """
 
@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import math
 
-__all__ = ["best_weight", "expected_error", "mean_square", "phase_curvature"]
+__all__ = ["best_weight", "expected_error", "mean_square"]
 
 
 def mean_square(low: float, high: float) -> float:
@@ -74,8 +74,3 @@ def expected_error(
     """
     amplitude = c_amplitude * (1 / amplitude_information + coupling * weight**2)
     return amplitude + c_phase * square / (snr * weight**2)
-
-
-def phase_curvature(amplitude: float) -> float:
-    """Mean square of what a small phase error adds to the residual, per (error)²: A²/2 at any frequency."""
-    return amplitude**2 / 2

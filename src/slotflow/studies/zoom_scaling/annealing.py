@@ -28,16 +28,10 @@ from slotflow.train.objectives import build_objective
 from slotflow.train.schedule import predicted_share, set_learning_rate
 from slotflow.train.state import TrainingState
 
-__all__ = ["ANNEALED_SHARE", "AnnealedTraining", "steps_taken"]
+__all__ = ["ANNEALED_SHARE", "AnnealedTraining"]
 
 ANNEALED_SHARE = 0.2
 """a: the share of its signals over which a point's learning rate falls."""
-
-
-def steps_taken(points: tuple[int, ...]) -> int:
-    """Steps of trunk and branches together, for points at given numbers of steps, rising."""
-    branches = sum(point - _leaves_at(point) for point in points)
-    return _leaves_at(points[-1]) + branches
 
 
 def _leaves_at(point: int) -> int:

@@ -68,26 +68,25 @@ def netcdf_table(path: Path) -> Iterator[Table]:
             times = {n: t for n in names if (t := _time(dataset, n)) is not None and t != n}
             offered = [str(n) for n in dataset.data_vars if not AUXILIARY.match(str(n))]
 
-        def get(name: str) -> Array:
-            if name in attributes:
-                return np.asarray(attributes[name])
+        def variable_of(name: str) -> xr.DataArray:
+            """A variable that is not too large, its times last."""
             check_packing(dataset[name].shape, stored)
             check_size(dataset[name].shape)
             with foreign("NetCDF"):
                 variable = dataset[name]
-                if name in times:
-                    variable = variable.transpose(..., times[name])
+                return variable.transpose(..., times[name]) if name in times else variable
+
+        def get(name: str) -> Array:
+            if name in attributes:
+                return np.asarray(attributes[name])
+            variable = variable_of(name)
+            with foreign("NetCDF"):
                 return one_column(np.asarray(variable.values))
 
         def slices(name: str) -> Rows | None:
             if name in attributes or len(dataset[name].shape) != 2 or not dataset[name].size:
                 return None
-            check_packing(dataset[name].shape, stored)
-            check_size(dataset[name].shape)
-            with foreign("NetCDF"):
-                variable = dataset[name]
-                if name in times:
-                    variable = variable.transpose(..., times[name])
+            variable = variable_of(name)
             count, size = variable.shape
 
             def read(first: int, last: int) -> list[Array]:

@@ -3,7 +3,8 @@ r"""Moves of the particles of tempered sampling, which leave p_β ∝ q^{1−β}
 They are made for all particles at once, each on one half with the other half's help:
 
 - differences of two particles of the other half, for one tone, two neighbouring tones, or all tones: the steps have the
-  shape of the population, ridges included;
+  shape of the population, ridges included. The tones of a set are sorted by frequency, and each place has differences
+  of its own. A tone that passed another would come back by those of another place, so such steps are refused;
 - a step of one tone at the scale of its Fisher information, in sizes from a tenth to three;
 - a pair's share-out: c_1 → c_1 + d, c_2 → c_2 − d and δ → δ e^η with total and centroid kept (`splits.py`), along
   which an unresolved pair is hardly seen by the data, and an exchange of the two amplitudes: its several modes;
@@ -64,7 +65,7 @@ class Moves:
                     continue
                 z, hastings = state.z[half], np.zeros(len(half))
                 if kind in self.scale:
-                    new = self._difference(z, state.z[rest], kind)
+                    new, hastings = self._difference(z, state.z[rest], kind)
                 elif kind == "fisher":
                     new = self._fisher(z, state.z[rest], state.rss[rest])
                 elif kind == "pair":
@@ -108,7 +109,7 @@ class Moves:
         passed: NDArray[np.bool_] = np.log(self.rng.random(len(gain))) < gain
         return passed
 
-    def _difference(self, z: Array, others: Array, kind: str) -> Array:
+    def _difference(self, z: Array, others: Array, kind: str) -> tuple[Array, Array]:
         n, k = z.shape[:2]
         a = self.rng.integers(len(others), size=n)
         b = (a + self.rng.integers(1, len(others), size=n)) % len(others)
@@ -125,8 +126,8 @@ class Moves:
         jitter = self.rng.standard_normal(step.shape) * moved[..., None]
         jitter *= 1e-3 * self.unit_c
         self.waveform.place_in_z(jitter)[:] *= self.unit_f
-        moved_z: Array = z + step + jitter
-        return moved_z
+        new = z + step + jitter
+        return new, _if_sorted(self.waveform.place_in_z(new), 0.0)
 
     def _fisher(self, z: Array, others: Array, rss: Array) -> Array:
         n, k = z.shape[:2]
@@ -167,8 +168,7 @@ class Moves:
         xi[rows, j + 1, 0] = middle + distance * (new_first / total).real
         c[rows, j, 0], c[rows, j + 1, 0] = new_first, new_second
         new = self.waveform.pack(xi, c)
-        broken = ~(np.diff(xi[..., 0], axis=-1) > 0).all(-1)
-        return new, np.where(broken, -np.inf, eta)
+        return new, _if_sorted(xi[..., 0], eta)
 
     def _anew(self, z: Array) -> tuple[Array, Array]:
         assert self.table is not None
@@ -179,3 +179,8 @@ class Moves:
         new = z.copy()
         new[rows, j] = drawn
         return new, hastings
+
+
+def _if_sorted(places: Array, hastings: Array | float) -> Array:
+    """A Hastings term, (n,), where the frequencies of a set, (n, K), rise, and −inf where two changed places."""
+    return np.where((np.diff(places, axis=-1) > 0).all(-1), hastings, -np.inf)

@@ -142,11 +142,12 @@ def pulls(records: Sequence[Record]) -> dict[str, Any]:
 
 def write_json(options: Options, settings: Mapping[str, Any], results: Mapping[str, Any]) -> None:
     """Prints the results, and writes them with how they were made to the file that was asked for."""
+    processes = max(options.jobs, 1)
     facts = {
         "command": options.command,
         "version": __version__,
         "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores, "
-        f"{max(options.jobs, 1)} processes of one thread",
+        f"{processes} {'process' if processes == 1 else 'processes'} of one thread",
         "settings": dict(settings),
         "results": dict(results),
     }

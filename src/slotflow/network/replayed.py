@@ -5,6 +5,9 @@ graph launches all of them at once, but knows one number of rows: rows are fille
 ever exceed, and those that do are computed as they come. Costs without gradient are a graph of their own, since they
 have another number of rows and another precision; matched pairs are recorded forwards and backwards
 (`torch.cuda.make_graphed_callables`).
+
+A replay writes over what the one before it has left: each call with gradient needs its backward before the next one,
+and gradients of the weights must be used, and set to None, before the next backward. They are not added up.
 """
 
 from __future__ import annotations

@@ -270,3 +270,19 @@ def test_what_is_proposed_holds_all_tones_that_are_beyond_doubt(
         low, high = proposed_band(zoom, Observation.from_arrays(long=x, dt_long=0.02))[0]
         widths.append(40 * (high - low))
     assert widths[0] <= 150 and widths[1] > 990
+
+
+def test_a_search_without_time_leaves_nothing_out(
+    zoom: SlotFlow, base_seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it has not found yet may be anywhere; with time, the control, one stretch is proposed."""
+    t, rng = 0.02 * np.arange(2000), np.random.default_rng(base_seed)
+    x = (
+        3 * np.cos(2 * np.pi * 12.34 * t)
+        + 2 * np.cos(2 * np.pi * 12.8 * t)
+        + rng.normal(size=t.size)
+    )
+    observation = Observation.from_arrays(long=x, dt_long=0.02)
+    assert 40 * np.ptp(proposed_band(zoom, observation)[0]) <= 150
+    monkeypatch.setattr("slotflow.infer.band.SEARCH_SECONDS", 0.0)
+    assert proposed_band(zoom, observation)[0] == whole_band(observation)

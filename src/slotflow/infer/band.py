@@ -22,7 +22,6 @@ from slotflow.data.channel import Channel
 from slotflow.data.observation import Observation
 from slotflow.data.preprocess import Band, strongest_band
 from slotflow.infer.free_gains import WIDEST
-from slotflow.infer.from_data import LOOK
 from slotflow.infer.look import look_at
 from slotflow.infer.offsets import wanted_order
 from slotflow.network.model import SlotFlow
@@ -35,6 +34,8 @@ Bounds = tuple[float, float]
 
 BEYOND_DOUBT = 2.0
 """Power of a tone, over the least that the search counts, from which on the width of the band decides nothing."""
+SEARCH_SECONDS = 3.0
+"""Longest search of everything; one that was not finished may have missed tones, and then nothing is left out."""
 FIRST_BIN = 1.5
 """Lowest frequency beside an offset that is marginalized, in bins."""
 
@@ -110,8 +111,10 @@ def proposed_band(model: SlotFlow, observation: Observation) -> tuple[Bounds, Ba
     stretches = [one for one in stretches if not len(look.peaks_outside(one[0]))]
     if not stretches:
         return everything, None
-    found = search_spectrum(white_likelihood(observation, everything), everything, max_seconds=LOOK)
-    if not len(found.theta) or found.significance.min() < BEYOND_DOUBT:
+    found = search_spectrum(
+        white_likelihood(observation, everything), everything, max_seconds=SEARCH_SECONDS
+    )
+    if not found.complete or not len(found.theta) or found.significance.min() < BEYOND_DOUBT:
         return everything, None
     places = TONE.place_of(found.theta)
     holding = [one for one in stretches if one[0][0] <= places.min() and places.max() <= one[0][1]]

@@ -37,6 +37,7 @@ from slotflow.studies.suites.exact.parts import (
 from slotflow.studies.suites.exact.reference import long_evidence
 from slotflow.studies.suites.exact.rows import exact_details, exact_rows
 from slotflow.studies.suites.exact.suite import GROUPS, record_keys, run_exact_suite, sizes
+from slotflow.studies.suites.exact.tasks import worker
 from slotflow.studies.suites.sets import SETS
 from slotflow.studies.tasks import Record, Worker, run_tasks
 
@@ -418,7 +419,7 @@ def test_one_signal_and_its_evidence(zoom: SlotFlow) -> None:
     sim = draw_signal(part, 1, 0)
     truth = sim.components(0)
     assert len(truth) == 2
-    _, post = solve(zoom, sim.observation(0), part.prior, 500, 0, 10.0)
+    post = solve(zoom, sim.observation(0), part.prior, 500, 0, 10.0)
     record = measure(post, truth, float(sim.sigma), 3)
     assert json.loads(json.dumps(record)) == record
     assert record["k"] == 2 and int(np.argmax(record["k_probs"])) == 2 and record["ess"] > 0.5
@@ -444,6 +445,19 @@ def test_weak_tones_start_from_the_uniform_law(zoom: SlotFlow) -> None:
     prior = replace(part.prior, k_max=2)
     index = next(i for i in range(50) if int(draw_signal(part, i, 0).k) == 1)
     sim = draw_signal(part, index, 0)
-    first, post = solve(zoom, sim.observation(0), prior, 200, 0, 2.0)
-    assert post.prior == prior and first.prior is not None
+    post = solve(zoom, sim.observation(0), prior, 200, 0, 2.0)
+    assert post.prior == prior and post.amortized.prior is not None
     assert measure(post, sim.components(0), float(sim.sigma), 0)["k"] == 1
+
+
+def test_an_answer_that_holds_no_network_s_answer_is_recorded_too(zoom: SlotFlow) -> None:
+    """The noise of this signal is taken for coloured, so that the answer comes from general proposals."""
+    settings, index = Settings(seed=14), 1239
+    part = PARTS["nominal"]
+    sim = draw_signal(part, index, settings.seed)
+    post = zoom.infer(sim.observation(0), prior=part.prior, seed=index)
+    with pytest.raises(ValueError, match="does not hold a network's answer"):
+        _ = post.amortized
+    record = worker(settings)("nominal", index)
+    assert record["status"] == post.verdict.status and record["k"] == post.k_map
+    assert 0 < record["joint"] < 1 and len(record["levels"]) == record["k"]

@@ -24,7 +24,6 @@ from slotflow.data.observation import Observation
 from slotflow.exact.refine import RefinedPosterior
 from slotflow.exact.tempering import Tempering
 from slotflow.network.model import SlotFlow
-from slotflow.posterior.posterior import Posterior
 from slotflow.signal.prior import Prior
 from slotflow.signal.simulation import Simulation, simulate
 from slotflow.studies.answers import exact_answer
@@ -135,10 +134,9 @@ def pair_signal(part: Part, index: int, seed: int) -> Simulation:
 
 def solve(
     model: SlotFlow, observation: Observation, prior: Prior, draws: int, seed: int, seconds: float
-) -> tuple[Posterior, RefinedPosterior]:
-    """The network's answer and the exact one."""
-    exact = exact_answer(model, observation, prior, draws=draws, seed=seed, max_seconds=seconds)
-    return exact.amortized, exact
+) -> RefinedPosterior:
+    """The exact answer."""
+    return exact_answer(model, observation, prior, draws=draws, seed=seed, max_seconds=seconds)
 
 
 def measure(post: RefinedPosterior, truth: NDArray[np.float64], sigma: float, seed: int) -> Record:

@@ -53,13 +53,15 @@ def _posterior(model: SlotFlow, settings: Settings, part: Part, name: str, i: in
     """A signal of a calibration set."""
     sim = draw_signal(part, i, settings.seed)
     observation, began = sim.observation(0), time.perf_counter()
-    first, post = solve(model, observation, part.prior, settings.draws, i, settings.max_seconds)
+    post = solve(model, observation, part.prior, settings.draws, i, settings.max_seconds)
     seconds = time.perf_counter() - began
     record = measure(post, sim.components(0), float(sim.sigma), suite_seed(part.number, i, 0))
-    record |= {"network": first.k_probs.tolist(), "total_seconds": seconds}
-    if name == "frontier":
+    record |= {"total_seconds": seconds}
+    if name == "frontier":  # rivals
         from slotflow.exact.classical import classical
 
+        network = model.infer(observation, prior=part.prior, method="network")
+        record["network"] = network.k_probs.tolist()
         record["classical"] = int(classical([observation], part.prior).k_map[0])
     return record
 
@@ -68,7 +70,7 @@ def _evidence(model: SlotFlow, settings: Settings, part: Part, i: int) -> Record
     """Evidence at the true K, ours and the independent one."""
     sim = draw_signal(part, i, settings.seed)
     observation, k = sim.observation(0), int(sim.k)
-    _, post = solve(model, observation, part.prior, settings.draws, i, settings.max_seconds)
+    post = solve(model, observation, part.prior, settings.draws, i, settings.max_seconds)
     other = long_evidence(sim, part.prior, i, settings.long)
     return {
         "k": k,
@@ -83,7 +85,7 @@ def _evidence(model: SlotFlow, settings: Settings, part: Part, i: int) -> Record
 def _correlation(model: SlotFlow, settings: Settings, part: Part, i: int) -> Record:
     """Correlation matrices of a pair."""
     sim = pair_signal(part, i, settings.seed)
-    _, post = solve(model, sim.observation(0), part.prior, CORRELATION_DRAWS, i, 60.0)
+    post = solve(model, sim.observation(0), part.prior, CORRELATION_DRAWS, i, 60.0)
     theta, _, log_weights = post.weighted(2)
     other = long_pair(sim, part.prior, i, settings.longer)
     return {
@@ -103,7 +105,7 @@ def _misfit(model: SlotFlow, settings: Settings, part: Part, kind: str, i: int) 
     try:
         with warnings.catch_warnings():  # the network warns of the offset of red noise
             warnings.simplefilter("ignore", UserWarning)
-            _, post = solve(model, observation, part.prior, settings.draws, i, settings.max_seconds)
+            post = solve(model, observation, part.prior, settings.draws, i, settings.max_seconds)
         checks = post.verdict.checks
         found = {
             "status": post.verdict.status,
@@ -121,7 +123,7 @@ def _time(model: SlotFlow, settings: Settings, part: Part, i: int) -> Record:
     seconds = 0.0
     for _ in range(2 if i == 0 else 1):
         began = time.perf_counter()
-        post = solve(model, observation, part.prior, EXACT_DRAWS, i, settings.max_seconds)[1]
+        post = solve(model, observation, part.prior, EXACT_DRAWS, i, settings.max_seconds)
         post.sample(EXACT_DRAWS, seed=i)
         seconds = time.perf_counter() - began
     return {"seconds": seconds, "methods": {str(k): m for k, m in post.orders.methods.items()}}
@@ -155,7 +157,7 @@ def _eryn(model: SlotFlow, settings: Settings, part: Part, i: int) -> Record:
     observation, k, seconds = sim.observation(0), int(sim.k), []
     for repeat in range(TIMED_ANSWERS + 1):
         began = time.perf_counter()
-        post = solve(model, observation, part.prior, EXACT_DRAWS, i, settings.max_seconds)[1]
+        post = solve(model, observation, part.prior, EXACT_DRAWS, i, settings.max_seconds)
         post.sample(EXACT_DRAWS, k, seed=i)
         seconds += [time.perf_counter() - began] if repeat else []
     ours = {"seconds": float(np.median(seconds)), "effective": EXACT_DRAWS * post.ess}

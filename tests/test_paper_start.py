@@ -33,10 +33,10 @@ def heard(model: PaperSlotFlow, seed: int) -> tuple[Tensor, Tensor]:
 
 
 def test_a_fresh_context_depends_on_the_data(seed: int) -> None:
-    """By an order of magnitude more than with torch's weights, for tokens as for contexts."""
+    """By several times more than with torch's weights, and its tokens differ from each other."""
     plain, local = (heard(fresh(start, seed), seed) for start in ("torch", "local"))
-    assert all(b > 10 * a for a, b in zip(plain, local, strict=True))
-    assert 0.02 < local[1] < 2
+    assert local[0] > 10 * plain[0]
+    assert local[1] > 3 * plain[1]
 
 
 def test_queries_meet_their_own_keys(seed: int) -> None:

@@ -1,19 +1,14 @@
 r"""Initial weights with which the paper's encoder hears the data from the first step on.
 
-The encoder attends without a residual branch, h̃ = MHA(h + PE). At torch's initial weights two things go wrong:
-
-- Scores of attention are next to 0. Every token becomes the same mean over all tokens, so that pooling finds nothing to
-  pool and the place of a spectral line is lost.
-- Convolutions of torch's scale shrink their input by about √3 per layer, so that h is small beside the positional
-  encoding.
-
-With queries and keys the same rotation, times a gain c, the scores are
+The encoder attends without a residual branch, h̃ = MHA(h + PE). At torch's initial weights the scores of attention are
+next to 0: every token becomes the same mean over all tokens, the place of a spectral line is lost, and pooling finds
+nothing to pool. With queries and keys the same rotation, times a gain c, the scores are
 
 .. math:: s_{pj} = \frac{c^2}{\sqrt{d_h}} \, (R u_p) \cdot (R u_j), \qquad u = h + \mathrm{PE} ,
 
 on the d_h coordinates of a head. The product of two positional encodings is largest at p = j and falls with their
 distance, so that each token begins by attending to its neighbourhood and to what is loud. Values and outputs are
-rotations, which lose nothing. Convolutions keep the size of their input.
+rotations, which lose nothing.
 """
 
 from __future__ import annotations
@@ -24,18 +19,14 @@ from torch import nn
 __all__ = ["start_local"]
 
 GAIN = 4.0
-"""c: a token of preset paper then attends to a few neighbours."""
-CONVOLUTION_GAIN = 3.0**0.5
-"""From torch's standard deviation of weights, (3 · inputs)^(−1/2), to inputs^(−1/2)."""
+"""c: by its place alone a token of preset paper then shares its attention among three tokens, at c = 1 among 270."""
 
 
 @torch.no_grad()
 def start_local(network: nn.Module) -> None:
-    """Sets the initial weights of all convolutions and self-attentions of a network."""
+    """Sets the initial weights of all self-attentions of a network."""
     for part in network.modules():
-        if isinstance(part, nn.Conv1d):
-            part.weight.mul_(CONVOLUTION_GAIN)
-        elif isinstance(part, nn.MultiheadAttention):
+        if isinstance(part, nn.MultiheadAttention):
             queries, keys, values = part.in_proj_weight.chunk(3)
             nn.init.orthogonal_(queries, gain=GAIN)
             keys.copy_(queries)

@@ -415,3 +415,59 @@ def test_an_unknown_term_is_an_error(name: str) -> None:
     """A misspelt term, and an entry of the config that is not a weight."""
     with pytest.raises(ValueError, match=f"expected a loss term of .*'flow'.*received '{name}'"):
         weighted_sum({"count": torch.tensor(1.0), name: torch.tensor(1.0)}, LossConfig())
+
+
+# ---------------------------------------------------------------- order instead of assignment
+
+
+def test_ordered_slots_take_components_in_order_of_frequency(seed: int) -> None:
+    model = make_model(seed)
+    objective = PaperLoss(model, LossConfig())
+    batch, g = make_batch(model, 8, seed, k=4), contexts(8, seed)
+    matched = objective.flow_loss(g, batch, batch.k, batch.k)
+    objective.ordered = True
+    found = objective.flow_loss(g, permuted(batch, seed), batch.k, batch.k)
+    signal, slot = slot_index(batch.k)
+    q = model.flow(torch.cat([g[signal], torch.nn.functional.one_hot(slot, 4).double()], dim=-1))
+    by_frequency = batch.theta.gather(
+        1, batch.theta[..., 2].argsort(1)[..., None].expand_as(batch.theta)
+    )
+    wanted = -q.log_prob(model.target.encode(by_frequency[signal, slot])).mean()
+    assert found.item() == pytest.approx(wanted.item(), abs=1e-10)
+    assert matched.item() < found.item() - 1e-3  # an upper bound
+
+
+def test_ordered_slots_cost_no_pairs(seed: int) -> None:
+    """Rows of the flow: one for each slot, instead of one for each pair and one for each slot."""
+    model = make_model(seed)
+    objective = PaperLoss(model, LossConfig())
+    batch, g = make_batch(model, 8, seed), contexts(8, seed)
+    seen: list[int] = []
+
+    def counted(projected: Tensor, y: Tensor) -> Tensor:
+        seen.append(len(y))
+        return model.flow.log_prob(projected, y)
+
+    objective.density = counted
+    objective.flow_loss(g, batch, batch.k, batch.k)
+    pairs, slots = int((batch.k**2).sum()), int(batch.k.sum())
+    assert seen == [pairs, slots]
+    objective.ordered = True
+    objective.flow_loss(g, batch, batch.k, batch.k)
+    assert seen == [pairs, slots, slots]
+
+
+@pytest.mark.parametrize("case", ["validation", "other slots"])
+def test_order_is_for_training_with_the_true_count(case: str, seed: int) -> None:
+    model = make_model(seed)
+    objective = PaperLoss(model, LossConfig())
+    batch, g = make_batch(model, 8, seed, k=4), contexts(8, seed)
+    slots = batch.k
+    if case == "validation":
+        model.eval()
+    else:
+        slots = batch.k.clone()
+        slots[0] -= 1
+    matched = objective.flow_loss(g, batch, slots, batch.k)
+    objective.ordered = True
+    assert objective.flow_loss(g, batch, slots, batch.k).item() == matched.item()

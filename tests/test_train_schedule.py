@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import math
 import time
@@ -19,6 +20,8 @@ from slotflow.network.build import load_model
 from slotflow.network.checkpoint import describe, load_training
 from slotflow.network.config import Config, TrainConfig
 from slotflow.network.model import SlotFlow
+from slotflow.network.paper.loss import PaperLoss
+from slotflow.signal.simulation import Simulation
 from slotflow.train.loop import train
 from slotflow.train.schedule import cycle_at
 
@@ -181,3 +184,30 @@ def test_gradient_clipping(
         np.testing.assert_allclose(norms, limit, rtol=1e-3)
     else:
         assert min(norms) > 0.1
+
+
+# --- Order instead of assignment ------------------------------------------------------------------
+
+
+def test_slots_are_ordered_for_a_share_of_training(
+    debug_config: Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Four of ten steps, and no validation; without the share none."""
+    costed: list[bool] = []  # whether a training step had costs
+    original = PaperLoss.flow_loss
+
+    def flow_loss(self: PaperLoss, g: Tensor, batch: Simulation, *counts: Tensor) -> Tensor:
+        ordered = self.ordered and self.model.training
+        if torch.is_grad_enabled():
+            costed.append(not ordered)
+        else:
+            assert not ordered
+        return original(self, g, batch, *counts)
+
+    monkeypatch.setattr(PaperLoss, "flow_loss", flow_loss)
+    for share, wanted in ((0.4, [False] * 4 + [True] * 6), (0.0, [True] * 10)):
+        loss = dataclasses.replace(debug_config.loss, ordered=share)
+        config = tiny(dataclasses.replace(debug_config, loss=loss))
+        costed.clear()
+        train(config, tmp_path / str(share), quiet=True)
+        assert costed == wanted

@@ -12,6 +12,8 @@ __all__ = ["EncoderConfig", "FamilyConfig", "FlowConfig", "ZoomConfig"]
 
 DOMAINS = ("time-frequency", "time", "frequency")
 """What the encoder is given (paper, 5.3.1): spectrum of the long and samples of the short stream, samples, spectra."""
+STARTS = ("torch", "local")
+"""Initial weights of the encoder and the classifier: torch's own, or those of `slotflow.network.paper.start`."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,9 @@ class EncoderConfig:
     """Whether a third pathway, like the frequency one, estimates σ."""
     domain: str = "time-frequency"
     """What the pathways are given: one of "time-frequency", "time" and "frequency"; the latter two are ablations."""
+    start: str = "torch"
+    """Initial weights: "torch", or "local", with which every token hears itself and g the data
+    (`network/paper/start`). It changes how a training begins and nothing about what the network is."""
 
     def __post_init__(self) -> None:
         same = len(self.channels) == len(self.kernels) == len(self.strides) > 0
@@ -42,6 +47,7 @@ class EncoderConfig:
         check(self.channels[-1] % self.heads == 0, "heads that divide the last channel", self.heads)
         check(self.context >= 1, "context >= 1", self.context)
         check(self.domain in DOMAINS, f"a domain of {DOMAINS}", self.domain)
+        check(self.start in STARTS, f"a start of {STARTS}", self.start)
 
 
 TARGETS = ("circle", "plane")

@@ -141,12 +141,16 @@ class LossConfig:
     """Weight of the squared error of its offsets, in bins²."""
     rounds: float = 0.1
     """Weight of the estimates of each round."""
+    ordered: float = 0.0
+    """Share of training, from its beginning, in which slot k takes the k-th tone in the order of frequency instead of
+    the matched one: no costs of pairs are needed then (preset paper). Validation always matches."""
     curriculum: tuple[float, float] | None = None
     """Shares of training between which slots move from the true to the predicted K; None keeps the true K."""
 
     def __post_init__(self) -> None:
         for name in WEIGHTED_TERMS:
             check(getattr(self, name) >= 0, f"{name} >= 0", getattr(self, name))
+        check(0 <= self.ordered <= 1, "0 <= ordered <= 1", self.ordered)
         if self.curriculum is not None:
             a, b = self.curriculum
             check(0 <= a < b, "a curriculum (start, end) with 0 <= start < end", self.curriculum)

@@ -5,7 +5,8 @@ r"""The flow term of the loss (paper, sections 3.5 and 3.7): matched pairs of sl
 averaged over the signals of a batch. π* is the cheapest assignment under the cost −log q of all pairs of one signal,
 infinite for a slot and a component of different classes. The costs are computed in one call for each class without
 gradient; only the matched pairs are evaluated with it. A batch costs O(ΣK²) network rows without and O(ΣK) with
-gradient, and neither K_max nor the number of classes enters. The paper's network of one class is the case C = 1.
+gradient, and neither K_max nor the number of classes enters. The paper's network of one class is the case C = 1. Where
+slots take components in a given order there are no costs, and only the rows with gradient remain.
 
 Several classes share the components of a signal, so that each has few of them and ΣK_c² is hardly more than ΣK_c. All
 pairs are then evaluated with gradient, and the matched ones need no second evaluation, which halves what the host has
@@ -46,6 +47,7 @@ def matched_loss(
     *,
     densities: Sequence[Density] | None = None,
     low_precision: bool = False,
+    ordered: bool = False,
 ) -> Tensor:
     """Hungarian-matched negative log-likelihood, a scalar.
 
@@ -60,6 +62,7 @@ def matched_loss(
         counts: Components of each signal and class, (B, C), int64, on the CPU.
         densities: What computes each flow's log density; the flows themselves if not given.
         low_precision: bfloat16 for costs without gradient.
+        ordered: Slot k takes component k, without costs; for one class with as many slots as components.
     """
     device, g = g.device, g if g.dtype == torch.float64 else g.float()
     densities = [flow.log_prob for flow in flows] if densities is None else densities
@@ -72,18 +75,14 @@ def matched_loss(
         k_max = flow.context - g.shape[-1]
         contexts = slot_contexts(g, upload(signal, device), upload(slot, device), k_max)
         projected.append(flow.project(contexts))  # (Σ slots, L, H)
-        rough = low_precision and not few
-        with (
-            torch.set_grad_enabled(few and torch.is_grad_enabled()),
-            # No weight is used twice, and a recorded graph must not hold on to rounded copies of them.
-            torch.autocast(device.type, torch.bfloat16, enabled=rough, cache_enabled=False),
-        ):
-            i, j = (upload(index, device) for index in all_pairs(n, m))
-            terms = projected[-1].to(torch.bfloat16) if rough else projected[-1]
-            score = density(terms[i], y[j]) if len(i) else y.new_zeros(0)
-            scores.append(score)  # (Σ slots·K,)
+        if not ordered:
+            rough = low_precision and not few
+            scores.append(_costed(density, projected[-1], y, n, m, rough=rough, graded=few))
 
-    pairs = match_classes([-score.detach() for score in scores], slots, counts)
+    if ordered:
+        pairs = [(torch.arange(len(signal)),) * 2 for signal, _ in rows_of]
+    else:
+        pairs = match_classes([-score.detach() for score in scores], slots, counts)
     matched = torch.stack(
         [
             torch.bincount(signal[rows], minlength=len(slots))
@@ -107,6 +106,38 @@ def matched_loss(
         share = (1.0 / matched[signal[rows]].double()).to(log_q.dtype)
         total = total - (log_q * upload(share, device)).sum()
     return total / len(slots)
+
+
+def _costed(
+    density: Density,
+    projected: Tensor,
+    y: Tensor,
+    n: Tensor,
+    m: Tensor,
+    *,
+    rough: bool,
+    graded: bool,
+) -> Tensor:
+    """Log densities of all pairs of one class, (Σ slots·K,).
+
+    Args:
+        density: Of the class's flow.
+        projected: Context terms of its slots, (Σ slots, L, H).
+        y: Coordinates of its components, (ΣK, d).
+        n: Slots of each signal, (B,).
+        m: Components of each signal, (B,).
+        rough: bfloat16.
+        graded: With gradient.
+    """
+    device = projected.device
+    with (
+        torch.set_grad_enabled(graded and torch.is_grad_enabled()),
+        # No weight is used twice, and a recorded graph must not hold on to rounded copies of them.
+        torch.autocast(device.type, torch.bfloat16, enabled=rough, cache_enabled=False),
+    ):
+        i, j = (upload(index, device) for index in all_pairs(n, m))
+        terms = projected.to(torch.bfloat16) if rough else projected
+        return density(terms[i], y[j]) if len(i) else y.new_zeros(0)
 
 
 def _pair(rows: Tensor, columns: Tensor, signal: Tensor, counts: Tensor) -> Tensor:

@@ -39,6 +39,9 @@ class Objective(nn.Module, Generic[Network]):
         low_precision: bfloat16 where it costs nothing: in the encoder, and for costs that are only compared.
     """
 
+    ordered = False
+    """Whether slots take components in the order of frequency in training (preset paper); the loop says when."""
+
     def __init__(self, model: Network, config: LossConfig, low_precision: bool = False) -> None:
         super().__init__()
         self.model = model

@@ -117,6 +117,7 @@ def train(
 
                 seed = batch_seed(cfg.seed, state.step, rank)
                 batch = draw_batch(config, cfg.batch_size // world, seed, device)
+                objective.ordered = done < config.loss.ordered
                 terms = step_module(batch, predicted_share(config.loss.curriculum, done))
                 _check_finite(last_loss, state.step - 1, cfg.seed, rank)
                 loss = terms["loss"].detach()

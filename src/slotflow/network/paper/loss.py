@@ -12,6 +12,10 @@ each averaged over the batch. π* is the Hungarian assignment under the cost −
 
 Teacher forcing gives each signal its true number of slots. With a curriculum a growing share of the signals gets the
 predicted number instead, and the min(K̂, K) matched pairs count.
+
+**Order instead of assignment.** The ΣK² costs are most of the flow's work, and the assignment of a fresh network
+changes from step to step. For a share of training (`LossConfig.ordered`) slot k takes the k-th tone in the order of
+frequency instead. That is one of the assignments, so that this loss is an upper bound of the matched one.
 """
 
 from __future__ import annotations
@@ -90,7 +94,8 @@ class PaperLoss(Objective[PaperSlotFlow]):
         model = self.model
         component_signal, component = (upload(i, g.device) for i in slot_index(counts))
         components = batch.theta  # (B, k_max, P)
-        if model.target.jitter:  # radii belong to components, whatever their order in the batch
+        ordered = self.ordered and model.training and bool((slots == counts).all())
+        if model.target.jitter or ordered:  # whatever the order of components in the batch
             place = torch.where(batch.mask, model.target.waveform.place_of(components), torch.inf)
             order = place.argsort(dim=1, stable=True)
             components = components.gather(1, order[..., None].expand_as(components))
@@ -104,4 +109,5 @@ class PaperLoss(Objective[PaperSlotFlow]):
             counts[:, None],
             densities=None if self.density is None else [self.density],
             low_precision=self.low_precision,
+            ordered=ordered,
         )

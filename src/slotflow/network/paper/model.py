@@ -20,6 +20,7 @@ from slotflow.network.paper.counter import CardinalityHead
 from slotflow.network.paper.densities import PaperSlotDensities
 from slotflow.network.paper.encoder import DualStreamEncoder, Encoding
 from slotflow.network.paper.plane import tone_target
+from slotflow.network.paper.start import start_local
 from slotflow.posterior.posterior import Posterior
 from slotflow.signal.prior import Prior
 
@@ -37,6 +38,8 @@ class PaperSlotFlow(SlotFlow):
         super().__init__(config)
         self.encoder = DualStreamEncoder(config.encoder)
         self.cardinality = CardinalityHead(config.encoder, config.prior)
+        if config.encoder.start == "local":
+            start_local(self)
         self.target = tone_target(config.flow, config.prior)
         self.flow = ConditionalFlow(
             self.target.dim, config.encoder.context + self.k_max, config.flow

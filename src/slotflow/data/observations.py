@@ -7,8 +7,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any, overload
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from slotflow.data.arrays import as_numpy, is_tensor
 from slotflow.data.channel import Channel
 from slotflow.data.observation import Observation, stated_levels
 
@@ -92,7 +93,7 @@ class Observations(Sequence[Observation]):
             raise IndexError(f"expected a signal in 0..{len(self) - 1}, received {index}.")
         pairs = zip(self.like, self.series, strict=True)
         return Observation(
-            [dataclasses.replace(channel, values=_numpy(x[index])) for channel, x in pairs]
+            [dataclasses.replace(channel, values=as_numpy(x[index])) for channel, x in pairs]
         )
 
     def __len__(self) -> int:
@@ -108,7 +109,7 @@ class Observations(Sequence[Observation]):
 
 def _rows(values: Any, name: str) -> Any:
     """An array or a tensor with one signal per row, of floating-point numbers."""
-    x = values if hasattr(values, "device") and hasattr(values, "double") else np.asarray(values)
+    x = values.detach() if is_tensor(values) else np.asarray(values)
     kind = "c" if isinstance(x, np.ndarray) and x.dtype.kind not in "fiub" else "f"
     if x.ndim != 2 or kind == "c" or 0 in x.shape[1:]:
         raise ValueError(
@@ -118,8 +119,3 @@ def _rows(values: Any, name: str) -> Any:
     if isinstance(x, np.ndarray) and x.dtype not in (np.float32, np.float64):
         x = x.astype(np.float64)
     return x
-
-
-def _numpy(x: Any) -> NDArray[Any]:
-    """One row as a NumPy array."""
-    return np.asarray(x if isinstance(x, np.ndarray) else x.cpu())

@@ -58,6 +58,8 @@ def run(
     """Joins the results of shards into one catalogue."""
     if out is None and len(folders) > 1:
         raise ValueError(f"expected --out, as {len(folders)} folders are merged; name one.")
+    if missing := [folder for folder in folders if not folder.is_dir()]:
+        raise ValueError(f"{missing[0]}: expected a folder of results, found none; check the path.")
     target = folders[0] if out is None else out
     check_folder("--out", target)
     from slotflow.many.merge import merge

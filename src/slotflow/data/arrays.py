@@ -48,7 +48,7 @@ def seconds_of(stamps: NDArray[Any], t_ref: float) -> tuple[NDArray[np.float64],
         begin = t_ref or float((stamps[0] - np.datetime64(0, "s")) / np.timedelta64(1, "s"))
         whole = np.datetime64(int(begin), "s")
         after: NDArray[np.float64] = (stamps - whole) / np.timedelta64(1, "s")
-        tick = float(np.timedelta64(1, np.datetime_data(stamps.dtype)) / np.timedelta64(1, "s"))
+        tick = float(np.ones(1, stamps.dtype.str.replace("M8", "m8"))[0] / np.timedelta64(1, "s"))
         return after - (begin - int(begin)), begin, tick if tick <= 1 else 0.0
     if kind == "m":
         return stamps / np.timedelta64(1, "s"), t_ref, 0.0

@@ -81,7 +81,8 @@ def rounded_grid(t: NDArray[np.float64], resolution: float) -> NDArray[np.float6
     if not (fine or coarse):
         return None
     start = middle + step * float(i[0])
-    return t[0] + (start if abs(start) > NEGLIGIBLE * step else 0.0) + step * (i - i[0])
+    start = float(t[0]) + (start if abs(start) > NEGLIGIBLE * step else 0.0)
+    return np.asarray(start + step * (i - i[0]))
 
 
 def moved_note(t: NDArray[np.float64], grid: NDArray[np.float64]) -> tuple[str, ...]:

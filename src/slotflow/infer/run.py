@@ -101,6 +101,12 @@ def asked(
         prior: What is stated of the prior.
         **options: The other keywords of `SlotFlow.infer`, but for device and type.
     """
+    known = [field.name for field in dataclasses.fields(Call)]
+    if unknown := [name for name in options if name not in known]:
+        raise ValueError(
+            f"infer expects some of prior, refine, device, dtype, {', '.join(known)}, received {unknown[0]!r}; correct "
+            "or drop it."
+        )
     call = Call(method, **options)
     stated = Statement.of(prior, call.k_prior)
     if stated.k_prior is not None:

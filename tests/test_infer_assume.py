@@ -293,7 +293,7 @@ def test_a_mapping_says_what_a_prior_file_may(zoom: SlotFlow) -> None:
 
 def test_an_unknown_keyword_is_named(zoom: SlotFlow) -> None:
     obs = tones((1.0, 0.3, 2.7), noise=0.5, seed=0, n=300)
-    with pytest.raises(ValueError, match="max_seconds, .*received 'max_second'"):
+    with pytest.raises(ValueError, match=r"max_seconds, .*received 'max_second'"):
         zoom.infer(obs, max_second=3)  # type: ignore[call-overload]
 
 

@@ -39,7 +39,9 @@ def test_some_of_them_by_places_or_truth_values(posts: Posteriors, places: Any) 
     assert isinstance(some, Posteriors) and list(some) == [posts[0], posts[3]]
     np.testing.assert_array_equal(some.k_probs, posts.k_probs[[0, 3]])
     np.testing.assert_array_equal(some.sample(3)[1], posts.sample(3)[1][[0, 3]])
-    assert len(posts[[]]) == 0 and posts[np.int64(3)] is posts[3] and list(posts[[-1]]) == [posts[4]]
+    assert (
+        len(posts[[]]) == 0 and posts[np.int64(3)] is posts[3] and list(posts[[-1]]) == [posts[4]]
+    )
 
 
 @pytest.mark.parametrize(

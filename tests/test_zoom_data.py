@@ -108,7 +108,11 @@ def test_noise_from_the_residual(short: bool, model: ZoomSlotFlow, seed: int) ->
             Prior(frequency=(2.5, 3.01)),
             r"153 bins.*windows|at most 150 bins.*is 153\.0; narrow",
         ),
-        (LONG, Prior(k_max=2, frequency=(2.5, 2.53)), "at least 10 bins.*which is 9; .*measure longer"),
+        (
+            LONG,
+            Prior(k_max=2, frequency=(2.5, 2.53)),
+            "at least 10 bins.*which is 9; .*measure longer",
+        ),
         (
             Grid(150, 0.1),
             Prior(),

@@ -252,6 +252,13 @@ def test_a_foreign_store_is_refused(many: Path, tmp_path: Path) -> None:
     assert "expected the results of an earlier run" in run(many, *FLAGS, "--out", out, code=2)
 
 
+def test_a_merger_makes_no_folder_of_a_wrong_name(tmp_path: Path) -> None:
+    wrong = tmp_path / "shards"
+    result = CliRunner().invoke(app, ["merge", str(wrong)])
+    assert result.exit_code == 2 and "expected a folder of results" in result.output
+    assert not wrong.exists()
+
+
 def test_what_a_killed_run_leaves_is_removed(tmp_path: Path) -> None:
     names = [
         ".posterior.0123456789ab.nc",

@@ -183,6 +183,22 @@ def test_elsewhere_the_first_announcement_is_all(capsys: pytest.CaptureFixture[s
     assert capsys.readouterr().err == ""
 
 
+def test_a_log_hears_of_a_long_call(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("slotflow.cli.watch.SILENCE", 0.05)
+    printed, deadline = "", time.monotonic() + 60
+    with Watch():
+        tell("windows", 3, 12)
+        while "windows 3/12, since " not in printed and time.monotonic() < deadline:
+            time.sleep(0.01)
+            printed += capsys.readouterr().err
+    assert "windows 3/12, since 0 s" in printed
+    with Watch(quiet=True):
+        time.sleep(0.2)
+    assert capsys.readouterr().err == ""
+
+
 def test_of_many_components_and_counts_the_strongest_are_listed(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

@@ -254,3 +254,50 @@ def test_answers_do_not_depend_on_the_batch(zoom: SlotFlow, seed: int) -> None:
         np.testing.assert_allclose(alone.k_probs, post.k_probs, rtol=0, atol=1e-4)
         odds = [p[p > 1e-3] / p[p > 1e-3].sum() for p in (alone.k_probs, post.k_probs)]
         np.testing.assert_allclose(*odds, rtol=0, atol=1e-7)
+
+
+# --- what is asked wrongly ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("stated", "words"),
+    [
+        ({"frequency": 1}, "frequency as two finite bounds"),
+        ({"frequency": (1, math.nan)}, "frequency as two finite bounds"),
+        ({"frequency": ("low", "high")}, "frequency as two finite bounds"),
+        ({"amplitude": "12"}, "amplitude as two finite bounds"),
+        ({"amplitude": 3.0}, "amplitude as two finite bounds"),
+        ({"sigma": "quiet"}, "sigma as two finite bounds"),
+        ({"k_max": 2.5}, "whole numbers"),
+        ({"min_separation": "small"}, "min_separation"),
+        ({"k_probs": [1, 2]}, "k_prior, received 'k_probs'"),
+    ],
+)
+def test_a_prior_that_is_none_is_named(zoom: SlotFlow, stated: Any, words: str) -> None:
+    obs = tones((1.0, 0.3, 2.7), noise=0.5, seed=0, n=300)
+    with pytest.raises(ValueError, match=words):
+        zoom.infer(obs, prior={"frequency": (2.0, 3.0)} | stated)
+
+
+def test_a_mapping_says_what_a_prior_file_may(zoom: SlotFlow) -> None:
+    """One number for a known noise level, and p(K)."""
+    obs = tones((1.0, 0.3, 2.7), noise=0.5, seed=0, n=300)
+    told = {"frequency": (2.0, 3.0), "sigma": 0.5, "k_prior": {0: 0.25, 1: 0.75}}
+    post = zoom.infer(obs, prior=told)
+    assert post.prior is not None and post.prior.sigma == (0.5, 0.5)
+    assert post.k_probs[2:].max() == 0
+    assert Prior(sigma=0.5).sigma == (0.5, 0.5)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="received both"):
+        zoom.infer(obs, prior=told, k_prior={1: 1.0})
+
+
+def test_an_unknown_keyword_is_named(zoom: SlotFlow) -> None:
+    obs = tones((1.0, 0.3, 2.7), noise=0.5, seed=0, n=300)
+    with pytest.raises(ValueError, match=r"max_seconds, .*received 'max_second'"):
+        zoom.infer(obs, max_second=3)  # type: ignore[call-overload]
+
+
+@pytest.mark.parametrize("level", [0.0, 3.0])
+def test_constant_data_are_refused_without_a_prior(zoom: SlotFlow, level: float) -> None:
+    with pytest.raises(ValueError, match="expected a series that varies"):
+        zoom.infer(Observation.from_arrays(np.full(300, level), DT))

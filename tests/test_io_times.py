@@ -208,6 +208,28 @@ def test_jitter_is_no_gap(write: Write, seed: int) -> None:
         read_stream(path, fill="linear")
 
 
+@pytest.mark.parametrize("rate", [60.0, 48.0, 80.0])
+def test_two_decimals_of_a_fast_clock_are_no_jitter(tmp_path: Path, rate: float) -> None:
+    # Taken as they were printed, these stamps gave a tone an image at rate/2 - f, and the verdict was "exact".
+    t = np.arange(600) / rate
+    lines = [f"{stamp:.2f},{i % 7}" for i, stamp in enumerate(t)]
+    (tmp_path / "a.csv").write_text("t,x\n" + "\n".join(lines))
+    found = read_stream(tmp_path / "a.csv")
+    assert found.is_even
+    assert found.dt == pytest.approx(1 / rate, abs=5 * 0.01 / 600**1.5)
+    assert any("of few digits put on an even grid" in note for note in found.notes)
+
+
+@pytest.mark.parametrize("start", [0.0, 9e5])
+def test_single_precision_stamps_are_no_jitter(tmp_path: Path, start: float) -> None:
+    stamps = (start + 0.1 * np.arange(600)).astype(np.float32)
+    np.savez(tmp_path / "a.npz", x=np.arange(600.0) % 7, t=stamps)
+    found = read_stream(tmp_path / "a.npz")
+    assert found.is_even
+    digit = float(np.spacing(stamps[-1]))
+    assert found.dt == pytest.approx(0.1, abs=5 * digit / 600**1.5)
+
+
 def test_one_bad_row_is_named(tmp_path: Path) -> None:
     data = np.ones((3, 8))
     data[1] = np.nan

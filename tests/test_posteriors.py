@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
-from slotflow import Posteriors, SlotFlow, simulate
+from slotflow import Observations, Posteriors, SlotFlow, simulate
 
 N = 5
 
@@ -29,6 +31,36 @@ def test_it_is_a_sequence(posts: Posteriors) -> None:
     assert Posteriors() == [] and next(reversed(posts)) is posts[-1]
     with pytest.raises(IndexError):
         posts[N]
+
+
+@pytest.mark.parametrize("places", [[0, 3], np.array([0, 3]), np.array([1, 0, 0, 1, 0]) > 0])
+def test_some_of_them_by_places_or_truth_values(posts: Posteriors, places: Any) -> None:
+    some = posts[places]
+    assert isinstance(some, Posteriors) and list(some) == [posts[0], posts[3]]
+    np.testing.assert_array_equal(some.k_probs, posts.k_probs[[0, 3]])
+    np.testing.assert_array_equal(some.sample(3)[1], posts.sample(3)[1][[0, 3]])
+    assert (
+        len(posts[[]]) == 0 and posts[np.int64(3)] is posts[3] and list(posts[[-1]]) == [posts[4]]
+    )
+
+
+@pytest.mark.parametrize(
+    ("places", "kind"),
+    [([True], ValueError), ("first", ValueError), (1.0, ValueError), ([7], IndexError)],
+)
+def test_places_that_are_none_are_named(
+    posts: Posteriors, places: Any, kind: type[Exception]
+) -> None:
+    with pytest.raises(kind, match="expected"):
+        posts[places]
+
+
+def test_observations_by_places_or_truth_values() -> None:
+    many = Observations.from_arrays(np.arange(12.0).reshape(3, 4), dt=1.0)
+    for places in ([0, 2], np.array([True, False, True])):
+        some = many[places]
+        assert isinstance(some, Observations)
+        np.testing.assert_array_equal(some[1].long.values, many[2].long.values)
 
 
 def test_arrays_over_signals(posts: Posteriors) -> None:

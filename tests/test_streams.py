@@ -13,8 +13,8 @@ import torch
 from numpy.typing import NDArray
 from statistics_helpers import assert_mean, assert_within
 
-from slotflow import Channel, Observation, Stream
-from slotflow.data.gaps import even_step, missing_stamps
+from slotflow import Channel, Observation, Observations, Stream
+from slotflow.data.gaps import even_step, missing_stamps, rounded_grid
 from slotflow.data.noise_level import GUARD_BINS, median_power, periodogram, power_outside
 
 Array = NDArray[np.float64]
@@ -354,3 +354,104 @@ def test_arrays_by_either_name():
     for wrong in ({"values": t}, {"values": t, "dt": 1.0, "times": t}, {"dt": 1.0}):
         with pytest.raises(ValueError, match="give one of them"):
             Observation.from_arrays(**wrong)
+
+
+# ---------------------------------------------------------------------- stamps that are dates, or of few digits
+
+
+@pytest.mark.parametrize("unit", ["ms", "us", "ns"])
+def test_dates_are_seconds_after_the_first(unit: str):
+    dates = np.datetime64("2024-01-01T00:00:00.5") + 100 * np.arange(50).astype("timedelta64[ms]")
+    channel = Channel(np.arange(50), times=dates.astype(f"datetime64[{unit}]"))  # type: ignore[arg-type]
+    assert channel.is_even
+    assert channel.dt == pytest.approx(0.1)
+    assert (channel.t0, channel.t_ref) == (0.0, 1704067200.5)
+
+
+def test_dates_count_from_a_stated_instant():
+    dates = np.datetime64("2024-01-01") + np.arange(50).astype("timedelta64[s]")
+    channel = Channel(np.arange(50), times=dates, t_ref=1704067190.0)  # type: ignore[arg-type]
+    assert (channel.t0, channel.t_ref) == (10.0, 1704067190.0)
+
+
+def test_durations_are_seconds():
+    times = (250 * np.arange(8)).astype("timedelta64[ms]")
+    assert Channel(np.arange(8), times=times).dt == 0.25  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "times",
+    [["2024-01-01", "2024-01-02"], np.array(["2024-01-01", "NaT"], "M8[s]"), [None, object()]],
+)
+def test_times_that_are_none_say_so(times: Any):
+    with pytest.raises(ValueError, match="times must be"):
+        Observation.from_arrays(values=[1.0, 2.0], times=times)
+
+
+@pytest.mark.parametrize("start", [1e4, 3e5, 9e5])
+def test_single_precision_times_are_put_on_their_grid(start: float):
+    true = start + 0.1 * np.arange(4000)
+    channel = Channel(np.ones(4000), times=true.astype(np.float32))  # type: ignore[arg-type]
+    digit = float(np.spacing(np.float32(start)))
+    assert channel.is_even
+    # Rounding errors are uniform: the error of a fitted step is digit/√12 · √12/n^1.5, that of the middle digit/√(12n).
+    assert channel.dt == pytest.approx(0.1, abs=5 * digit / 4000**1.5)
+    assert channel.mid_time == pytest.approx(true.mean(), abs=5 * digit / math.sqrt(12 * 4000))
+
+
+def test_single_precision_does_not_make_uneven_times_even():
+    times = np.sort(np.random.default_rng(0).uniform(0, 100, 500)).astype(np.float32)
+    channel = Channel(np.ones(500), times=times)  # type: ignore[arg-type]
+    np.testing.assert_array_equal(channel.times, times)
+
+
+@pytest.mark.parametrize(
+    ("absent", "digit"),
+    [([7], 0.01), ([35], 0.01), ([7, 20, 33], 0.01), ([7], 86400.0), (range(6, 140, 7), 86400.0)],
+)
+def test_an_absent_stamp_is_no_rounding(absent: list[int], digit: float):
+    assert rounded_grid(digit * np.delete(np.arange(140.0), absent), digit) is None
+
+
+@pytest.mark.parametrize("rate", [60.0, 48.0, 24.0, 80.0])
+@pytest.mark.parametrize("rounding", [np.round, lambda x: np.floor(x + 1e-9)])
+def test_coarse_rounding_is_undone(rate: float, rounding: Callable[[Array], Array]):
+    true = np.arange(400) / rate
+    grid = rounded_grid(rounding(true * 100) / 100, 0.01)
+    assert grid is not None
+    np.testing.assert_allclose(np.diff(grid), 1 / rate, rtol=0, atol=5 * 0.01 / 400**1.5)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("dt", "0.1 s"), ("t0", [1, 2]), ("sigma", "loud"), ("t_ref", "now")]
+)
+def test_what_is_no_number_is_named(name: str, value: Any):
+    fields: dict[str, Any] = {"dt": 0.1, name: value}
+    with pytest.raises(ValueError, match=f"{name} must be a number"):
+        Channel(np.ones(4), **fields)
+
+
+def test_a_step_of_half_precision_is_no_coarse_clock():
+    channel = Channel(np.arange(200_000), np.float16(0.1))
+    assert channel.duration == pytest.approx(200_000 * float(np.float16(0.1)))
+    assert isinstance(channel.dt, float)
+
+
+@pytest.mark.parametrize(
+    "tensor",
+    [
+        torch.arange(4.0, requires_grad=True),
+        torch.arange(4.0).to(torch.bfloat16),
+        torch.arange(4.0).to(torch.complex64).conj(),
+    ],
+)
+def test_tensors_of_any_kind_are_samples(tensor: torch.Tensor):
+    channel = Observation.from_arrays(values=tensor, dt=1.0).long
+    np.testing.assert_array_equal(channel.values, np.arange(4))
+
+
+@pytest.mark.parametrize("kind", [torch.bfloat16, torch.float32])
+def test_tensors_of_any_kind_are_rows(kind: torch.dtype):
+    rows = torch.ones(2, 4, requires_grad=True).to(kind)
+    many = Observations.from_arrays(rows, dt=1.0)
+    np.testing.assert_array_equal(many[1].long.values, np.ones(4))

@@ -62,6 +62,8 @@ def run(
         raise ValueError(
             f"expected --out, because {len(folders)} folders are merged; name a folder."
         )
+    if missing := [folder for folder in folders if not folder.is_dir()]:
+        raise ValueError(f"{missing[0]}: expected a folder of results, found none; check the path.")
     target = folders[0] if out is None else out
     check_folder("--out", target)
     from slotflow.many.merge import merge

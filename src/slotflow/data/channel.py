@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from slotflow.data.arrays import as_numpy, seconds_of
 from slotflow.data.gain import FreeGain, checked_gain
-from slotflow.data.gaps import check_times, even_step
+from slotflow.data.gaps import check_times, even_step, moved_note, rounded_grid
 from slotflow.data.sampling import Grid, Instants, Sampling
 
 __all__ = ["Channel", "Stream", "as_series"]
@@ -44,7 +45,8 @@ class Channel:
         filled: First and last index of each run of samples that were missing and have been filled.
         notes: What a reader assumed and did, in words.
         name: What to call the channel, where there are several.
-        times: Time stamps in seconds, shape (n,), rising.
+        times: Time stamps, shape (n,), rising: seconds, or dates and durations (datetime64, timedelta64). Dates count
+            from `t_ref`, or where none is given from the first of them, which is `t_ref` then (seconds since 1970).
         errors: Standard deviation of each sample's noise, shape (n,), in units of σ: exact where the prior says that σ
             is 1, and right up to a common factor otherwise.
         gain: What the channel makes of a component's complex amplitude, a number; "free" or a
@@ -109,7 +111,13 @@ class Channel:
             object.__setattr__(self, name, value)
 
     def _check_numbers(self) -> None:
-        """Refuses steps, instants and levels that are none."""
+        """Refuses steps, instants and levels that are none; keeps them in double precision."""
+        for name in ("dt", "t0", "t_ref", "sigma"):
+            if (value := getattr(self, name)) is not None:
+                try:
+                    self._set(**{name: float(value)})
+                except (TypeError, ValueError):
+                    raise ValueError(f"{name} must be a number, received {value!r}.") from None
         if not math.isnan(self.dt) and not (math.isfinite(self.dt) and self.dt > 0):
             raise ValueError(f"dt must be a positive number of seconds, received {self.dt}.")
         for name in ("t0", "t_ref"):
@@ -131,18 +139,24 @@ class Channel:
             raise ValueError(
                 f"dt must be a positive number of seconds, received {self.dt}; give it, or give times."
             )
-        times = np.asarray(self.times, dtype=np.float64)
-        if times.shape != (n,):
+        stamps = as_numpy(self.times)
+        if stamps.shape != (n,):
             raise ValueError(
-                f"expected one time for each of {n:,} samples, received the shape {times.shape}."
+                f"expected one time for each of {n:,} samples, received the shape {stamps.shape}."
             )
+        times, t_ref, digit = seconds_of(stamps, self.t_ref)
+        self._set(t_ref=t_ref)
         if n > 1:
             check_times(times)
-        return times
+        grid = rounded_grid(times, digit)
+        if grid is None:
+            return times
+        self._set(notes=self.notes + moved_note(times, grid))
+        return grid
 
     def _per_sample(self, n: int) -> tuple[NDArray[np.float64] | None, NDArray[np.int64] | None]:
         """Errors and segments of n samples, checked."""
-        errors = None if self.errors is None else np.asarray(self.errors, dtype=np.float64)
+        errors = None if self.errors is None else as_numpy(self.errors).astype(np.float64)
         segments = None if self.segments is None else np.asarray(self.segments)
         for name, array in (("error", errors), ("segment", segments)):
             if array is not None and array.shape != (n,):
@@ -240,7 +254,7 @@ def _even_stamps(n: int, dt: float, t0: float) -> NDArray[np.float64]:
 
 def as_series(values: ArrayLike, name: str = "values") -> Values:
     """Checks one series and returns it as a float64 or complex128 array of shape (n,)."""
-    x = np.asarray(values)
+    x = as_numpy(values)
     if x.dtype.kind not in "fiubc":
         raise ValueError(
             f"{name} must be numbers, received the type {x.dtype}; check for text in the data."

@@ -1,4 +1,9 @@
-"""Even sampling: the step of time stamps, and samples that are missing: where they are, and how to fill them."""
+"""Even sampling: the step of time stamps, and samples that are missing: where they are, and how to fill them.
+
+Stamps with few digits (a text table, single precision) of an even series are not even: each is off by up to half its
+last digit. Taken as they are, they spread the power of a tone over its images, and nothing in the residual need tell.
+An even grid that explains all of them by their rounding is therefore what they were before it (`rounded_grid`).
+"""
 
 from __future__ import annotations
 
@@ -13,12 +18,26 @@ __all__ = [
     "check_times",
     "even_step",
     "fill_gaps",
+    "last_digit",
     "missing_stamps",
+    "moved_note",
+    "rounded_grid",
     "runs",
 ]
 
 STEP_TOLERANCE = 1e-3
 """Largest deviation of a time stamp from the even grid, as a share of the step."""
+FINE_ROUNDING = 0.05
+"""Share of the step up to which the last digit of a stamp may be off by one."""
+COARSE_CLOCK, COARSE_CALENDAR = 0.85, 0.7
+"""Largest share of the step that a last digit may be worth, below a second and from there on: coarser stamps may as
+well be finer ones of which some are absent, as days are in a week of six."""
+FEWEST_ROUNDED = 64
+"""Stamps from which on coarse rounding is told from uneven times."""
+NEGLIGIBLE = 1e-4
+"""Share of a step by which the first stamp may be off without being moved."""
+ROUNDED_RANGE = 1.2
+"""Range of rounding errors over the last digit: 1, and what the fitted grid may be off."""
 FILLS = ("linear", "mean")
 LONGEST_GAP = 10
 """Longest run of missing samples that is filled unless the caller says more."""
@@ -35,6 +54,51 @@ def even_step(t: NDArray[np.float64]) -> float | None:
     # A time stamp carries rounding of its own: allow what its digits cannot express.
     rounding = 4 * np.spacing(np.abs(t).max())
     return dt if away <= STEP_TOLERANCE * dt + rounding else None
+
+
+def rounded_grid(t: NDArray[np.float64], resolution: float) -> NDArray[np.float64] | None:
+    """The even grid (n,) that time stamps were rounded from, by least squares; None where they are even, or no such.
+
+    Args:
+        t: Time stamps in seconds, (n,), rising.
+        resolution: What their last digit is worth, in seconds.
+    """
+    if resolution <= 0 or t.size < 3:
+        return None
+    i = np.arange(t.size) - 0.5 * (t.size - 1)
+    step, middle = float(i @ (t - t[0]) / (i @ i)), float((t - t[0]).mean())
+    away = t - t[0] - middle - step * i
+    if np.abs(away).max() <= 1e-6 * step:
+        return None
+    fine = resolution <= FINE_ROUNDING * step and np.abs(away).max() <= resolution
+    clock = resolution < 1
+    coarse = (
+        resolution <= (COARSE_CLOCK if clock else COARSE_CALENDAR) * step
+        and t.size >= FEWEST_ROUNDED
+        and np.ptp(away) <= ROUNDED_RANGE * resolution
+        and (clock or missing_stamps(t) is None)
+    )
+    if not (fine or coarse):
+        return None
+    start = middle + step * float(i[0])
+    start = float(t[0]) + (start if abs(start) > NEGLIGIBLE * step else 0.0)
+    return np.asarray(start + step * (i - i[0]))
+
+
+def moved_note(t: NDArray[np.float64], grid: NDArray[np.float64]) -> tuple[str, ...]:
+    """What to say where time stamps (n,) were put on an even grid, if that has moved them by a share of the step."""
+    moved = float(np.abs(t - grid).max())
+    if moved <= FINE_ROUNDING * (grid[1] - grid[0]):
+        return ()
+    return (f"time stamps of few digits put on an even grid, moved by up to {moved:.2g} s",)
+
+
+def last_digit(stamps: NDArray[Any]) -> float:
+    """What the last binary digit of the largest time stamp is worth, by the type in which the stamps came."""
+    largest = np.abs(stamps).max()
+    if stamps.dtype.kind == "f" and stamps.dtype.itemsize < 8:
+        return float(np.spacing(largest))
+    return 2 * float(np.spacing(np.float64(largest)))
 
 
 def missing_stamps(t: NDArray[np.float64], resolution: float = 0.0) -> NDArray[np.int64] | None:

@@ -7,10 +7,10 @@ import os
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from slotflow.core.later import later
+from slotflow.data.arrays import as_numpy
 from slotflow.data.channel import Channel, as_series
 from slotflow.data.noise_level import level_outside
 
@@ -108,7 +108,7 @@ class Observation:
             sigma_long: Noise standard deviation per sample of the long stream, if known; see :class:`Channel`.
             sigma_short: The same of the short stream, if it differs.
             values: Samples, shape (N,).
-            times: Time stamps in seconds, shape (N,), instead of a step.
+            times: Time stamps, shape (N,), instead of a step: seconds, or dates; see :class:`Channel`.
             errors: Standard deviation of each sample's noise, shape (N,); see :class:`Channel`.
             dt: Sampling step in seconds.
         """
@@ -125,8 +125,8 @@ class Observation:
             math.nan if step is None else step,
             t0_long,
             levels[0],
-            times=None if times is None else np.asarray(times, dtype=np.float64),  # type: ignore[arg-type]
-            errors=None if errors is None else np.asarray(errors, dtype=np.float64),
+            times=None if times is None else as_numpy(times),  # type: ignore[arg-type]
+            errors=None if errors is None else as_numpy(errors),
         )
         if short is None:
             return cls(first)

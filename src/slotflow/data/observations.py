@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+import operator
 from collections.abc import Iterator, Sequence
 from typing import Any, overload
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from slotflow.core.chosen import Several, several
+from slotflow.data.arrays import as_numpy, is_tensor
 from slotflow.data.channel import Channel
 from slotflow.data.observation import Observation, stated_levels
 
@@ -82,17 +85,18 @@ class Observations(Sequence[Observation]):
     def __getitem__(self, index: int) -> Observation: ...
 
     @overload
-    def __getitem__(self, index: slice) -> Observations: ...
+    def __getitem__(self, index: Several) -> Observations: ...
 
-    def __getitem__(self, index: int | slice) -> Observation | Observations:
-        """One observation, or some of them."""
-        if isinstance(index, slice):
-            return Observations([values[index] for values in self.series], self.like)
-        if not -len(self) <= index < len(self):
-            raise IndexError(f"expected a signal in 0..{len(self) - 1}, received {index}.")
+    def __getitem__(self, index: int | Several) -> Observation | Observations:
+        """One observation, or some of them: a slice, a list of places, or an array of places or of truth values."""
+        if (chosen := several(index, len(self))) is not None:
+            return Observations([values[chosen] for values in self.series], self.like)
+        place = operator.index(index)  # type: ignore[arg-type]
+        if not -len(self) <= place < len(self):
+            raise IndexError(f"expected a signal in 0..{len(self) - 1}, received {place}.")
         pairs = zip(self.like, self.series, strict=True)
         return Observation(
-            [dataclasses.replace(channel, values=_numpy(x[index])) for channel, x in pairs]
+            [dataclasses.replace(channel, values=as_numpy(x[place])) for channel, x in pairs]
         )
 
     def __len__(self) -> int:
@@ -108,7 +112,7 @@ class Observations(Sequence[Observation]):
 
 def _rows(values: Any, name: str) -> Any:
     """An array or a tensor with one signal per row, of floating-point numbers."""
-    x = values if hasattr(values, "device") and hasattr(values, "double") else np.asarray(values)
+    x = values.detach() if is_tensor(values) else np.asarray(values)
     kind = "c" if isinstance(x, np.ndarray) and x.dtype.kind not in "fiub" else "f"
     if x.ndim != 2 or kind == "c" or 0 in x.shape[1:]:
         raise ValueError(
@@ -118,8 +122,3 @@ def _rows(values: Any, name: str) -> Any:
     if isinstance(x, np.ndarray) and x.dtype not in (np.float32, np.float64):
         x = x.astype(np.float64)
     return x
-
-
-def _numpy(x: Any) -> NDArray[Any]:
-    """One row as a NumPy array."""
-    return np.asarray(x if isinstance(x, np.ndarray) else x.cpu())

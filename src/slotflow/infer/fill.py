@@ -9,6 +9,7 @@ import numpy as np
 
 from slotflow.data.observation import Observation
 from slotflow.data.preprocess import Band
+from slotflow.data.trend import check_varying
 from slotflow.infer.band import checked_band, proposed_band
 from slotflow.infer.from_data import Scales
 from slotflow.infer.statement import Statement
@@ -51,6 +52,7 @@ def fill_band(
     if "frequency" in given:
         given["frequency"] = checked_band(observation, given["frequency"])
         return None
+    check_varying(observation.long)
     try:
         given["frequency"], band = proposed_band(model, observation)
     except ValueError as error:

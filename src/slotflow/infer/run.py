@@ -109,6 +109,14 @@ def asked(
         prior: What is stated of the prior.
         **options: The other keywords of `SlotFlow.infer`, but for device and type.
     """
+    known = [
+        field.name for field in dataclasses.fields(Call) if field.name not in ("method", "stated")
+    ]
+    if unknown := [name for name in options if name not in known]:
+        raise ValueError(
+            f"infer expects some of prior, method, refine, device, dtype, {', '.join(known)}, received {unknown[0]!r}; "
+            "correct or drop it."
+        )
     stated = Statement.of(prior, options.get("k_prior"))
     call = Call(method, stated, **options)
     if stated.k_prior is not None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from slotflow.network.options import KPrior
-from slotflow.signal.prior import Prior
+from slotflow.signal.prior import Prior, pair_of
 from slotflow.signal.waveforms import Classes, Waveform, classes_text
 
 __all__ = ["Statement"]
@@ -67,13 +67,27 @@ class Statement:
                 "one with Prior(...) or Prior.paper()."
             )
         given = {"frequency" if name == "band" else name: v for name, v in (prior or {}).items()}
+        if "k_prior" in given:
+            if k_prior is not None:
+                raise ValueError(
+                    "prior: expected k_prior in the mapping or as an argument, received both; leave one of them out."
+                )
+            k_prior = given.pop("k_prior")
         if "classes" in given:
             given["waveform"] = _one_waveform(given.pop("classes"), given.get("waveform"))
         known = [field.name for field in fields(cls) if field.name not in ("whole", "k_prior")]
         if unknown := [name for name in given if name not in known]:
             raise ValueError(
-                f"prior: expected some of {', '.join(known)}, received {unknown[0]!r}; p(K) is stated by k_prior."
+                f"prior: expected some of {', '.join(known)}, k_prior, received {unknown[0]!r}; correct or drop it."
             )
+        for name in ("frequency", "amplitude", "sigma"):
+            if given.get(name) is not None:
+                given[name] = pair_of(name, given[name])
+        for name in ("k_min", "k_max", "min_separation"):
+            if isinstance(given.get(name), str | bytes | Sequence):
+                raise ValueError(
+                    f"prior: expected a number as {name}, received {given[name]!r}; correct it."
+                )
         return cls(**given, k_prior=k_prior)
 
     def within(self, band: Bounds) -> Statement:

@@ -112,6 +112,11 @@ def _with_results(folders: Sequence[Path], out: Path) -> list[Path]:
     for folder in folders:
         inside = sorted(path.parent for path in folder.glob(f"shard-*/{FILE}"))
         own = [folder] if (folder / FILE).is_file() and folder.resolve() != out.resolve() else []
+        if not inside and (folder / FILE).is_file() and not own:
+            raise ValueError(
+                f"{folder}: expected folders of shards, or another folder to write to, received results that are one "
+                "already; there is nothing to merge."
+            )
         if not inside and not own:
             raise ValueError(
                 f"{folder}: expected results of slotflow infer (a file {FILE}) or folders of shards, received neither; "

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slotflow.core.arrays import Array
+from slotflow.core.chosen import Several, several
 from slotflow.core.later import later
 from slotflow.posterior.batched import Batched, Rows
 from slotflow.posterior.batched_tables import catalogue_table, summary_table
@@ -64,13 +65,13 @@ class Posteriors(Sequence[Posterior]):
     def __getitem__(self, index: int) -> Posterior: ...
 
     @overload
-    def __getitem__(self, index: slice) -> Posteriors: ...
+    def __getitem__(self, index: Several) -> Posteriors: ...
 
-    def __getitem__(self, index: int | slice) -> Posterior | Posteriors:
-        """One posterior, or some of them."""
-        if isinstance(index, slice):
+    def __getitem__(self, index: int | Several) -> Posterior | Posteriors:
+        """One posterior, or some of them: a slice, a list of places, or an array of places or of truth values."""
+        if (chosen := several(index, len(self))) is not None:
             some = Posteriors()
-            some._parts, some._at, some._made = self._parts, self._at[index], self._made
+            some._parts, some._at, some._made = self._parts, self._at[chosen], self._made
             return some
         part, row = self._at[index].tolist()
         owner = self._parts[part]

@@ -84,7 +84,8 @@ class Prior:
                 f"A log-uniform amplitude needs a lower bound above 0, received "
                 f"amplitude={self.amplitude}; raise the bound or use amplitude_law='uniform'."
             )
-        if not (math.isfinite(self.min_separation) and self.min_separation >= 0):
+        number = isinstance(self.min_separation, int | float | np.number)
+        if not (number and math.isfinite(self.min_separation) and self.min_separation >= 0):
             raise ValueError(
                 f"Prior expects a finite min_separation >= 0, received {self.min_separation}."
             )
@@ -298,13 +299,29 @@ def _waveform(stated: Waveform | str, classes: Any) -> Waveform:
     return several
 
 
-def _bounds(name: str, value: Sequence[float]) -> tuple[float, float]:
+def pair_of(name: str, value: Any) -> tuple[float, float]:
+    """Two finite bounds of a field as floats; of σ also one number, where it is known."""
+    try:
+        if isinstance(value, str | bytes):
+            raise TypeError
+        known = name == "sigma" and np.ndim(value) == 0
+        pair = tuple(float(v) for v in ((value, value) if known else value))
+    except (TypeError, ValueError):
+        pair = ()
+    if len(pair) != 2 or not all(map(math.isfinite, pair)):
+        one = ", or one number where it is known" if name == "sigma" else ""
+        raise ValueError(
+            f"Prior expects {name} as two finite bounds such as (0.5, 1.5){one}, received {value!r}."
+        )
+    return pair[0], pair[1]
+
+
+def _bounds(name: str, value: Any) -> tuple[float, float]:
     """Checks the bounds of a field and returns them as floats; those of σ may be equal, those of f below 0."""
-    pair, point, signed = tuple(float(v) for v in value), name == "sigma", name == "frequency"
-    if len(pair) == 2 and all(map(math.isfinite, pair)) and (signed or pair[0] >= 0):
-        low, high = pair
-        if low < high or (point and low == high > 0):
-            return low, high
+    low, high = pair_of(name, value)
+    point, signed = name == "sigma", name == "frequency"
+    if (signed or low >= 0) and (low < high or (point and low == high > 0)):
+        return low, high
     known = ", or twice the same one above 0 where it is known" if point else ""
     order = "lower < upper" if signed else "0 <= lower < upper"
     raise ValueError(

@@ -29,9 +29,10 @@ Bound = float | Tensor
 
 def check_common(k_min: int, k_max: int, amplitude_law: str) -> None:
     """Refuses a range of K or a law of amplitudes that no prior can have."""
-    if not 0 <= k_min <= k_max or k_max < 1:
+    whole = all(isinstance(k, int | np.integer) for k in (k_min, k_max))
+    if not whole or not 0 <= k_min <= k_max or k_max < 1:
         raise ValueError(
-            f"Prior expects 0 <= k_min <= k_max and k_max >= 1, received k_min={k_min}, k_max={k_max}."
+            f"Prior expects whole numbers 0 <= k_min <= k_max and k_max >= 1, received k_min={k_min}, k_max={k_max}."
         )
     if amplitude_law not in AMPLITUDE_LAWS:
         raise ValueError(

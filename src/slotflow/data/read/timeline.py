@@ -5,9 +5,9 @@ samples of one instant become their weighted mean, with weights 1/ε² where err
 
 .. math:: \bar x = \frac{Σ x_i/ε_i^2}{Σ 1/ε_i^2}, \qquad \bar ε = \left(Σ 1/ε_i^2\right)^{-1/2}.
 
-Stamps printed with few digits are put back on the even grid that they were printed from, if no more than their last
-digit is moved and that digit is worth less than 5 % of the step. Stamps that leave out some places of an even grid are
-taken as that grid, with missing samples. All others are kept as they are.
+Stamps of few digits are put back on the even grid that they were rounded from (`slotflow.data.gaps.rounded_grid`).
+Stamps that leave out some places of an even grid are taken as that grid, with missing samples. All others are kept as
+they are.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from slotflow.data.gaps import even_step, missing_stamps
+from slotflow.data.gaps import even_step, missing_stamps, moved_note, rounded_grid
 from slotflow.data.read.timestamps import Stamps
 
 __all__ = ["GRID_SLACK", "MERGED", "Timeline", "timeline_of"]
@@ -135,7 +135,9 @@ def timeline_of(stamps: Stamps) -> Timeline:
             f"expected at least 2 time stamps, received {t.size}: one sample is no series; check the file, or record "
             "more."
         )
-    t = _restore_grid(t, stamps.resolution)
+    if (grid := rounded_grid(t, stamps.resolution)) is not None:
+        notes += moved_note(t, grid)
+        shift, t = shift + float(grid[0]), grid - grid[0]
     if (step := even_step(t)) is not None:
         return Timeline(t.size, step, None, order, places, shift, tuple(notes))
     if (gridded := missing_stamps(t, stamps.resolution)) is not None:
@@ -160,12 +162,3 @@ def _check_repeated(repeated: int, t: NDArray[np.float64]) -> None:
             "dt (on the command line --time none --dt SECONDS); if the table holds several series, write each to a "
             "file of its own."
         )
-
-
-def _restore_grid(times: NDArray[np.float64], resolution: float) -> NDArray[np.float64]:
-    """Puts rounded time stamps (n,) back on the even grid that they were printed from."""
-    if resolution == 0 or times.size < 3:
-        return times
-    grid = np.linspace(times[0], times[-1], times.size)
-    rounded = np.abs(times - grid).max() <= resolution <= GRID_SLACK * (grid[1] - grid[0])
-    return grid if rounded else times

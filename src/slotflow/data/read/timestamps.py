@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from slotflow.data.gaps import last_digit
 from slotflow.data.read.dates import BILLION, parse_date
 
 __all__ = [
@@ -234,7 +235,7 @@ def to_seconds(stamps: Array, unit: str | None = None, resolution: float = 0.0) 
             f"command line --time-unit {likely})."
         )
     raw = np.where(present, stamps.astype(np.float64), math.nan)
-    rounding = 2 * float(np.spacing(np.abs(raw[present]).max()))
+    rounding = last_digit(stamps[present])
     after = raw - start
     if stamps.dtype.kind in "iu" and np.abs(raw).max() < 2**62:  # exact: nanoseconds since 1970
         ticks = stamps.astype(np.int64)

@@ -70,9 +70,15 @@ def oracle(
     """
     rng = np.random.default_rng([index, sum(map(ord, part))])
     kind, record = PARTS[part].kind, {"i": index}
+
+    def level() -> float:
+        """Of a truth that strays `narrow` times too far."""
+        return float(0.5 * (1 + math.erf(narrow * rng.standard_normal() / math.sqrt(2))))
+
     if kind == "misfit":
         p, status = (float(rng.random()), "exact") if blind else (0.0, "misfit")
-        return record | {"status": status, "p": p, "check": "level", "snr": 20.0}
+        found = {"k_right": not blind, "levels": [] if blind else [[level()] * 3]}
+        return record | found | {"status": status, "p": p, "check": "level", "snr": 20.0}
     if kind == "evidence":
         error, other = 0.01, 0.05
         theirs = rng.normal(0, other)
@@ -95,10 +101,6 @@ def oracle(
         chain = {"seconds": 5.0 * ess, "least_seconds": 6.0, "warm_up_seconds": 1.0, "r_hat": 1.01}
         ours = {"k": 3, "seconds": 0.04, "effective": 2000 * ess}
         return record | ours | {"cold": chain, "truth": chain}
-
-    def level() -> float:
-        """Of a truth that strays `narrow` times too far."""
-        return float(0.5 * (1 + math.erf(narrow * rng.standard_normal() / math.sqrt(2))))
 
     k = 5 + index % 2 if part != "weak" else index % 7
     doubt = 0.4 * float(rng.random()) if part in ("frontier", "weak") else 0.0
@@ -165,6 +167,7 @@ def test_a_calibrated_posterior_misses_nothing() -> None:
         ("evidence", {"off": 8.0}, {"ln Z − independent, standard errors"}),
         ("correlation", {"off": 1.2}, {"pair: correlation − long SMC"}),
         ("chirp", {"blind": True}, {"misfit: chirp caught"}),
+        ("red", {"blind": True}, {"misfit: red caught or answered rightly"}),
     ],
 )
 def test_a_wrong_posterior_is_found_out(
@@ -194,6 +197,19 @@ def test_misfit_rows_count_the_verdict_and_their_notes_the_level() -> None:
     chirps = [oracle("chirp", i) | {"p": 0.005, "status": "exact"} for i in range(50)]
     row = exact_rows({"chirp": chirps})[-1]
     assert row.value == 0 and row.met is False and "below the 1 % level 1.000" in row.note
+
+
+def test_an_answer_under_other_noise_counts_if_it_is_right() -> None:
+    """Of red noise, whose tones can be found; of a chirp, the control, only the verdict counts."""
+    records = [oracle("red", i) | {"status": "exact", "p": 0.5} for i in range(200)]
+    for record in records[:4]:
+        record |= {"k_right": False, "levels": []}
+    row = exact_rows({"red": records})[-1]
+    assert row.value == pytest.approx(196 / 200) and row.met
+    assert "196 of 200 others have the right K, and their 90 % intervals hold" in row.note
+    held = float(row.note.split()[-1])
+    assert_within(held, 0.9, (0.9 * 0.1 / 196) ** 0.5)
+    assert exact_rows({"chirp": records})[-1].value == 0
 
 
 def test_narrow_frontier_misses_three_percent() -> None:

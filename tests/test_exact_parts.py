@@ -21,10 +21,11 @@ from slotflow.studies.suites.sets import GRIDS
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_misfits(kind: str, seed: int) -> None:
-    observation, snr = misfit(kind, Prior(), GRIDS, seed)
-    again, _ = misfit(kind, Prior(), GRIDS, seed)
+    observation, snr, components, sigma = misfit(kind, Prior(), GRIDS, seed)
+    again = misfit(kind, Prior(), GRIDS, seed)
     long, short = observation.channels
-    np.testing.assert_array_equal(long.values, again.long.values)
+    np.testing.assert_array_equal(long.values, again.observation.long.values)
+    assert 1 <= len(components) <= 10 and 0 < sigma <= 1.5
     assert (long.n, short.n) == (3000, 5120)
     assert snr == pytest.approx(20, rel=1e-6) or (kind in ("gap", "clipped") and snr > 20)
     if kind == "gap":
@@ -41,7 +42,9 @@ def test_misfit_spectra(seed: int) -> None:
     sim = simulate(Prior(), 1, *GRIDS, mode="physical", seed=seed)
     share: dict[str, Any] = {}
     for kind in ("chirp", "outside", "red"):
-        observation, snr = misfit(kind, Prior(), GRIDS, seed)
+        observation, snr, components, sigma = misfit(kind, Prior(), GRIDS, seed)
+        np.testing.assert_array_equal(components, sim.components(0))
+        assert sigma == float(sim.sigma)
         added = [
             s.values - x[0].double().numpy()
             for s, x in zip(observation.channels, (sim.long, sim.short), strict=True)

@@ -10,6 +10,9 @@ stream gets the same disturbance on its own instants.
 - **gap**: 5 % of T, anywhere, set to zero;
 - **clipped**: each stream cut at ±1.5 times its root mean square.
 
+The tones of x can still be found beside a tone outside the band and in red noise, if the noise is taken as it is in the
+band. Such an answer is as good as the word "misfit", and `ANSWERABLE` kinds are judged by both.
+
 A gap and clipping take something away from x, noise included. Their Δ cannot be scaled; the noise level σ is chosen
 instead, so that ‖Δ‖/σ = 20. With many tones such a σ would be above the prior's largest, so there are `MOST_TONES` at
 most; where it still is, σ is the largest that the prior allows, and the SNR is above 20. A single tone
@@ -21,6 +24,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -32,10 +36,12 @@ from slotflow.signal.model import noise_free
 from slotflow.signal.prior import Prior
 from slotflow.signal.simulation import Simulation, simulate
 
-__all__ = ["KINDS", "misfit"]
+__all__ = ["ANSWERABLE", "KINDS", "Misfit", "misfit"]
 
 KINDS = ("chirp", "outside", "red", "gap", "clipped")
 """The kinds of misfit."""
+ANSWERABLE = ("outside", "red")
+"""Kinds whose tones can be answered rightly all the same, under noise that need not be white outside the band."""
 MISFIT_SNR = 20.0
 """‖Δ‖/σ over the long stream."""
 CHIRP_BINS = 5.0
@@ -50,9 +56,19 @@ RED_WAVES = 400
 """Waves of the red noise."""
 
 
-def misfit(
-    kind: str, prior: Prior, grids: tuple[Grid, Grid | None], seed: int
-) -> tuple[Observation, float]:
+class Misfit(NamedTuple):
+    """A signal of a kind."""
+
+    observation: Observation
+    snr: float
+    """‖Δ‖/σ over the long stream."""
+    components: Array
+    """The tones of x, (K, P)."""
+    sigma: float
+    """Level of the white noise in x."""
+
+
+def misfit(kind: str, prior: Prior, grids: tuple[Grid, Grid | None], seed: int) -> Misfit:
     """One signal of a kind.
 
     Args:
@@ -60,9 +76,6 @@ def misfit(
         prior: Prior of the signal underneath.
         grids: Sampling of the long and the short stream.
         seed: The same seed gives the same signal.
-
-    Returns:
-        The data and ‖Δ‖/σ over the long stream.
     """
     if kind not in KINDS:
         raise ValueError(f"expected a misfit of {', '.join(KINDS)}, received {kind!r}.")
@@ -74,7 +87,8 @@ def misfit(
         added = [wave(grid.times) for grid in present]
         scale = MISFIT_SNR * float(sim.sigma) / float(np.linalg.norm(added[0]))
         series = [x + scale * y for x, y in zip(_series(sim), added, strict=True)]
-        return _observation(series, present), MISFIT_SNR
+        data = _observation(series, present)
+        return Misfit(data, MISFIT_SNR, sim.components(0), float(sim.sigma))
     least = max(prior.k_min, 1 if kind == "gap" else 2)
     most = max(min(prior.k_max, MOST_TONES), least)
     sim = simulate(
@@ -90,7 +104,7 @@ def _taken_away(
     grids: list[Grid],
     change: Callable[[Array, Grid], Array],
     sigma: tuple[float, float],
-) -> tuple[Observation, float]:
+) -> Misfit:
     """A signal under a change, with the noise level at which what the change takes away has the SNR that is wanted.
 
     Args:
@@ -98,9 +112,6 @@ def _taken_away(
         grids: Sampling of its streams.
         change: What happens to the data of a stream.
         sigma: Smallest and largest noise level.
-
-    Returns:
-        The changed data and ‖Δ‖/σ over the long stream.
     """
     clean = [noise_free(sim.components(0), grid) for grid in grids]
     noise = [(x - s) / float(sim.sigma) for x, s in zip(_series(sim), clean, strict=True)]
@@ -111,8 +122,8 @@ def _taken_away(
 
     level = _solve(excess, max(sigma[0], 1e-3 * sigma[1]), sigma[1])
     data = [s + level * e for s, e in zip(clean, noise, strict=True)]
-    changed = [change(x, grid) for x, grid in zip(data, grids, strict=True)]
-    return _observation(changed, grids), excess(level) + MISFIT_SNR
+    changed = _observation([change(x, grid) for x, grid in zip(data, grids, strict=True)], grids)
+    return Misfit(changed, excess(level) + MISFIT_SNR, sim.components(0), level)
 
 
 def _series(sim: Simulation) -> list[Array]:

@@ -23,13 +23,15 @@ from slotflow.studies.suites.exact.coverage_rows import (
     coverage_rows,
     curves,
 )
-from slotflow.studies.suites.exact.misfits import KINDS
+from slotflow.studies.suites.exact.misfits import ANSWERABLE, KINDS
 from slotflow.studies.suites.exact.time_rows import eryn_rows, time_rows
 
 __all__ = ["exact_details", "exact_rows"]
 
 RESIDUAL_LEVEL = 0.01
 """Level of all tests of the residual together at which their p-values are compared with chance."""
+COMMON_LEVEL = 0.9
+"""Level of the intervals that a note counts."""
 ONE_SIDED_LEVEL = 0.05
 """Level of one-sided tests."""
 PROMISED_SIGNALS = 2000
@@ -227,7 +229,7 @@ def _misfit_rows(parts: Mapping[str, Records]) -> list[Row]:
         if kind not in parts:
             continue
         records = parts[kind]
-        value, n = _called(records), len(records)
+        value, n, measured = _called(records), len(records), "caught"
         low = float(stats.binom.ppf(0.05, n, TARGETS["caught"].low or 0.0)) / n
         tests = Counter(r["check"] for r in records if r["status"] == "misfit").most_common(2)
         refused = sum(record["status"] == "refused" for record in records)
@@ -236,11 +238,26 @@ def _misfit_rows(parts: Mapping[str, Records]) -> list[Row]:
         note += f"below the 1 % level {below:.3f}; "
         note += ", ".join(f"{name} {count}" for name, count in tests)
         note += f"; {refused} refused" if refused else ""
-        undecided = low <= value
+        if kind in ANSWERABLE:
+            value, words = _handled(records)
+            note, measured = f"{note}; {words}", "caught or answered rightly"
         rows.append(
-            TARGETS.row(f"misfit: {kind} caught", value, "caught", undecided=undecided, note=note)
+            TARGETS.row(
+                f"misfit: {kind} {measured}", value, "caught", undecided=low <= value, note=note
+            )
         )
     return rows
+
+
+def _handled(records: Records) -> tuple[float, str]:
+    """Share that is called a misfit or refused, or has the right K; and how good the others' answers are."""
+    answered = [record for record in records if record["status"] not in ("misfit", "refused")]
+    right = [record for record in answered if record["k_right"]]
+    levels = np.concatenate([np.ravel(record["levels"]) for record in right] or [np.zeros(0)])
+    words = f"{len(right)} of {len(answered)} others have the right K"
+    if len(levels):
+        words += f", and their 90 % intervals hold {(levels < COMMON_LEVEL).mean():.3f}"
+    return 1 - (len(answered) - len(right)) / len(records), words
 
 
 def _called(records: Records) -> float:
@@ -276,7 +293,7 @@ def exact_details(parts: Mapping[str, Records]) -> dict[str, Any]:
     details: dict[str, Any] = {}
     for name, records in parts.items():
         entry: dict[str, Any] = {"signals": len(records)}
-        if records and "levels" in records[0]:
+        if records and "method" in records[0]:
             seconds = [record["total_seconds"] for record in records]
             entry |= {
                 "verdicts": dict(Counter(record["status"] for record in records)),

@@ -11,7 +11,7 @@ import numpy as np
 from slotflow.network.model import SlotFlow
 from slotflow.signal.simulation import simulate
 from slotflow.studies.measures.correlation import correlation
-from slotflow.studies.suites.exact.misfits import misfit
+from slotflow.studies.suites.exact.misfits import ANSWERABLE, misfit
 from slotflow.studies.suites.exact.parts import (
     PARTS,
     Part,
@@ -98,23 +98,25 @@ def _correlation(model: SlotFlow, settings: Settings, part: Part, i: int) -> Rec
 
 
 def _misfit(model: SlotFlow, settings: Settings, part: Part, kind: str, i: int) -> Record:
-    """The verdict on data that tones do not explain."""
+    """The verdict on data that tones in white noise do not explain, and whether their tones were found all the same."""
     seed = suite_seed(part.number, i, settings.seed)
-    observation, snr = misfit(kind, part.prior, GRIDS, seed)
+    signal = misfit(kind, part.prior, GRIDS, seed)
+    k = len(signal.components)
     began = time.perf_counter()
     try:
         with warnings.catch_warnings():  # the network warns of the offset of red noise
             warnings.simplefilter("ignore", UserWarning)
-            post = solve(model, observation, part.prior, settings.draws, i, settings.max_seconds)
-        checks = post.verdict.checks
-        found = {
-            "status": post.verdict.status,
-            "p": min(checks[0].p_value * len(checks), 1.0),
-            "check": checks[0].name,
-        }
+            post = solve(
+                model, signal.observation, part.prior, settings.draws, i, settings.max_seconds
+            )
+        record = measure(post, signal.components, signal.sigma, seed)
+        found = {name: record[name] for name in ("status", "p", "check")}
+        right = post.k_map == k
+        levels = record["levels"] if right and kind in ANSWERABLE else []
+        found |= {"k_right": right, "levels": np.round(levels, 4).tolist()}
     except ValueError as error:
-        found = {"status": "refused", "p": 1.0, "check": str(error)}
-    return found | {"snr": snr, "total_seconds": time.perf_counter() - began}
+        found = {"status": "refused", "p": 1.0, "check": str(error), "k_right": False, "levels": []}
+    return found | {"snr": signal.snr, "total_seconds": time.perf_counter() - began}
 
 
 def _time(model: SlotFlow, settings: Settings, part: Part, i: int) -> Record:

@@ -18,7 +18,7 @@ from slotflow.core.arrays import Array
 from slotflow.exact.importance import Importance, importance_sample
 from slotflow.exact.ledger import Ledger
 from slotflow.exact.problem import Problem
-from slotflow.exact.proposals.births import Births, BirthTable
+from slotflow.exact.proposals.births import Amplitudes, Births, BirthTable
 from slotflow.exact.proposals.growth import FewerTones, Growth
 from slotflow.exact.proposals.surface import Surface, room_for_cells
 from slotflow.exact.sampling import Sampler
@@ -180,23 +180,56 @@ def test_cells_that_are_left_out_add_nothing(
     gaussian = target.gaussian(z)
     assert gaussian is not None
     table = BirthTable(target, z, gaussian[1])
-    amplitudes, precision = table.amplitudes.middle, table.amplitudes.precision
-    x = precision * np.abs(table.filtered)[:, None] * amplitudes
-    gain = np.log(i0e(x)) + x - 0.5 * precision * table.left[:, None] * amplitudes**2
+    gain = table.amplitudes.log_gain(np.abs(table.filtered), table.left)
     f = table.low + table.width * (np.arange(table.cells) + 0.5)
     room = prior.min_separation - 4 * np.sqrt(np.diag(gaussian[1])[::3]) - table.width
     gain[(np.abs(f[:, None] - z[:, 0]) < room).any(-1)] = -np.inf
     assert table.log_gain == pytest.approx(logsumexp(gain) - math.log(gain.size), abs=1e-10)
-    mass = np.exp(gain - gain.max()).sum(-1)
+    mass = np.exp(gain - gain.max())
     mass = 0.9 * mass / mass.sum() + 0.1 / table.cells
     np.testing.assert_allclose(table.log_mass, np.log(mass / table.width), atol=1e-10)
-    kept, _, _ = table._gains(
-        np.arange(table.cells), precision * np.abs(table.filtered), precision * table.left
-    )
+    kept, _ = table._gains(np.arange(table.cells), np.abs(table.filtered), table.left)
     if amplitude[0] == 0.5:
         assert len(kept) < table.cells / 2
-    bessel = i0e(np.geomspace(1e-6, 1e6, 200))
-    assert (bessel >= 1 / np.sqrt(1 + 2 * np.pi * np.geomspace(1e-6, 1e6, 200))).all()
+
+
+@pytest.mark.parametrize("law", ["uniform", "loguniform"])
+@pytest.mark.parametrize(
+    "bounds", [(0.05, 1.5), (0.5, 1.5), (20.0, 30.0), (1e-3, 1e3), (1e-2, 1e6)]
+)
+def test_an_amplitude_is_found_in_a_prior_of_any_width(
+    bounds: tuple[float, float], law: str, seed: int
+) -> None:
+    """What a tone adds to the evidence, by quadrature; 48 cells of the prior are too wide for it."""
+    low, high = bounds
+    precision, rng = 4.0, np.random.default_rng(seed)
+    amplitudes = Amplitudes(Prior(amplitude=bounds, amplitude_law=law), precision)
+    left = np.exp(rng.uniform(3, 7, 40))
+    slope = left * np.append(rng.uniform(0, 3, 20), rng.uniform(0, 0.1, 20))
+    found, bound = amplitudes.log_gain(slope, left), amplitudes.log_bound(slope, left)
+    missed = 0
+    for m, nu, gain, most in zip(slope, left, found, bound, strict=True):
+
+        def log_likelihood(a: np.ndarray, m: float = m, nu: float = nu) -> np.ndarray:
+            x = precision * m * a
+            return np.log(i0e(x)) + x - 0.5 * precision * nu * a**2
+
+        scale = 1 / (
+            math.sqrt(precision * nu) + precision * abs(nu * np.clip(m / nu, low, high) - m)
+        )
+        around = np.clip(m / nu, low, high) + scale * np.linspace(-40, 40, 20_001)
+        fine = np.unique(np.clip(np.append(around, np.geomspace(low, high, 4001)), low, high))
+        middle, density = 0.5 * (fine[1:] + fine[:-1]), 1 / (high - low)
+        if law == "loguniform":
+            density = 1 / (middle * math.log(high / low))
+        expected = logsumexp(log_likelihood(middle) + np.log(np.diff(fine) * density))
+        assert gain == pytest.approx(expected, abs=0.02)
+        assert gain < most + 1e-9
+        spaced = np.geomspace if law == "loguniform" else np.linspace
+        edge = spaced(low, high, 49)
+        coarse = logsumexp(log_likelihood(0.5 * (edge[1:] + edge[:-1]))) - math.log(48)
+        missed += abs(coarse - expected) > 1
+    assert missed >= 3  # the control
 
 
 def test_many_undetected_tones(seed: int) -> None:

@@ -160,6 +160,11 @@ def test_split_and_births_are_normalized(seed: int) -> None:
         assert result.log_evidence_error < 0.05
 
 
+def of_cell(births: BirthTable, cell: int, n: int) -> tuple[np.ndarray, np.ndarray]:
+    """M and ν of a cell, n times."""
+    return np.full(n, births.filtered[cell]), np.full(n, births.left[cell])
+
+
 def test_densities_of_a_table_have_mass_one(seed: int) -> None:
     """By quadrature, cell by cell: a factor of two, which flat data above would not show, shows here."""
     statistics = observe(np.array([[0.9, 1.0, 2.5]]), 0.5, seed, (MEDIUM,))
@@ -178,16 +183,19 @@ def test_densities_of_a_table_have_mass_one(seed: int) -> None:
         "cells of f": np.exp(births.log_mass).sum() * births.width,
         "cells of a pair": (np.exp(pairs.log_density) * volume).sum(),
     }
-    low, high = PRIOR.amplitude
-    edge, weight = np.polynomial.legendre.leggauss(40)
-    fine = births.amplitudes.edge  # the density is a constant of A in each cell
-    size = (0.5 * (fine[1:] + fine[:-1])[:, None] + 0.5 * np.diff(fine)[:, None] * edge).ravel()
-    shares = (0.5 * np.diff(fine)[:, None] * weight).ravel()
     phase = 2 * np.pi * np.arange(400) / 400
-    c = (size[:, None] * np.exp(1j * phase)).ravel()
-    assert size.min() > low and size.max() < high
     for cell in (0, births.cells // 3, int(np.argmax(births.log_mass))):
-        slope, left = np.full(c.size, births.filtered[cell]), np.full(c.size, births.left[cell])
+        fine = np.unique(
+            np.append(births.amplitudes.edges(*of_cell(births, cell, 1)), PRIOR.amplitude)
+        )
+        assert (np.diff(fine) > 0).all() and [*fine[[0, -1]]] == [*PRIOR.amplitude]
+        edge, weight = np.polynomial.legendre.leggauss(
+            40
+        )  # the density is a constant of A in each cell
+        size = (0.5 * (fine[1:] + fine[:-1])[:, None] + 0.5 * np.diff(fine)[:, None] * edge).ravel()
+        shares = (0.5 * np.diff(fine)[:, None] * weight).ravel()
+        c = (size[:, None] * np.exp(1j * phase)).ravel()
+        slope, left = of_cell(births, cell, c.size)
         density = np.exp(births.amplitudes.log_prob(c, slope, left)).reshape(len(size), -1)
         masses[f"c in cell {cell}"] = (density.mean(1) * 2 * np.pi * size * shares).sum()
     for name, mass in masses.items():

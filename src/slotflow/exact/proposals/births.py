@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,7 +36,9 @@ Complex = NDArray[np.complex128]
 CELLS_PER_BIN = 16
 LARGEST_TABLE = 16_384
 AMPLITUDES = 48
-"""Cells of the amplitude, of equal prior mass."""
+"""Cells of the amplitude between the ends of what the data leave of it."""
+REACH = 10.0
+"""Scales on which the likelihood of A falls, on both sides of its maximum, that the cells cover."""
 PRIOR_SHARE = 0.1
 """Share of the prior in each density, for what the anchored tones' linear response misses."""
 TINY = 50.0
@@ -47,55 +50,129 @@ FAR = 12.0
 class Amplitudes:
     """The complex amplitude of a tone whose frequency is given.
 
+    Its size is looked for where I_0(λA|M|) e^{−½λA²ν} is large, in cells of its own for each M and ν: a prior may
+    reach a thousand times further than the data do, and cells of the prior would then miss the tone.
+
     Args:
         prior: Gives the law of A.
         precision: λ = 1/σ².
     """
 
     def __init__(self, prior: Prior, precision: float) -> None:
-        low, high = prior.amplitude
-        spaced = np.geomspace if prior.amplitude_law == "loguniform" else np.linspace
-        self.edge: Array = spaced(low, high, AMPLITUDES + 1)
-        self.width = np.diff(self.edge)
-        self.middle: Array = 0.5 * (self.edge[1:] + self.edge[:-1])
+        self.low, self.high = prior.amplitude
+        self.logarithmic = prior.amplitude_law == "loguniform"
         self.precision = precision
+        bounds = np.array(prior.amplitude, dtype=np.float64)
+        self._whole = float(np.diff(self._even(bounds))[0])
+
+    def log_gain(self, slope: Array, left: Array) -> Array:
+        """What a tone adds to the evidence, ln ∫ p(A) I_0(λA|M|) e^{−½λA²ν} dA, (n,), for |M| and ν, (n,) each."""
+        edge = self.edges(slope, left)
+        log_mass = self._log_likelihood(slope, left, self._middle(edge), i0e)
+        top = log_mass.max(-1)
+        share = (
+            edge[:, 1] - edge[:, 0]
+        ) / self._whole  # of the prior's mass, in each cell of a row
+        gain: Array = top + np.log(share * np.exp(log_mass - top[:, None]).sum(-1))
+        return gain
+
+    def log_bound(self, slope: Array, left: Array) -> Array:
+        """What `log_gain` cannot exceed, (n,): I_0(x) ≤ e^x, and λ(A|M| − ½A²ν) is largest at |M|/ν."""
+        best = np.clip(slope / left, self.low, self.high)
+        bound: Array = self.precision * best * (slope - 0.5 * left * best)
+        return bound
 
     def sample(self, slope: Complex, left: Array, rng: np.random.Generator) -> Complex:
         """Draws of c for given matched filters and ν, (n,) each."""
-        mass = self._cells(np.abs(slope), left).cumsum(-1)
-        row = (mass < rng.random(len(slope))[:, None] * mass[:, -1:]).sum(-1)
+        n, size = len(slope), np.abs(slope)
+        edge = self.edges(size, left)
+        mass = self._cells(size, left, edge).cumsum(-1)
+        row = (mass < rng.random(n)[:, None]).sum(-1)
         row = np.minimum(row, AMPLITUDES - 1)
-        amplitude = self.edge[row] + self.width[row] * rng.random(len(slope))
-        phase = rng.vonmises(np.angle(slope), self.precision * np.abs(slope) * amplitude)
+        low, high = (self._size(edge[np.arange(n), row + i]) for i in (0, 1))
+        amplitude = low + (high - low) * rng.random(n)
+        wide = np.flatnonzero(rng.random(n) < PRIOR_SHARE)
+        first, last = self._even(np.array([self.low, self.high], dtype=np.float64))
+        amplitude[wide] = self._size(first + (last - first) * rng.random(len(wide)))
+        phase = rng.vonmises(np.angle(slope), self.precision * size * amplitude)
         drawn: Complex = amplitude * np.exp(1j * phase)
         return drawn
 
     def log_prob(self, c: Complex, slope: Complex, left: Array) -> Array:
         """Log density of c for given matched filters and ν, (n,) each."""
-        amplitude = np.maximum(np.abs(c), 1e-300)
-        row = np.clip(np.searchsorted(self.edge, amplitude) - 1, 0, AMPLITUDES - 1)
-        mass = self._cells(np.abs(slope), left)[np.arange(len(c)), row] / self.width[row]
-        pull = self.precision * np.abs(slope) * amplitude
+        n, size = np.arange(len(c)), np.abs(slope)
+        amplitude = np.clip(np.abs(c), max(self.low, 1e-300), self.high)
+        edge = self.edges(size, left)
+        place = (self._even(amplitude) - edge[:, 0]) / (edge[:, 1] - edge[:, 0])
+        row = np.clip(place, 0, AMPLITUDES - 1).astype(np.int64)
+        width = self._size(edge[n, row + 1]) - self._size(edge[n, row])
+        inside = (place >= 0) & (place <= AMPLITUDES)
+        density = np.where(inside, self._cells(size, left, edge)[n, row] / width, 0.0)
+        wide = 1 / (self._whole * (amplitude if self.logarithmic else 1.0))
+        density = (1 - PRIOR_SHARE) * density + PRIOR_SHARE * wide
+        pull = self.precision * size * np.abs(c)
         angle = np.angle(c) - np.angle(slope)
         log_phase = pull * (np.cos(angle) - 1) - np.log(2 * math.pi * i0e(pull))
-        log_prob: Array = np.log(mass) + log_phase - np.log(amplitude)
+        log_prob: Array = np.log(density) + log_phase - np.log(np.maximum(np.abs(c), 1e-300))
         return log_prob
 
-    def _cells(self, slope: Array, left: Array) -> Array:
-        """Probabilities of the amplitude's cells, (n, amplitudes), for |slope| and ν, (n,) each.
+    def _even(self, amplitude: Array) -> Array:
+        """A, or ln A where the prior is flat in that."""
+        return np.log(amplitude) if self.logarithmic else amplitude
 
-        Here e^{−x} I_0(x) is 1/√(2πx − π/2 + (1 + π/2)/(1 + 3x)), right at both ends and within 9 % between: what
-        is wrong of a density that draws and weights share costs no exactness.
+    def _size(self, even: Array) -> Array:
+        """The inverse of `_even`."""
+        return np.exp(even) if self.logarithmic else even
+
+    def edges(self, slope: Array | Complex, left: Array) -> Array:
+        """Edges of the cells in A, or in ln A where the prior is flat in that, (n, cells + 1), for M and ν, (n,) each.
+
+        Around the maximum the likelihood falls like a Gaussian of variance 1/λν, and from a bound of the prior before
+        it like an exponential.
         """
-        x = (self.precision * slope)[:, None] * self.middle
-        bent = (-0.5 * self.precision * left)[:, None] * self.middle**2
-        bent += x
-        bent -= bent.max(-1, keepdims=True)
-        mass: Array = np.exp(bent, out=bent)
-        mass /= np.sqrt(2 * math.pi * x + (1 + 0.5 * math.pi) / (1 + 3 * x) - 0.5 * math.pi)
-        mass *= (1 - PRIOR_SHARE) / mass.sum(-1, keepdims=True)
-        mass += PRIOR_SHARE / AMPLITUDES
+        slope = np.abs(slope)
+        best = np.clip(slope / left, self.low, self.high)
+        steep = np.sqrt(self.precision * left) + self.precision * np.abs(left * best - slope)
+        ends = best + REACH / steep * np.array([[-1.0], [1.0]])
+        # A bound that is so steep that the cells between it and the end are rounded away is left a little room.
+        room = 1e-11 * self.high
+        first = np.clip(ends[0], self.low, self.high - room)
+        last = np.clip(ends[1], first + room, self.high)
+        first, last = self._even(first), self._even(last)
+        edge: Array = first[:, None] + (last - first)[:, None] * np.linspace(0, 1, AMPLITUDES + 1)
+        return edge
+
+    def _middle(self, edge: Array) -> Array:
+        """Middles of the cells, (n, cells)."""
+        size = self._size(edge)
+        middle: Array = 0.5 * (size[:, 1:] + size[:, :-1])
+        return middle
+
+    def _log_likelihood(
+        self, slope: Array, left: Array, amplitude: Array, scaled: Callable[[Array], Array]
+    ) -> Array:
+        """Of A (n, cells) given |M| and ν, (n,) each: ln I_0(λA|M|) − ½λA²ν; `scaled` gives e^{−x} I_0(x)."""
+        x = (self.precision * slope)[:, None] * amplitude
+        log_likelihood: Array = x - (0.5 * self.precision * left)[:, None] * amplitude**2
+        log_likelihood += np.log(scaled(x))
+        return log_likelihood
+
+    def _cells(self, slope: Array, left: Array, edge: Array) -> Array:
+        """Probabilities of the amplitude's cells, (n, cells), for |M| and ν, (n,) each, and their edges.
+
+        What is wrong of a density that draws and weights share costs no exactness, so that a quick I_0 will do.
+        """
+        log_mass = self._log_likelihood(slope, left, self._middle(edge), _quick_i0e)
+        log_mass -= log_mass.max(-1, keepdims=True)
+        mass: Array = np.exp(log_mass, out=log_mass)
+        mass /= mass.sum(-1, keepdims=True)
         return mass
+
+
+def _quick_i0e(x: Array) -> Array:
+    """e^{−x} I_0(x), right at both ends and within 9 % between."""
+    quick: Array = 1 / np.sqrt(2 * math.pi * x + (1 + 0.5 * math.pi) / (1 + 3 * x) - 0.5 * math.pi)
+    return quick
 
 
 class BirthTable:
@@ -132,14 +209,13 @@ class BirthTable:
         self.log_gain = -math.inf
         """Logarithm of the evidence's gain from one free tone."""
         if is_open.any():
-            # The prior's mass is the same in every cell of f and of A.
             at = np.flatnonzero(is_open)
-            pull, weight = precision * np.abs(filtered[at]), precision * left[at]
             apart = statistics.apart_with_one_more(z, f[at])
             more = 0.0 if apart is None else 0.5 * precision * apart[0] + apart[1]
-            at, shares, top = self._gains(at, pull, weight, more)
-            mass[at] = shares
-            self.log_gain = top + math.log(mass.sum() / (cells * AMPLITUDES))
+            at, gain = self._gains(at, np.abs(filtered[at]), left[at], more)
+            top = float(gain.max())
+            mass[at] = np.exp(gain - top)
+            self.log_gain = top + math.log(mass.sum() / cells)
             mass = (1 - PRIOR_SHARE) * mass / mass.sum() + PRIOR_SHARE / cells
         else:  # the anchored tones leave no room
             mass[:] = 1 / cells
@@ -150,39 +226,25 @@ class BirthTable:
         self.statistics = statistics
 
     def _gains(
-        self, cell: NDArray[np.int64], pull: Array, weight: Array, apart: Array | float = 0.0
-    ) -> tuple[NDArray[np.int64], Array, float]:
-        """Cells that matter, and Σ I_0(pull A) e^{−½ weight A²} over their amplitudes over a common factor.
+        self, cell: NDArray[np.int64], slope: Array, left: Array, apart: Array | float = 0.0
+    ) -> tuple[NDArray[np.int64], Array]:
+        """Cells that matter, and what a tone in each of them adds to the evidence, (m,) each.
 
-        What a tone gains in channels where its amplitude is integrated out is counted in.
-
-        I_0(x) lies between e^x/√(1 + 2πx) and e^x, and pull A − ½ weight A² is largest at pull/weight. Cells whose
-        upper bound is `TINY` nats below the largest lower bound are left out: all of them together add nothing.
+        What it gains in channels where its amplitude is integrated out is counted in. Cells whose upper bound is
+        `TINY` nats below what one of them has are left out: all of them together add nothing.
 
         Args:
             cell: Cells that are open, (n,).
-            pull: λ|M| there, (n,).
-            weight: λν there, (n,).
+            slope: |M| there, (n,).
+            left: ν there, (n,).
             apart: ln of what is gained where amplitudes are integrated out, (n,), or 0.
-
-        Returns:
-            (m,) each, and the logarithm of the factor.
         """
-        middle = self.amplitudes.middle
-        best = np.clip(pull / weight, middle[0], middle[-1])
-        high = best * (pull - 0.5 * weight * best) + apart
-        near = middle[np.minimum(np.searchsorted(middle, best), AMPLITUDES - 1)]
-        low = near * (pull - 0.5 * weight * near) - 0.5 * np.log1p(2 * math.pi * pull * near)
-        low = low + apart
-        kept = high > low.max() - TINY
-        x = pull[kept, None] * middle
-        bent = x - 0.5 * weight[kept, None] * middle**2
-        bent += np.broadcast_to(apart, len(cell))[kept, None]
-        top = float(bent.max())
-        bent -= top
-        shares: Array = i0e(x)
-        shares *= np.exp(bent, out=bent)
-        return cell[kept], shares.sum(-1), top
+        apart = np.broadcast_to(apart, slope.shape)
+        bound = self.amplitudes.log_bound(slope, left) + apart
+        best = np.argmax(bound, keepdims=True)
+        least = self.amplitudes.log_gain(slope[best], left[best]) + apart[best]
+        kept = bound > least - TINY
+        return cell[kept], self.amplitudes.log_gain(slope[kept], left[kept]) + apart[kept]
 
     def sample(self, n: int, rng: np.random.Generator) -> Array:
         """Draws of (f, Re c, Im c), (n, 3)."""

@@ -13,6 +13,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import time
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -201,7 +202,11 @@ def validate(
     world: int,
     ema: dict[str, Tensor],
 ) -> dict[str, float]:
-    """Mean loss terms on the fixed validation set, shared among the processes."""
+    """Mean loss terms on the fixed validation set, shared among the processes.
+
+    A compiled encoder is not used: without gradients it would be compiled once more, which takes longer than all
+    validations of a short training.
+    """
     model = objective.model
     trained = {n: t.clone() for n, t in model.state_dict().items()} if ema else None
     if ema:
@@ -210,8 +215,9 @@ def validate(
     size = max(config.train.batch_size // world, 1)
     chunks = -(-config.train.validation_signals // size)
     means = TermMeans()
-    for chunk in range(rank, -(-chunks // world) * world, world):
-        means.add(objective(draw_batch(config, size, VALIDATION_SEED + chunk, device)))
+    with torch.compiler.set_stance("force_eager") if config.train.compile else nullcontext():
+        for chunk in range(rank, -(-chunks // world) * world, world):
+            means.add(objective(draw_batch(config, size, VALIDATION_SEED + chunk, device)))
     model.train()
     if trained is not None:
         model.load_state_dict(trained)

@@ -27,7 +27,7 @@ from slotflow.network.model import SlotFlow
 from slotflow.train.means import TermMeans
 from slotflow.train.muon import Muon
 
-__all__ = ["TrainingState"]
+__all__ = ["TrainingState", "build_optimizer"]
 
 FREE_TO_CHANGE = frozenset({"max_epochs", "early_stopping", "log_steps", "checkpoint_minutes"})
 """Entries of a config that a resumed run may change: none of them changes the steps taken so far."""
@@ -45,7 +45,7 @@ class TrainingState:
         cfg = config.train
         self.model, self.config = model, config
         self.ema = {n: p.detach().clone() for n, p in model.state_dict().items()} if cfg.ema else {}
-        self.optimizer = _optimizer(model, cfg)
+        self.optimizer = build_optimizer(model, cfg)
         self.plateau = torch.optim.lr_scheduler.ReduceLROnPlateau(
             self.optimizer,
             factor=cfg.plateau_factor,
@@ -126,7 +126,7 @@ class TrainingState:
         self.means = TermMeans(saved["sums"], saved["summed"])
 
 
-def _optimizer(model: SlotFlow, cfg: TrainConfig) -> torch.optim.Optimizer:
+def build_optimizer(model: SlotFlow, cfg: TrainConfig) -> torch.optim.Optimizer:
     """The optimizer of a config."""
     if cfg.optimizer == "muon":
         return Muon(

@@ -32,7 +32,7 @@ from slotflow.data.channel import Channel
 from slotflow.data.noise_level import median_power
 from slotflow.data.observation import Observation
 from slotflow.data.preprocess import describe, spectrum_of
-from slotflow.data.trend import scaled, without_line
+from slotflow.data.trend import detrend, scaled, without_line
 from slotflow.signal.fit import fit
 from slotflow.signal.likelihood import Likelihood
 from slotflow.signal.likelihood.general import GeneralTones
@@ -184,6 +184,8 @@ def rough_scales(observation: Observation) -> Scales:
         observation: Data of any sampling; the first channel is looked at.
     """
     channel = observation.long
+    if channel.trend > 1:
+        channel = detrend(channel, channel.trend)
     scale, x = scaled(without_line(channel))
     power, _ = spectrum_of(channel, x)
     parts = 2 if channel.is_complex else 1  # real numbers in a sample

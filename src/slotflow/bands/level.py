@@ -75,7 +75,7 @@ class Levels:
         return Statistics.from_observation(self.data)
 
     def apart(self, other: Levels) -> float:
-        """Sum of squares by which the data differ from those beside other tones, over the noise ratio of each channel."""
+        """Sum of squares that tells these data from those beside other tones, each channel over its noise ratio."""
         assert isinstance(self.likelihood, Statistics)
         total = 0.0
         for channel, new, old, ratio in zip(

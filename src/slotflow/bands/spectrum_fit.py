@@ -7,8 +7,8 @@ beside a tone that is there already is taken only when nothing else is left, sin
 the leakage of others.
 
 **Fits.** All tones are refitted by Gauss–Newton (`signal/fit.py`), jointly in blocks of neighbours, each block on data
-without the tones of the others. The offset or trend that was subtracted from the data follows the tones (`level.py`): if
-that moves it by more than a small part of what the noise allows, the tones are fitted once more.
+without the tones of the others. The offset or trend that was subtracted from the data follows the tones (`level.py`):
+if that moves it by more than a small part of what the noise allows, the tones are fitted once more.
 
 The likelihood may be any: times, weights, nuisances and filters enter through its inner products only.
 """

@@ -77,8 +77,6 @@ def plain_data(
     return without_offsets(observation, math.inf if network_alone else lowest)
 
 
-
-
 def with_trends(observation: Observation) -> Observation:
     """The observation with the trend among its nuisances that stands out of the noise, where none is asked for."""
     orders = [wanted_order(c) if c.trend == 0 else 0 for c in observation.channels]
@@ -96,9 +94,9 @@ def with_trends(observation: Observation) -> Observation:
 def wanted_order(channel: Channel) -> int:
     """Order of the polynomial that stands out of a series: 0 for an offset or nothing, up to `HIGHEST_TREND`.
 
-    A slope is measured beside tones (`slotflow.data.trend`), and a tone of a few cycles is none. Higher orders count if their part of the series is
-    `STEEP` times stronger than what a polynomial of the highest order leaves at the frequencies 2/T to 6/T: slow noise
-    and slow tones are there too, a trend is not.
+    A slope is measured beside tones (`slotflow.data.trend`), and a tone of a few cycles is none. Higher orders count
+    if their part of the series is `STEEP` times stronger than what a polynomial of the highest order leaves at the
+    frequencies 2/T to 6/T: slow noise and slow tones are there too, a trend is not.
     """
     if channel.is_complex or channel.n < FEWEST_SAMPLES or _standing_out(channel) != 1:
         return 0

@@ -99,6 +99,18 @@ def test_slow_tones_are_found_where_nothing_is_stated(
     assert np.abs(pulls).max() < 4.5
 
 
+@pytest.mark.parametrize("ratio", [1e-3, 1e-5])
+def test_a_weak_tone_five_bins_from_a_strong_one(zoom: SlotFlow, seed: int, ratio: float) -> None:
+    rng = np.random.default_rng(seed)
+    f = np.array([500.3, 505.4, 900.7]) / 3000
+    a = np.array([1.0, ratio, ratio])
+    x = (a[:, None] * np.cos(2 * np.pi * np.outer(f, np.arange(3000)) + 1)).sum(0)
+    post = zoom.infer(Observation.from_arrays(x + 5 * ratio * rng.standard_normal(3000), 1.0))
+    assert post.k_map == 3
+    assert post.verdict.status == "exact"
+    assert post.summary()["frequency_median"].to_numpy() == pytest.approx(f, abs=5e-5)
+
+
 def test_slow_noise_is_not_called_a_tone_with_certainty(seed: int) -> None:
     """A tone that is no stronger than the lowest bins of weak slow noise is in doubt, a strong one is not."""
     rng = np.random.default_rng(seed)

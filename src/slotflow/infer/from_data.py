@@ -55,8 +55,8 @@ STANDS_OUT, SMALLEST_UPPER = 5.0, 8.5
 """In units of the noise of an amplitude: the weakest tone that stands out, and the smallest upper bound."""
 ABOVE_LEVEL = 3.0
 """Upper bound of σ over the noise level."""
-SMALLEST_RATIO = 1e-4
-"""Smallest lower bound of the amplitudes over the upper one: weaker tones drown in what a window leaks."""
+SMALLEST_RATIO = 1e-6
+"""Smallest lower bound of the amplitudes over the upper one: what is weaker comes from rounding, whatever it is."""
 LOOK = 1.0
 """Seconds of the search for tones that stand out."""
 PER_BIN = 2

@@ -269,7 +269,7 @@ def main() -> None:
         results.append(measured(name, options).table(name))
         print(json.dumps(results[-1], indent=1), flush=True)
         if options.out is not None:  # what is measured stays, also where a later set is not
-            made = {key: str(value) for key, value in vars(options).items()}
+            made = {k: str(v) for k, v in vars(options).items() if k != "out"}
             options.out.write_text(json.dumps({"options": made, "results": results}, indent=1))
 
 

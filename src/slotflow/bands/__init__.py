@@ -2,6 +2,7 @@
 
 - `windows`: whether a band needs them, and the posterior of a band in windows;
 - `search`, `spectrum_fit`, `floor`, `found`: all tones of the band above a local noise floor;
+- `level`: offsets and trends of what the tones leave;
 - `crowds`, `pruning`, `lines`, `fisher`: tones that hide each other, tones that are not needed, pairs that are none;
 - `layout`: where the windows lie, and what each is asked;
 - `analysis`, `noise`: the windows one after the other, with noise of their own, within a time budget;

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from slotflow.bands.floor import stands_high
 from slotflow.core.arrays import Array
 
 __all__ = ["FoundTones"]
@@ -33,6 +34,12 @@ class FoundTones:
     """Time spent."""
     known_level: Array
     """Power of the noise in crowds, where it is that of the quiet parts of the spectrum, (F,); NaN elsewhere."""
+
+    @property
+    def quiet_level(self) -> float | None:
+        """Noise level of the quiet parts of the spectrum, where others stand high above them; None if none do."""
+        high = stands_high(self.level**2)
+        return float(np.median(self.level[~high])) if high.any() else None
 
     def noise_level(self, low: float, high: float) -> float:
         """Noise level between two frequencies, its median."""

@@ -19,6 +19,7 @@ import numpy as np
 
 from slotflow.bands.crowds import search_crowds
 from slotflow.bands.found import FoundTones
+from slotflow.bands.level import Levels
 from slotflow.bands.pruning import prune
 from slotflow.bands.spectrum_fit import FALSE_ALARM, MOST_TONES, SpectrumFit
 from slotflow.core.arrays import Array
@@ -35,6 +36,8 @@ def search_spectrum(
     band: tuple[float, float],
     *,
     max_seconds: float = math.inf,
+    levels: Levels | None = None,
+    noise: float | None = None,
     report: Callable[[int], None] | None = None,
 ) -> FoundTones:
     """The tones between two frequencies.
@@ -43,9 +46,13 @@ def search_spectrum(
         likelihood: Of one signal.
         band: Lowest and highest frequency in Hz.
         max_seconds: The search ends after this time with what it has; one round is always made.
+        levels: The offsets and trends that its data are without, if these are to follow the tones.
+        noise: Its level where it is known to be the same at all frequencies; there is no local floor then.
         report: Called with the number of tones after each round.
     """
-    tones = SpectrumFit(likelihood, band, time.perf_counter() + max_seconds)
+    tones = SpectrumFit(likelihood, band, time.perf_counter() + max_seconds, levels)
+    if noise is not None:
+        tones.known_level[:] = noise**2
     complete = False
     for done in range(MOST_ROUNDS):
         if (tones.out_of_time and done) or len(tones.theta) >= MOST_TONES:

@@ -7,7 +7,8 @@ beside a tone that is there already is taken only when nothing else is left, sin
 the leakage of others.
 
 **Fits.** All tones are refitted by Gauss–Newton (`signal/fit.py`), jointly in blocks of neighbours, each block on data
-without the tones of the others.
+without the tones of the others. The offset or trend that was subtracted from the data follows the tones (`level.py`):
+if that moves it by more than a small part of what the noise allows, the tones are fitted once more.
 
 The likelihood may be any: times, weights, nuisances and filters enter through its inner products only.
 """
@@ -24,6 +25,7 @@ import torch
 from numpy.typing import NDArray
 
 from slotflow.bands.floor import HANN_GAIN, local_floor, tapered
+from slotflow.bands.level import Levels
 from slotflow.core.arrays import Array, Complex
 from slotflow.signal.fit import fit, linear_amplitudes
 from slotflow.signal.likelihood import Likelihood
@@ -64,6 +66,10 @@ ROUNDING = 1e-7
 """Noise that is not told from rounding, in units of the data's root mean square."""
 STRAY = 1.5
 """Bins that a tone may move in one fit; one that goes further is dropped."""
+SETTLED = 0.01
+"""Energy over the noise's σ² that a change of offset or trend may have and not be followed by another fit."""
+MOST_LEVELS = 4
+"""Fits in a row after each of which offset and trend may move."""
 
 
 @dataclass(eq=False)
@@ -74,11 +80,13 @@ class SpectrumFit:
         likelihood: Of one signal.
         band: Lowest and highest frequency in Hz.
         deadline: When to end, on the clock of `time.perf_counter`.
+        levels: The offsets and trends that its data are without, if these are to follow the tones.
     """
 
     likelihood: Likelihood
     band: tuple[float, float]
     deadline: float
+    levels: Levels | None = None
     began: float = field(default_factory=time.perf_counter)
 
     def __post_init__(self) -> None:
@@ -210,6 +218,23 @@ class SpectrumFit:
         self.fit(ROUGH_STEPS)
 
     def fit(self, steps: int) -> None:
+        """Fits all tones, again where that has moved the level of the data."""
+        for _ in range(MOST_LEVELS):
+            self._fit_blocks(steps)
+            if not self._level_moves() or self.out_of_time:
+                break
+
+    def _level_moves(self) -> bool:
+        """Puts offset and trend of the data where the tones leave them, if that makes a difference."""
+        if self.levels is None or not self.levels.follow:
+            return False
+        levels = self.levels.beside(self.theta)
+        if levels.apart(self.levels) <= SETTLED * self.rss / self.likelihood.n:
+            return False
+        self.levels, self.likelihood, self._rest = levels, levels.likelihood, None
+        return True
+
+    def _fit_blocks(self, steps: int) -> None:
         """Fits all tones, block by block."""
         blocks = _blocks(self.places, BLOCK)
         for block in blocks:

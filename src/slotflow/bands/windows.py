@@ -1,6 +1,8 @@
 r"""Bands wider than the model's window: overlapping windows, analysed one after the other.
 
-**Search** (`search.py`). All tones of the band are found first, above a noise floor that is local in frequency.
+**Search** (`search.py`). All tones of the band are found first, above a noise floor that is local in frequency. If the
+noise turns out to be white although part of the floor stands high, tones were taken for noise there, and the search is
+made again above a floor that is flat.
 
 **Cores and guards** (`layout.py`). Windows lie around clusters of these tones. Where cores meet, each is analysed
 together with a guard on either side, and only tones whose frequency lies in the core are kept: each tone belongs to one
@@ -31,6 +33,7 @@ from slotflow.bands.analysis import Analysis, Question
 from slotflow.bands.core_draws import Window, without
 from slotflow.bands.found import FoundTones
 from slotflow.bands.layout import Layout, cut, empty_layout
+from slotflow.bands.level import Levels
 from slotflow.bands.lines import as_lines
 from slotflow.bands.noise import window_noise
 from slotflow.bands.posterior import BandPosterior
@@ -41,7 +44,7 @@ from slotflow.data.observation import Observation
 from slotflow.posterior.assumed import Assumed
 from slotflow.posterior.facts import EmptyRegion
 from slotflow.posterior.posterior import Posterior
-from slotflow.signal.likelihood import Likelihood, Statistics, likelihood_of
+from slotflow.signal.noise.stated import parse_noise
 from slotflow.signal.prior import Prior
 from slotflow.signal.waveforms import TONE
 
@@ -55,7 +58,6 @@ __all__ = [
     "infer_band",
     "is_crowded",
     "needs_windows",
-    "white_likelihood",
 ]
 
 DEFAULT_SECONDS = 20.0
@@ -129,19 +131,20 @@ def infer_band(
     most = prior.k_max if prior.k_max > model.k_max else None
     prior = dataclasses.replace(prior, k_max=min(prior.k_max, model.k_max))
     tell("search")
-    likelihood = white_likelihood(observation, prior.frequency)
-    found = search_spectrum(
-        likelihood,
-        prior.frequency,
-        max_seconds=SEARCH_SHARE * max_seconds,
-        report=lambda n: tell("search", n),
-    )
-    _check_noise(model, observation, found.theta)
+    levels, found = _searched(Levels(observation, prior.frequency), SEARCH_SHARE * max_seconds)
+    _check_noise(model, levels.data, found.theta)
     deadline = began + (1 - RESERVED_SHARE) * max_seconds
     if not refine or time.perf_counter() > deadline:
         noise = "white"
     tell("noise")
-    noise = window_noise(observation, noise, prior.frequency, found.theta)
+    chosen = window_noise(levels.data, noise, prior.frequency, found.theta)
+    level = found.quiet_level
+    if level is not None and parse_noise(noise).kind == "auto" and not chosen.is_local:
+        seconds = SEARCH_SHARE * (deadline - time.perf_counter())
+        again = _searched(Levels(observation, prior.frequency), seconds, level)
+        if again[1].complete:
+            levels, found = again
+    observation, likelihood, noise = levels.data, levels.likelihood, chosen
     described = found.theta
     if noise.is_local:
         soon = time.perf_counter() + LINES_SHARE * max_seconds
@@ -172,25 +175,30 @@ def infer_band(
     return band
 
 
+def _searched(
+    levels: Levels, max_seconds: float, noise: float | None = None
+) -> tuple[Levels, FoundTones]:
+    """What a search finds in data, and the data beside that.
+
+    Args:
+        levels: The data.
+        max_seconds: Its time.
+        noise: Level of the noise, where it is the same at all frequencies.
+    """
+    found = search_spectrum(
+        levels.likelihood,
+        levels.band,
+        max_seconds=max_seconds,
+        levels=levels,
+        noise=noise,
+        report=lambda n: tell("search", n),
+    )
+    return levels.beside(found.theta), found
+
+
 def _counted(count: int, noun: str) -> str:
     """A number of things in words: "1 tone", "3 tones"."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
-
-
-def white_likelihood(observation: Observation, band: tuple[float, float]) -> Likelihood:
-    """The likelihood of all data in white noise; of plain series the offset is subtracted, which is faster.
-
-    Args:
-        observation: The data.
-        band: Lowest and highest frequency in Hz that will be asked for.
-    """
-    if not observation.is_plain or any(channel.trend > 0 for channel in observation.channels):
-        return likelihood_of(observation, None, band)
-    level = [
-        dataclasses.replace(c, values=c.values - (c.values.mean() if c.trend == 0 else 0.0))
-        for c in observation.channels
-    ]
-    return Statistics.from_observation(Observation(level, removed=observation.removed))
 
 
 def _empty(layout: Layout, found: FoundTones) -> tuple[EmptyRegion, ...]:

@@ -4,7 +4,8 @@
 - `observation`: the channels in which the same signals were measured.
 - `read/`: files of every format, as observations.
 - `gaps`: even steps of time stamps, and missing samples.
-- `trend`: offsets and trends, measured and removed; `noise_level`: the noise from a spectrum.
+- `trend`: offsets and trends, measured and removed; `slow_tone`: what only looks like a slope; `noise_level`: the noise
+  from a spectrum.
 - `preprocess`: a first look at a series, and the band in which something is.
 
 Nothing in here knows what a signal looks like; that begins in `signal`.

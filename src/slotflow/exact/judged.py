@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from slotflow.core.arrays import Array
 from slotflow.exact.orders import NEGLIGIBLE, Orders
 from slotflow.exact.refined import JointDraws, RefinedPosterior
+from slotflow.exact.slow_noise import slow_noise_doubt
 from slotflow.exact.start import Start
 from slotflow.posterior.verdict import (
     DrawQuality,
@@ -160,6 +161,8 @@ def verdict_of(
     if doubtful and (doubt := unlikely_amplitude(start.observation, prior)):
         verdict = replace(verdict, reason=f"{verdict.reason}; {doubt}")
     verdict = _without_colour(verdict, orders, likelihood)
+    if verdict.status == "exact":
+        verdict = _without_slow_noise(verdict, most_probable, likelihood, prior)
     return incomplete(verdict, missing, "" if start.amortized is None else "the network's")
 
 
@@ -182,6 +185,16 @@ def _without_colour(verdict: Verdict, orders: Orders, likelihood: Likelihood) ->
     count = "is a tone at all" if orders.k_map == 1 else f"are {orders.k_map} tones or fewer"
     reason = f"whether there {count} {HANGS}, which such a short series can hardly tell (odds {odds:.1f} : 1)"
     return replace(verdict, status="approximate", reason=reason)
+
+
+def _without_slow_noise(
+    verdict: Verdict, fit: Array | None, likelihood: Likelihood, prior: Prior
+) -> Verdict:
+    """The same verdict; an exact one becomes approximate where the slowest tones (K, P) may be slow noise."""
+    doubt = "" if fit is None else slow_noise_doubt(likelihood, fit, prior)
+    if not doubt:
+        return verdict
+    return replace(verdict, status="approximate", reason=f"{doubt}; {verdict.reason}")
 
 
 def padded(orders: Orders, k_max: int) -> Orders:

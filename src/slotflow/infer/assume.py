@@ -26,7 +26,7 @@ from slotflow.infer.fill import Fields, fill_band, fill_bounds, fill_counts
 from slotflow.infer.free_gains import check_width, known_part, with_amplitudes, with_levels
 from slotflow.infer.from_data import Scales, plain_scales, rough_scales, scales_of
 from slotflow.infer.noise_choice import first_noise
-from slotflow.infer.offsets import level_data, plain_data, with_trends
+from slotflow.infer.offsets import plain_data, with_trends
 from slotflow.infer.request import DataRequest, prepared, with_channels
 from slotflow.infer.separation import separated
 from slotflow.infer.statement import Statement
@@ -141,7 +141,7 @@ def _understood(
     wide = (band[1] - band[0]) * observation.long.duration > model.widest_band
     if wide and not observation.free_names:
         white = NoiseModel.white(len(observation.channels), "decided window by window")
-        observation = level_data(observation, request.trend)
+        observation = observation if request.trend is not None else with_trends(observation)
         return Basis(none, observation, white, None, rough_scales(observation))
     noise = _noise(observation, request, band, network_alone)
     bounded = "amplitude" in given and "sigma" in given

@@ -7,23 +7,24 @@ searched as a whole and analysed in windows around what was found (`slotflow.ban
 **One stretch** is enough where all tones lie in it: even, real series in which a search of everything finds tones there
 and nowhere else are answered in one window, which is the network's own where it holds them. A quick look (`look`) comes
 before the search, since what stands out of a tapered spectrum far apart needs no search to be told so; but it does not
-see every tone that the likelihood does. If nothing is found, everything is what the answer is about, and so it is where
-a tone is in doubt: in a stretch that was chosen for it, its evidence would be too large by the ratio of the widths.
-Channels of a free gain are always answered in one window; where the spectrum is wider, that with the most power.
+see every tone that the likelihood does. Where a peak lies at its lowest bins, the stretch begins where everything does.
+If nothing is found, everything is what the answer is about, and so it is where a tone is in doubt: in a stretch that
+was chosen for it, its evidence would be too large by the ratio of the widths. Channels of a free gain are always
+answered in one window; where the spectrum is wider, that with the most power.
 """
 
 from __future__ import annotations
 
 import math
 
+from slotflow.bands.level import Levels
 from slotflow.bands.search import search_spectrum
-from slotflow.bands.windows import white_likelihood
 from slotflow.data.channel import Channel
 from slotflow.data.observation import Observation
-from slotflow.data.preprocess import Band, strongest_band
+from slotflow.data.preprocess import LOWEST_BIN, Band, strongest_band
 from slotflow.infer.free_gains import WIDEST
-from slotflow.infer.look import look_at
-from slotflow.infer.offsets import wanted_order
+from slotflow.infer.look import MARGIN, look_at
+from slotflow.infer.offsets import wanted_order, with_trends
 from slotflow.network.model import SlotFlow
 from slotflow.network.zoom.model import FEWEST_BINS
 from slotflow.signal.waveforms import TONE
@@ -107,12 +108,17 @@ def proposed_band(model: SlotFlow, observation: Observation) -> tuple[Bounds, Ba
     if own[1] <= channel.nyquist and _is_window(model, channel, own):
         stretches.append((own, None))
     strongest = strongest_band(channel, math.floor(model.widest_band))
+    if (
+        len(look.peaks) and look.peaks[0] < LOWEST_BIN + MARGIN
+    ):  # the tone may lie below all that counted
+        strongest = strongest._replace(low=everything[0])
     stretches.append((strongest.edges, strongest))
     stretches = [one for one in stretches if not len(look.peaks_outside(one[0]))]
     if not stretches:
         return everything, None
+    levels = Levels(with_trends(observation), everything)
     found = search_spectrum(
-        white_likelihood(observation, everything), everything, max_seconds=SEARCH_SECONDS
+        levels.likelihood, everything, max_seconds=SEARCH_SECONDS, levels=levels
     )
     if not found.complete or not len(found.theta) or found.significance.min() < BEYOND_DOUBT:
         return everything, None

@@ -32,7 +32,7 @@ from slotflow.data.channel import Channel
 from slotflow.data.noise_level import median_power
 from slotflow.data.observation import Observation
 from slotflow.data.preprocess import describe, spectrum_of
-from slotflow.data.trend import scaled, without_line
+from slotflow.data.trend import detrend, scaled, without_line
 from slotflow.signal.fit import fit
 from slotflow.signal.likelihood import Likelihood
 from slotflow.signal.likelihood.general import GeneralTones
@@ -55,8 +55,8 @@ STANDS_OUT, SMALLEST_UPPER = 5.0, 8.5
 """In units of the noise of an amplitude: the weakest tone that stands out, and the smallest upper bound."""
 ABOVE_LEVEL = 3.0
 """Upper bound of σ over the noise level."""
-SMALLEST_RATIO = 1e-4
-"""Smallest lower bound of the amplitudes over the upper one: weaker tones drown in what a window leaks."""
+SMALLEST_RATIO = 1e-6
+"""Smallest lower bound of the amplitudes over the upper one: what is weaker comes from rounding, whatever it is."""
 LOOK = 1.0
 """Seconds of the search for tones that stand out."""
 PER_BIN = 2
@@ -184,6 +184,8 @@ def rough_scales(observation: Observation) -> Scales:
         observation: Data of any sampling; the first channel is looked at.
     """
     channel = observation.long
+    if channel.trend > 1:
+        channel = detrend(channel, channel.trend)
     scale, x = scaled(without_line(channel))
     power, _ = spectrum_of(channel, x)
     parts = 2 if channel.is_complex else 1  # real numbers in a sample

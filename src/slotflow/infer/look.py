@@ -24,7 +24,7 @@ from slotflow.data.noise_level import median_power, periodogram
 from slotflow.data.preprocess import FALSE_ALARM, LEAKAGE, LOWEST_BIN
 from slotflow.data.trend import hann_weights, scaled, without_line
 
-__all__ = ["Look", "hann_leakage", "look_at", "unremarkable"]
+__all__ = ["MARGIN", "Look", "hann_leakage", "look_at", "unremarkable"]
 
 BLOCK = 64
 """Bins of a median of the floor."""

@@ -15,10 +15,11 @@ import numpy as np
 from slotflow.data.channel import HIGHEST_TREND, Channel
 from slotflow.data.observation import Observation
 from slotflow.data.preprocess import SIGNIFICANT, describe
+from slotflow.data.slow_tone import is_slow_tone
 from slotflow.data.trend import check_remainder, detrend, removed_order, without_line
 from slotflow.infer.request import with_channels
 
-__all__ = ["level_data", "plain_data", "wanted_order", "with_trends", "without_offsets"]
+__all__ = ["plain_data", "wanted_order", "with_trends", "without_offsets"]
 
 FEWEST_CYCLES = 3.0
 """Cycles of the band's lowest frequency in a record from which on a Hann-weighted line leaves tones alone."""
@@ -76,26 +77,6 @@ def plain_data(
     return without_offsets(observation, math.inf if network_alone else lowest)
 
 
-def level_data(observation: Observation, stated: int | None) -> Observation:
-    """Data for a band that is searched as a whole: without the trend that is stated or stands out.
-
-    A polynomial is subtracted by least squares from even, real series, of which a search is then cheap; from others it
-    is left to the likelihood.
-
-    Args:
-        observation: The data.
-        stated: Order of the trend, if the user has said it.
-    """
-    if not observation.is_plain:
-        return observation if stated is not None else with_trends(observation)
-    channels = []
-    for channel in observation.channels:
-        order = wanted_order(channel) if stated is None else stated
-        straight = detrend(channel, order) if order > 0 else channel
-        channels.append(replace(straight, trend=min(channel.trend, 0)))
-    return with_channels(observation, channels)
-
-
 def with_trends(observation: Observation) -> Observation:
     """The observation with the trend among its nuisances that stands out of the noise, where none is asked for."""
     orders = [wanted_order(c) if c.trend == 0 else 0 for c in observation.channels]
@@ -113,9 +94,9 @@ def with_trends(observation: Observation) -> Observation:
 def wanted_order(channel: Channel) -> int:
     """Order of the polynomial that stands out of a series: 0 for an offset or nothing, up to `HIGHEST_TREND`.
 
-    A slope is measured beside tones (`slotflow.data.trend`). Higher orders count if their part of the series is
-    `STEEP` times stronger than what a polynomial of the highest order leaves at the frequencies 2/T to 6/T: slow noise
-    and slow tones are there too, a trend is not.
+    A slope is measured beside tones (`slotflow.data.trend`), and a tone of a few cycles is none. Higher orders count
+    if their part of the series is `STEEP` times stronger than what a polynomial of the highest order leaves at the
+    frequencies 2/T to 6/T: slow noise and slow tones are there too, a trend is not.
     """
     if channel.is_complex or channel.n < FEWEST_SAMPLES or _standing_out(channel) != 1:
         return 0
@@ -135,7 +116,8 @@ def _standing_out(channel: Channel) -> int | None:
     if not channel.values.any():
         return None
     found = describe(channel)
-    order = 1 if abs(found.trend_sigmas) > SIGNIFICANT else 0
+    steep = abs(found.trend_sigmas) > SIGNIFICANT
+    order = 1 if steep and not is_slow_tone(channel, found.noise) else 0
     if order == 0 and not abs(found.offset_sigmas) > SIGNIFICANT:
         return None
     # A caller's fit, which tones of few cycles have shifted, is left alone.

@@ -60,8 +60,9 @@ def fit_nodes(target: Target, cluster: Cluster, edges: list[Array], y: Array) ->
         """−ln of the likelihood and of what holds the amplitudes back, minus its slope, and its curvature."""
         nonlocal precision
         z = cluster.join(distances[rows], y)
-        place = target.waveform.place_in_z(z)
-        place[:] = np.clip(place, *target.statistics.limits)  # the likelihood knows nothing beyond
+        place, (low, high) = target.waveform.place_in_z(z), target.statistics.limits
+        outside = ((place < low) | (place > high)).any(-1)
+        place[:] = np.clip(place, low, high)  # the likelihood knows nothing beyond
         xi, c = (torch.from_numpy(x) for x in target.waveform.unpack(z))
         several = target.statistics.take(torch.zeros(len(y), dtype=torch.int64))
         gain, slope, matrix = (x.numpy() for x in several.equations(xi, c))
@@ -69,11 +70,14 @@ def fit_nodes(target: Target, cluster: Cluster, edges: list[Array], y: Array) ->
             precision = target.noise.precision(energy + float(gain.min()))
         flat, along = z.reshape(len(z), -1), slopes[rows]
         height = 0.5 * precision * gain + 0.5 * (pull * flat**2).sum(-1)
+        height[outside] = math.inf  # or a step on the plateau there would never be taken back
         slope = np.einsum("ndi,ni->nd", along, precision * slope - pull * flat)
         curvature = along @ (precision * matrix + np.diag(pull)) @ along.transpose(0, 2, 1)
         return height, slope, curvature
 
     y, curvature = _descend(state, y)
+    if not (np.einsum("nii->ni", curvature) > 0).all():
+        raise np.linalg.LinAlgError("a fit of a cluster ended where the likelihood is flat")
     scale = 1 / np.sqrt(np.einsum("nii->ni", curvature))
     outer = scale[:, :, None] * scale[:, None]
     covariance = np.linalg.inv(curvature * outer) * outer

@@ -102,7 +102,7 @@ def _polynomial(channel: Channel, theta: Array) -> Array:
 
 def _mean(channel: Channel, theta: Array) -> float:
     """Mean of tones (K, P) over the samples of an even series."""
-    a, phase, f = (TONE.of(theta, name) for name in ("amplitude", "phase", "frequency"))
-    half = np.pi * f * channel.dt
+    _, c = TONE.split(theta, channel.mid_time)
+    half = np.pi * TONE.place_of(theta) * channel.dt
     envelope = np.sin(channel.n * half) / (channel.n * np.where(half > 0, np.sin(half), 1.0))
-    return float((a * np.cos(2 * np.pi * f * channel.mid_time + phase) * envelope).sum())
+    return float((c[:, 0].real * envelope).sum())

@@ -67,6 +67,13 @@ class Levels:
         ]
         return Observation(level, removed=self.observation.removed)
 
+    @property
+    def shown(self) -> Observation:
+        """The data of a result: a trend is subtracted, an offset stays."""
+        both = zip(self.observation.channels, self.data.channels, strict=True)
+        channels = [level if given.trend > 0 else given for given, level in both]
+        return Observation(channels, removed=self.observation.removed)
+
     @cached_property
     def likelihood(self) -> Likelihood:
         """Their likelihood."""

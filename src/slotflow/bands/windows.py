@@ -161,7 +161,7 @@ def infer_band(
     question = Question(model, tuple(derived), noise, {"refine": refine} | options)
     windows = Analysis(question, layout, likelihood, found, deadline, described).windows()
     band = BandPosterior(
-        observation,
+        levels.shown,
         prior,
         windows,
         likelihood=likelihood if refine else None,

@@ -128,6 +128,25 @@ def test_slow_noise_is_not_called_a_tone_with_certainty(seed: int) -> None:
     assert slow_noise_doubt(likelihood_of(obs, None, prior.frequency), fast, prior) == ""
 
 
+def test_slow_tones_are_judged_alike_in_company(zoom: SlotFlow, seed: int) -> None:
+    """Batches do not ask whether a tone is slow noise: such bands are not for them."""
+    rng = np.random.default_rng(seed)
+    wave = 0.16 * np.cos(2 * np.pi * 2 / T * TIMES + 1)
+    many = [Observation.from_arrays(wave + rng.standard_normal(N), T / N) for _ in range(8)]
+    stated = {
+        "frequency": (1.5 / T, 1.4),
+        "amplitude": (0.05, 1.0),
+        "sigma": (0, 3),
+        "min_separation": 3 / T,
+        "k_max": 2,
+    }
+    together = zoom.infer(many, prior=stated)
+    alone = [zoom.infer(one, prior=stated) for one in many]
+    assert [p.verdict.status for p in together] == [p.verdict.status for p in alone]
+    assert "approximate" in {p.verdict.status for p in alone if p.k_map}
+    assert {p.verdict.status for p in alone if not p.k_map} <= {"exact"}
+
+
 def test_fits_that_run_out_of_the_band_do_not_end_an_analysis(zoom: SlotFlow) -> None:
     """A strong tone just below the band: pairs are fitted to what it leaks, and one of them would leave for good."""
     rng = np.random.default_rng(3)

@@ -7,7 +7,7 @@ With S and S' the mean power there without and with the slow tones, these gain
 .. math:: m \ln (S / S')
 
 over it, which is little where the tone is no more than ten times as strong as the noise of these bins together. The
-others of the data's tones are taken out before.
+other tones are taken out before.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from slotflow.signal.likelihood import GeneralTones, Likelihood
 from slotflow.signal.prior import Prior
 from slotflow.signal.waveforms import TONE
 
-__all__ = ["slow_noise_doubt"]
+__all__ = ["SLOW", "slow_noise_doubt"]
 
 SLOW = 3.0
 """Cycles in the record below which noise may pass for a tone."""

@@ -108,9 +108,7 @@ def proposed_band(model: SlotFlow, observation: Observation) -> tuple[Bounds, Ba
     if own[1] <= channel.nyquist and _is_window(model, channel, own):
         stretches.append((own, None))
     strongest = strongest_band(channel, math.floor(model.widest_band))
-    if (
-        len(look.peaks) and look.peaks[0] < LOWEST_BIN + MARGIN
-    ):  # the tone may lie below all that counted
+    if len(look.peaks) and look.peaks[0] < LOWEST_BIN + MARGIN:  # the tone may lie lower still
         strongest = strongest._replace(low=everything[0])
     stretches.append((strongest.edges, strongest))
     stretches = [one for one in stretches if not len(look.peaks_outside(one[0]))]

@@ -56,7 +56,7 @@ STANDS_OUT, SMALLEST_UPPER = 5.0, 8.5
 ABOVE_LEVEL = 3.0
 """Upper bound of σ over the noise level."""
 SMALLEST_RATIO = 1e-6
-"""Smallest lower bound of the amplitudes over the upper one: what is weaker comes from rounding, whatever it is."""
+"""Smallest lower bound of the amplitudes over the upper one: weaker ones may come from rounding."""
 LOOK = 1.0
 """Seconds of the search for tones that stand out."""
 PER_BIN = 2

@@ -25,6 +25,7 @@ from slotflow.exact.batch.posteriors import ExactPosteriors, Question
 from slotflow.exact.judged import noise_fits
 from slotflow.exact.modes import CLOSE
 from slotflow.exact.refine import SINGULAR
+from slotflow.exact.slow_noise import SLOW
 from slotflow.posterior.batched import Batched, Rows
 from slotflow.signal.likelihood import Statistics
 from slotflow.signal.prior import Prior
@@ -56,15 +57,17 @@ COPIES = 4
 def suits_batches(prior: Prior, resolution: float) -> bool:
     """Whether a batch can decide anything under a prior: tones that it keeps apart, in noise of an unknown level.
 
-    Where p(K) has holes, orders beyond them are looked for in a way that is not for batches.
+    Where p(K) has holes, orders beyond them are looked for in a way that is not for batches. In bands that begin below
+    `SLOW` cycles, a tone may be in doubt for a reason that batches do not look for (`slow_noise.py`).
 
     Args:
         prior: The prior to answer under.
         resolution: 1/T of the long stream in Hz.
     """
     apart = prior.min_separation >= CLOSE * resolution
+    fast = prior.frequency[0] >= SLOW * resolution
     whole = bool((prior.k_probs_full[prior.k_min :] > 0).all())
-    return prior.waveform == TONE and apart and whole and prior.known_sigma is None
+    return prior.waveform == TONE and apart and fast and whole and prior.known_sigma is None
 
 
 def exact_answers(

@@ -10,6 +10,7 @@ from slotflow.bands.search import search_spectrum
 from slotflow.data.channel import Channel
 from slotflow.data.observation import Observation
 from slotflow.data.slow_tone import is_slow_tone
+from slotflow.exact.batch.answers import suits_batches
 from slotflow.exact.slow_noise import slow_noise_doubt
 from slotflow.infer.offsets import wanted_order
 from slotflow.network.model import SlotFlow
@@ -128,23 +129,10 @@ def test_slow_noise_is_not_called_a_tone_with_certainty(seed: int) -> None:
     assert slow_noise_doubt(likelihood_of(obs, None, prior.frequency), fast, prior) == ""
 
 
-def test_slow_tones_are_judged_alike_in_company(zoom: SlotFlow, seed: int) -> None:
-    """Batches do not ask whether a tone is slow noise: such bands are not for them."""
-    rng = np.random.default_rng(seed)
-    wave = 0.16 * np.cos(2 * np.pi * 2 / T * TIMES + 1)
-    many = [Observation.from_arrays(wave + rng.standard_normal(N), T / N) for _ in range(8)]
-    stated = {
-        "frequency": (1.5 / T, 1.4),
-        "amplitude": (0.05, 1.0),
-        "sigma": (0, 3),
-        "min_separation": 3 / T,
-        "k_max": 2,
-    }
-    together = zoom.infer(many, prior=stated)
-    alone = [zoom.infer(one, prior=stated) for one in many]
-    assert [p.verdict.status for p in together] == [p.verdict.status for p in alone]
-    assert "approximate" in {p.verdict.status for p in alone if p.k_map}
-    assert {p.verdict.status for p in alone if not p.k_map} <= {"exact"}
+def test_bands_in_which_slow_noise_is_asked_about_are_not_for_batches() -> None:
+    for first, batches in ((1.5, False), (2.9, False), (3.1, True)):
+        prior = Prior(frequency=(first / T, 1.4), min_separation=3 / T)
+        assert suits_batches(prior, 1 / T) is batches
 
 
 def test_fits_that_run_out_of_the_band_do_not_end_an_analysis(zoom: SlotFlow) -> None:

@@ -135,14 +135,13 @@ def test_the_worst_coverage_is_in_the_picture(model: str, figures: dict[str, Fig
 
 
 def test_ratios_fill_their_panels(figures: dict[str, Figure]) -> None:
-    """The range of the lower panels is that of the values, whatever the targets are."""
+    """The range of the lower panels is that of all values with their errors, whatever the targets are."""
     for model in ("zoom", "paper"):
         panels = [
             ax for ax in figures[f"{model}-scaling"].axes if ax.get_ylabel().endswith("/ bound")
         ]
-        sizes = np.concatenate(
-            [np.asarray(line.get_ydata()) for ax in panels for line in ax.lines if line.get_marker() == "o"]
-        )  # fmt: skip
+        drawn = [collection for ax in panels for collection in ax.collections]
+        sizes = np.concatenate([piece[:, 1] for lines in drawn for piece in lines.get_segments()])
         ends = np.array(panels[0].get_ylim())
         if panels[0].get_yscale() == "log":
             sizes, ends = np.log(sizes), np.log(ends)

@@ -29,6 +29,14 @@ def study_words(data: Path) -> Iterator[tuple[str, str]]:
         yield f"found_{name}", words(records[name]) if name in records else "Not yet measured."
 
 
+AT_THE_PAPERS = {
+    True: "as in the paper",
+    False: "not at 2 as in the paper",
+    None: "and the seeds differ too much to say whether it is at 2 as in the paper",
+}
+"""Where the least error is, by the verdict on the paper's claim."""
+
+
 def phase_weight(record: Record) -> str:
     """Where the least errors are, for both targets, and how far loss and score fall.
 
@@ -40,7 +48,7 @@ def phase_weight(record: Record) -> str:
     words = [_seeds(record["data"]["variants"])]
     for key, target in (("3-D", "the well-posed target (3-D)"), ("4-D", "the paper's own (4-D)")):
         least = rows[f"{key}: w_φ with the least sd of φ"]
-        where = "as in the paper" if met_of(least) else "not at 2 as in the paper"
+        where = AT_THE_PAPERS[met_of(least)]
         words.append(
             f"With {target} the standard deviation of φ is least at w_φ = {least['text']} ({least['note']}), {where}. "
             f"Its spread by quantiles is least at {said[f'{key}: w_φ with the least spread of φ by quantiles']}, the "

@@ -25,9 +25,10 @@ from slotflow.studies.ablations.domain import DOMAIN, FREQUENCY, HYBRID, TIME
 from slotflow.studies.ablations.errors import errors_of, score_of
 from slotflow.studies.ablations.phase_weight import ABLATION as WEIGHT_ABLATION
 from slotflow.studies.ablations.phase_weight import PHASE_WEIGHT
-from slotflow.studies.ablations.rows import best_of
+from slotflow.studies.ablations.rows import best_claim, best_of
 from slotflow.studies.frame.settings import Settings
 from slotflow.studies.frame.study import Setup
+from slotflow.studies.row import Target
 from slotflow.studies.slots import paper_network, slot_terms
 from slotflow.studies.suites.sizes import SEED_LIMIT
 from slotflow.studies.trainings import Training, draw_batch, train_together, varied
@@ -219,13 +220,13 @@ def test_the_small_task_has_the_bounds_of_the_papers() -> None:
 
 
 def spreads(a: float, phi: float, f: float) -> dict[str, list[float | None]]:
-    return {"A": [a, None], "φ": [phi, None], "f": [f, None]}
+    return {"A": [a, 1e-3], "φ": [phi, 1e-3], "f": [f, 1e-3]}
 
 
 def measured(a: float, phi: float, f: float, score: float = 0.0, **other: Any) -> dict[str, Any]:
     curve = {"step": [1, 2], "loss": [0.0, -1.0], "score": [0.0, 0.0], "thickness": [None, None]}
     plain = {
-        "sd": spreads(a, phi, f), "robust": spreads(a, phi, f), "score": [score, None], "skipped": 0,
+        "sd": spreads(a, phi, f), "robust": spreads(a, phi, f), "score": [score, 1e-3], "skipped": 0,
         "gradient_spread": [2.0, None], "accuracy": [1.0, None], "confusion": [[0, 0], [0, 1]], "curve": curve,
     }  # fmt: skip
     return plain | other
@@ -294,9 +295,15 @@ def test_the_best_weight_is_looked_for_in_both_targets() -> None:
 def test_the_best_says_how_sure_it_is() -> None:
     values = {1.0: [1.0, 0.3], 2.0: [0.5, 0.4], 5.0: [2.0, 0.1]}
     found: dict[float, Any] = {w: {"value": pair} for w, pair in values.items()}
-    assert best_of(found, lambda one: one["value"]) == (2.0, "then 1, 1.0 errors above")
+    best = best_of(found, lambda one: one["value"])
+    assert best == (2.0, "then 1, 1.0 errors above", [2.0, 1.0])
     found = {w: {"value": [pair[0], None]} for w, pair in values.items()}
-    assert best_of(found, lambda one: one["value"]) == (2.0, "then 1; one seed")
+    alone = best_of(found, lambda one: one["value"])
+    assert alone == (2.0, "then 1; one seed", [2.0, 1.0, 5.0])
+    two = Target(low=2, high=2)
+    assert best_claim("w", best, "2", two).met is None and best_claim("w", alone, "2", two).met is None
+    assert best_claim("w", best, "2", Target(low=1, high=2)).met is True
+    assert best_claim("w", best, "2", Target(low=5, high=5)).met is False
 
 
 def test_rounds_are_put_together() -> None:

@@ -9,7 +9,15 @@ from slotflow.show.plots.style import style
 from slotflow.studies.ablations.ablation import Ablation, Size
 from slotflow.studies.ablations.errors import PARAMETERS
 from slotflow.studies.ablations.pictures import draw_curves, draw_values
-from slotflow.studies.ablations.rows import best_of, claim, ratio, score_row, size_rows, spread_rows
+from slotflow.studies.ablations.rows import (
+    best_claim,
+    best_of,
+    claim,
+    ratio,
+    score_row,
+    size_rows,
+    spread_rows,
+)
 from slotflow.studies.frame.study import Data, Study
 from slotflow.studies.row import Row, Target
 from slotflow.studies.trainings import varied
@@ -64,11 +72,11 @@ def _compare(data: Data) -> list[Row]:
     for name, found in variants.items():
         rows += [*spread_rows(name, found, printed.get(name)), score_row(name, found)]
     default, deepest = variants[_named(DEFAULT_DEPTH)], variants[_named(DEPTHS[-1])]
-    best, words = best_of(_by_depth(data), lambda one: one["sd"]["φ"])
-    least, score_words = best_of(_by_depth(data), lambda one: one["score"])
+    best = best_of(_by_depth(data), lambda one: one["sd"]["φ"])
+    least = best_of(_by_depth(data), lambda one: one["score"])
     rows += [
-        claim("L with the least sd of φ", best, "8", Target(low=8, high=10, words="8–10"), words),
-        Row("L with the least −ln q", least, form=".0f", note=score_words),
+        best_claim("L with the least sd of φ", best, "8", Target(low=8, high=10, words="8–10")),
+        Row("L with the least −ln q", least.setting, form=".0f", note=least.words),
         claim("sd of φ, L = 2 over L = 8", ratio(variants[_named(2)], default, "φ"), "1.79",
               Target(low=SAME, words=f"> {SAME}")),
         claim("sd of φ, L = 12 over L = 8", ratio(deepest, default, "φ"), "minimal improvement",

@@ -14,7 +14,14 @@ from slotflow.network.config import Config
 from slotflow.show.plots.style import style
 from slotflow.studies.ablations.ablation import Ablation, Size
 from slotflow.studies.ablations.pictures import draw_curves, draw_values
-from slotflow.studies.ablations.rows import best_of, claim, score_row, size_rows, spread_rows
+from slotflow.studies.ablations.rows import (
+    best_claim,
+    best_of,
+    claim,
+    score_row,
+    size_rows,
+    spread_rows,
+)
 from slotflow.studies.frame.study import Data, Study
 from slotflow.studies.row import Row, Target
 from slotflow.studies.trainings import varied
@@ -102,25 +109,23 @@ def _best_rows(data: Data, target: str) -> list[Row]:
         """The paper's value, which it has for its own target alone."""
         return value if target == "circle" else ""
 
-    best, how = best_of(by_phase, lambda one: one["sd"]["φ"])
-    robust, how_robust = best_of(by_phase, lambda one: one["robust"]["φ"])
-    least, how_least = best_of(by_phase, lambda one: one["score"])
-    frequency, how_frequency = best_of(
-        _by_frequency_weight(data, target), lambda one: one["sd"]["f"]
-    )
+    best = best_of(by_phase, lambda one: one["sd"]["φ"])
+    robust = best_of(by_phase, lambda one: one["robust"]["φ"])
+    least = best_of(by_phase, lambda one: one["score"])
+    frequency = best_of(_by_frequency_weight(data, target), lambda one: one["sd"]["f"])
     amplitudes = [one["sd"]["A"][0] for one in by_phase.values()]
     widest = by_phase[PHASE_WEIGHTS[-1]]["sd"]["f"][0]
     others = max(by_phase[w]["sd"]["f"][0] for w in PHASE_WEIGHTS[:-1])
     two, three = Target(low=2, high=2, words="2"), Target(low=3, high=3, words="3")
     return [
-        claim(f"{words}: w_φ with the least sd of φ", best, said("2"), two, how),
-        Row(f"{words}: w_φ with the least spread of φ by quantiles", robust, note=how_robust),
-        Row(f"{words}: w_φ with the least −ln q", least, note=how_least),
+        best_claim(f"{words}: w_φ with the least sd of φ", best, said("2"), two),
+        Row(f"{words}: w_φ with the least spread of φ by quantiles", robust.setting, note=robust.words),
+        Row(f"{words}: w_φ with the least −ln q", least.setting, note=least.words),
         claim(f"{words}: sd of A, its largest over its least among all w_φ", max(amplitudes) / min(amplitudes),
               said("< 1.02"), Target(high=1.02, strict=True)),
         claim(f"{words}: sd of f, w_φ = 20 over the largest of the others", widest / others, said("> 2.5"),
               Target(low=2.5, strict=True)),
-        claim(f"{words}: w_f with the least sd of f", frequency, said("3"), three, how_frequency),
+        best_claim(f"{words}: w_f with the least sd of f", frequency, said("3"), three),
     ]  # fmt: skip
 
 

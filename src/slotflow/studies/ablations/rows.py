@@ -4,14 +4,27 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 
 from slotflow.studies.frame.study import Data
 from slotflow.studies.row import Row, Target
 
-__all__ = ["best_of", "claim", "ratio", "score_row", "size_rows", "spread_rows"]
+__all__ = [
+    "Best",
+    "best_claim",
+    "best_of",
+    "claim",
+    "ratio",
+    "score_row",
+    "size_rows",
+    "spread_rows",
+]
 
 UNITS = {"A": (1.0, "data units"), "φ": (1.0, "rad"), "f": (1e3, "mHz")}
 """Factor and unit in which the paper prints an error."""
+
+TELLS_APART = 2.0
+"""Standard errors of a difference from which on one setting counts as better than another."""
 
 PAPERS_TASK = "300 s with 3,000 + 5,120 samples, K 1 to 5"
 """What the ablations of section 5.3 are made with."""
@@ -79,22 +92,44 @@ def ratio(above: Data, below: Data, parameter: str, kind: str = "sd") -> float:
     return float(above[kind][parameter][0] / below[kind][parameter][0])
 
 
-def best_of(
-    found: Mapping[float, Data], value: Callable[[Data], Sequence[float | None]]
-) -> tuple[float, str]:
-    """The setting with the least value, and how sure that is.
+class Best(NamedTuple):
+    """The setting with the least value, and how sure that is."""
+
+    setting: float
+    """The setting."""
+    words: str
+    """Its distance to the next best in words."""
+    near: list[float]
+    """The settings that may be the best as well: all of them if there are no errors."""
+
+
+def best_of(found: Mapping[float, Data], value: Callable[[Data], Sequence[float | None]]) -> Best:
+    """The setting with the least value.
 
     Args:
         found: What was measured, by the setting.
         value: Mean and standard error of what is to be small.
-
-    Returns:
-        The setting, and its distance to the next best in words.
     """
     order = sorted(found, key=lambda setting: value(found[setting])[0] or 0.0)
-    (first, first_error), (second, second_error) = (value(found[one]) for one in order[:2])
+    above = [_errors_above(value(found[order[0]]), value(found[other])) for other in order[1:]]
+    if any(errors is None for errors in above):
+        return Best(order[0], f"then {order[1]:g}; one seed", order)
+    far = zip(order[1:], above, strict=True)
+    near = [other for other, errors in far if errors is not None and errors < TELLS_APART]
+    return Best(order[0], f"then {order[1]:g}, {above[0]:.1f} errors above", [order[0], *near])
+
+
+def _errors_above(least: Sequence[float | None], other: Sequence[float | None]) -> float | None:
+    """How many standard errors of their difference a mean lies above the least; None without errors."""
+    (first, first_error), (second, second_error) = least, other
     assert first is not None and second is not None
     if first_error is None or second_error is None:
-        return order[0], f"then {order[1]:g}; one seed"
-    error = math.hypot(first_error, second_error)
-    return order[0], f"then {order[1]:g}, {(second - first) / max(error, 1e-300):.1f} errors above"
+        return None
+    return (second - first) / max(math.hypot(first_error, second_error), 1e-300)
+
+
+def best_claim(measure: str, best: Best, paper: str, target: Target) -> Row:
+    """A row about the best setting; open where one that may be the best as well would change the verdict."""
+    verdicts = {target.met(setting) for setting in best.near}
+    met = verdicts.pop() if len(verdicts) == 1 else None
+    return Row(measure, best.setting, paper, note=best.words, target=target, met=met)

@@ -301,7 +301,9 @@ def test_the_best_says_how_sure_it_is() -> None:
     alone = best_of(found, lambda one: one["value"])
     assert alone == (2.0, "then 1; one seed", [2.0, 1.0, 5.0])
     two = Target(low=2, high=2)
-    assert best_claim("w", best, "2", two).met is None and best_claim("w", alone, "2", two).met is None
+    assert (
+        best_claim("w", best, "2", two).met is None and best_claim("w", alone, "2", two).met is None
+    )
     assert best_claim("w", best, "2", Target(low=1, high=2)).met is True
     assert best_claim("w", best, "2", Target(low=5, high=5)).met is False
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import pickle
 from pathlib import Path
 
 import numpy as np
@@ -12,8 +13,10 @@ import torch
 from statistics_helpers import assert_within
 
 from slotflow import Grid, Observation, Posterior, Prior, SlotFlow, simulate
+from slotflow.exact import judged
 from slotflow.exact.refine import RefinedPosterior, unvisited
 from slotflow.posterior.birth import BirthProposal
+from slotflow.posterior.whiteness import Check
 from slotflow.show.plots import plot_posterior
 from slotflow.signal.bounds import crb_covariance
 
@@ -267,3 +270,19 @@ def test_an_order_that_was_not_reached_is_named(pair: tuple[Posterior, RefinedPo
     assert unvisited(short, prior) == [3]
     assert unvisited(short, Prior(k_min=0, k_max=2)) == []
     assert unvisited(dataclasses.replace(orders, log_evidence=cut), prior) == []  # looked at, Z = 0
+
+
+def test_a_misfit_is_judged_again_in_the_same_way(
+    pair: tuple[Posterior, RefinedPosterior], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At a rate at which the tests of the residual pass, every other doubt still counts."""
+    failed = (Check("neighbours", 1e-5, "the noise is not white"),)
+    monkeypatch.setattr(judged, "check_residual", lambda *_: failed)
+    found = pair[0].refine(draws=200, max_seconds=300)
+    assert found.verdict.status == "misfit" and found.verdict.standing is not None
+    assert found.verdict_at(1e-4).standing == found.verdict.standing
+    assert found.verdict_at(1e-6).status == "exact"
+    assert pickle.loads(pickle.dumps(found)).verdict_at(1e-6) == found.verdict_at(1e-6)
+    monkeypatch.setattr(judged, "slow_noise_doubt", lambda *_: "a tone may be slow noise")
+    doubted = found.verdict_at(1e-6)
+    assert doubted.status == "approximate" and "slow noise" in doubted.reason

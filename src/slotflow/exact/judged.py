@@ -8,6 +8,7 @@ only louder data are not sampled; whether it is right is what the tests of the r
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -19,6 +20,8 @@ from slotflow.exact.refined import JointDraws, RefinedPosterior
 from slotflow.exact.slow_noise import slow_noise_doubt
 from slotflow.exact.start import Start
 from slotflow.posterior.verdict import (
+    FALSE_ALARM,
+    Check,
     DrawQuality,
     Verdict,
     check_residual,
@@ -137,8 +140,23 @@ def verdict_of(
     prior: Prior,
     start: Start,
     draws: int,
+    left_out: str = "",
+    checks: Sequence[Check] | None = None,
+    false_alarm: float = FALSE_ALARM,
 ) -> Verdict:
-    """Judges the result by its draws and by the residual of the largest K that is plausible."""
+    """Judges the result by its draws and by the residual of the largest K that is plausible.
+
+    Args:
+        orders: Evidences and draws.
+        missing: Numbers of components that matter and were not looked at.
+        likelihood: Of the data.
+        prior: The prior that was answered under.
+        start: Who proposed.
+        draws: Weighted draws of each K that were asked for.
+        left_out: What else was not looked at, in words; empty where everything was.
+        checks: The tests of the residual, where they were made before.
+        false_alarm: Rate of misfits among data that the model describes.
+    """
     fit = orders.fits.get(orders.largest, np.zeros((0, likelihood.waveform.size)))
     best = orders.results.get(orders.k_map)
     quality = None
@@ -148,12 +166,15 @@ def verdict_of(
     doubts, most_probable = [], orders.fits.get(orders.k_map)
     if most_probable is not None and len(most_probable) < len(fit):
         doubts = colour_doubts(likelihood, most_probable, prior.frequency)
+    if checks is None:
+        checks = check_residual(likelihood, fit, prior.frequency, prior.known_sigma)
     verdict = judge(
-        check_residual(likelihood, fit, prior.frequency, prior.known_sigma),
+        checks,
         quality,
         at_k_max=float(orders.k_probs[prior.k_max]),
         unsampled=f"no draw of K = {orders.k_map} has any weight: the prior (amplitude, band, separation) excludes "
         f"what fits the data; {_unchecked(start)}",
+        false_alarm=false_alarm,
         tested=residual_words(likelihood),
         doubts=doubts,
     )
@@ -163,7 +184,11 @@ def verdict_of(
     verdict = _without_colour(verdict, orders, likelihood)
     if verdict.status == "exact":
         verdict = _without_slow_noise(verdict, most_probable, likelihood, prior)
-    return incomplete(verdict, missing, "" if start.amortized is None else "the network's")
+    verdict = incomplete(verdict, missing, "" if start.amortized is None else "the network's")
+    if not left_out:
+        return verdict
+    status = "approximate" if verdict.status == "exact" else verdict.status
+    return replace(verdict, status=status, reason=f"{verdict.reason}; {left_out}")
 
 
 def _without_colour(verdict: Verdict, orders: Orders, likelihood: Likelihood) -> Verdict:

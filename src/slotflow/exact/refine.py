@@ -9,6 +9,7 @@ correlated as the data say, and with a verdict (`judged.py`), which also says wh
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 import torch
@@ -169,14 +170,13 @@ def concluded(
         left_out: What was not looked at, in words; empty where everything was.
     """
     missing = unvisited(orders, prior)
-    verdict = verdict_of(orders, missing, likelihood, prior, start, draws)
+    begun = replace(start, extra=None)  # which processes cannot send to each other
+    judged = partial(verdict_of, orders, missing, likelihood, prior, begun, draws, left_out)
+    verdict = judged()
     named = alternatives(orders, likelihood, prior, start.observation)
-    if left_out:
-        status = "approximate" if verdict.status == "exact" else verdict.status
-        verdict = replace(verdict, status=status, reason=f"{verdict.reason}; {left_out}")
     orders = completed(padded(orders, start.k_max), missing, start.k_probs)
     slots = JointDraws(orders, likelihood, prior, start.slots, start.waveform)
-    return RefinedPosterior(start, slots, verdict, noise, named)
+    return RefinedPosterior(start, slots, verdict, noise, named, partial(judged, verdict.checks))
 
 
 def _sampled(start: Start, likelihood: Likelihood, prior: Prior, effort: Effort) -> Orders:

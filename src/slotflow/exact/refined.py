@@ -10,7 +10,7 @@ nothing.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -31,12 +31,8 @@ from slotflow.posterior.residual import likeliest
 from slotflow.posterior.tuples import Slots
 from slotflow.posterior.verdict import (
     FALSE_ALARM,
-    DrawQuality,
     Verdict,
     graded,
-    incomplete,
-    judge,
-    residual_words,
 )
 from slotflow.signal.likelihood import FreeGains, GeneralTones, Likelihood
 from slotflow.signal.noise.model import NoiseModel
@@ -139,6 +135,7 @@ class RefinedPosterior(Posterior):
         verdict: How far they can be trusted.
         noise: Which noise the likelihood assumes; white if None.
         alternatives: What may stand in for some of the tones.
+        judged: The verdict at a rate of false alarms; None where it is the same at every rate.
     """
 
     slots: JointDraws
@@ -152,6 +149,7 @@ class RefinedPosterior(Posterior):
         verdict: Verdict,
         noise: NoiseModel | None = None,
         alternatives: Sequence[Alternative] = (),
+        judged: Callable[..., Verdict] | None = None,
     ) -> None:
         orders, ess = slots.orders, 0.0
         sigma, spread = start.sigma
@@ -180,7 +178,7 @@ class RefinedPosterior(Posterior):
         self._amortized = start.amortized
         fit = orders.fits.get(orders.k_map)
         self._on_tones = graded(verdict, slots.statistics, fit, sigma)
-        self._alternatives = tuple(alternatives)
+        self._alternatives, self._judged = tuple(alternatives), judged
         self._verdict = with_alternatives(self._on_tones, self._alternatives)
 
     def __repr__(self) -> str:
@@ -212,7 +210,7 @@ class RefinedPosterior(Posterior):
         return self.slots.statistics
 
     def verdict_at(self, false_alarm: float, within: tuple[float, float] | None = None) -> Verdict:
-        """The verdict at another rate of false alarms; only a misfit of sampled draws is judged again.
+        """The verdict at another rate of false alarms; only a misfit is judged again.
 
         Args:
             false_alarm: The rate.
@@ -224,19 +222,12 @@ class RefinedPosterior(Posterior):
 
     def _on_tones_at(self, false_alarm: float) -> Verdict:
         """The same without alternatives to tones."""
-        if self._on_tones.status != "misfit" or not self.sampled(self.k_map):
+        if self._on_tones.status != "misfit" or self._judged is None:
             return self._on_tones
-        best = self.orders.results[self.k_map]
-        verdict = judge(
-            self._on_tones.checks,
-            DrawQuality(best.ess, best.pareto_k, self.orders.k_error),
-            at_k_max=float(self.k_probs[self.k_max]),
-            false_alarm=false_alarm,
-            tested=residual_words(self.statistics()),
-        )
+        verdict = self._judged(false_alarm=false_alarm)
         if verdict.status == "misfit":
             verdict = replace(verdict, standing=self._on_tones.standing)
-        return incomplete(verdict, self._on_tones.unexamined)
+        return verdict
 
     def weighted(self, k: int | None = None) -> WeightedDraws:
         """Draws as they were weighted: theta (n, k, P), sigma (n,), log_weights (n,) and weights (n,).

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from pathlib import Path
 
@@ -95,6 +96,14 @@ def test_mid_series_by_default_where_zero_lies_outside(late: Posterior) -> None:
     pd.testing.assert_frame_equal(
         auto.filter(regex="^(amp|freq)"), zero.filter(regex="^(amp|freq)")
     )
+
+
+def test_a_late_first_sample_changes_no_phase(late: Posterior) -> None:
+    """Control: a record that begins a third of its length after t = 0."""
+    for first, name in ((0.0, ""), (0.1, ""), (-320.0, ""), (99.0, "mid-series")):
+        post = copy.copy(late)
+        post.observation = Observation.from_arrays(long=np.zeros(3000), dt_long=0.1, t0_long=first)
+        assert epoch_of(post).name == name
 
 
 def test_stated_instants(late: Posterior) -> None:

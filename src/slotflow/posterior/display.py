@@ -4,7 +4,8 @@ Draws hold frequencies in Hz and phases at t = 0 of the data's times. Neither ne
 phase at an instant τ is φ + 2πfτ; its width is smallest near the middle of the record, and far outside of it the phase
 is unknown although the tone is known well: with sd_f ≈ √6 σ/(π A T √N) the phase at a distance of n record lengths
 from the middle is uncertain by about √(1 + 12 n²) times its smallest width. Tables and pictures therefore give the
-phase at mid-series where t = 0 lies outside the record, and say so.
+phase at mid-series where t = 0 lies outside the record, by more than a quarter of its length, and say so: a first
+sample that is missing or a little late changes no phase.
 """
 
 from __future__ import annotations
@@ -27,7 +28,9 @@ from slotflow.signal.waveforms import Waveform
 __all__ = ["PHASE_AT", "ZERO", "Epoch", "display_unit", "epoch_of", "is_dated"]
 
 PHASE_AT = ("auto", "zero", "mid", "start")
-"""Instants that have a name; auto is zero if t = 0 lies in the record or was chosen (t_ref), otherwise mid."""
+"""Instants that have a name; auto is zero if t = 0 lies in or near the record or was chosen (t_ref), otherwise mid."""
+NEAR = 0.25
+"""Distance from a record, in its lengths, at which its phases are still shown at t = 0."""
 LAST_DATE = 2.0**33
 """Seconds from 1970 beyond which a clock counts something else."""
 
@@ -109,7 +112,8 @@ def epoch_of(post: Facts, phase_at: str | float = "auto") -> Epoch:
     first, last = float(times[0]), float(times[-1])
     if phase_at == "start":
         return Epoch(first, t_ref, "start of the series", unit, dated)
-    if phase_at == "auto" and (t_ref != 0 or first <= 0 <= last):
+    margin = NEAR * (last - first)
+    if phase_at == "auto" and (t_ref != 0 or first - margin <= 0 <= last + margin):
         return zero
     return Epoch(first + 0.5 * (last - first), t_ref, "mid-series", unit, dated)
 

@@ -159,8 +159,8 @@ class Posterior(Result):
             frequency_unit: Unit of the frequencies, such as "c/d" or "1/yr"; columns in another unit than Hz carry it
                 in their names: ``frequency_median [c/d]``.
             phase_at: The instant that phases refer to: "zero" (t = 0), "mid", "start", a time on the data's clock in
-                seconds, or "auto": t = 0 if it lies in the record, otherwise mid-series. `attrs["phase_at"]` says
-                which.
+                seconds, or "auto": t = 0 if it lies in or near the record, otherwise mid-series.
+                `attrs["phase_at"]` says which.
         """
         if n < 1:
             raise ValueError(f"summary expects n >= 1 draws, received {n}.")

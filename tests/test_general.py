@@ -13,7 +13,7 @@ from slotflow import Channel, Observation
 from slotflow.signal.likelihood import Statistics
 from slotflow.signal.likelihood.curves import MomentsOver, Spread, spread_of, window_moments
 from slotflow.signal.likelihood.general import GeneralTones
-from slotflow.signal.likelihood.projection import inside_band, spanning
+from slotflow.signal.likelihood.projection import inside_band, orthogonal_columns, spanning
 from slotflow.signal.noise.model import ChannelNoise, Modes, NoiseNode
 from slotflow.signal.waveforms import TONE
 
@@ -296,3 +296,18 @@ def test_samplings_that_are_shared_are_summed_over_once():
         np.testing.assert_allclose(kept.every(f), fresh.every(f), rtol=1e-12, atol=1e-9)
     other = window_moments(spread_of(u + 0.1), weights, (0.0, 0.5), mirrored=True)
     assert np.abs(other.every(f) - fresh.every(f) / 3.0).max() > 1.0  # the control: other times
+
+
+def test_more_nuisances_than_samples_are_as_many_as_samples(seed: int) -> None:
+    """As modes of red noise may be: the inner product loses the same sum."""
+    rng = np.random.default_rng(seed)
+    weights = rng.uniform(0.5, 2.0, 12)
+    table, precision = rng.standard_normal((31, 12)), rng.uniform(0.1, 3.0, 31)
+    precision[0] = 0.0
+    columns, flat, _ = orthogonal_columns([table], [precision], weights)
+    assert columns.shape == (1 + 12, 12) and flat == 1
+    root = np.sqrt(weights)
+    inverse = np.eye(12) - root[:, None] * (columns.T @ columns) * root
+    soft = (table[1:] * root).T / np.sqrt(precision[1:])
+    wide = np.eye(12) + soft @ soft.T + 1e9 * np.outer(table[0] * root, table[0] * root)
+    np.testing.assert_allclose(inverse, np.linalg.inv(wide), atol=1e-6)

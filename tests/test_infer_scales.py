@@ -7,7 +7,7 @@ import numpy as np
 from slotflow import Prior, SlotFlow
 from slotflow.data.noise_level import median_power
 from slotflow.data.observation import Observation
-from slotflow.infer.from_data import scales_of
+from slotflow.infer.from_data import rough_level, scales_of
 from slotflow.infer.look import look_at
 from slotflow.signal.likelihood.general import GeneralTones
 from slotflow.signal.likelihood.observed import likelihood_of
@@ -29,6 +29,40 @@ def test_side_lobes_of_a_strong_tone_are_no_noise(seed: int) -> None:
     assert np.sqrt(median_power(power)) > 3
     low, high = found.amplitude()
     assert low < 0.5 and high > 150
+
+
+def few(seed: int, n: int, tones: list[tuple[float, float]]) -> Observation:
+    """A few samples of tones (A, f) at random times of 100 s, in noise of σ = 1."""
+    rng = np.random.default_rng(seed)
+    t = np.sort(rng.uniform(0, 100, n))
+    x = rng.standard_normal(n)
+    for a, f in tones:
+        x += a * np.cos(2 * np.pi * f * t + rng.uniform(0, 6.28))
+    return Observation.from_arrays(values=x, times=t)
+
+
+def test_tones_at_random_times_are_no_noise(seed: int) -> None:
+    """The side lobes of each are the floor of the others, so that the search alone finds none."""
+    tones, band = [(2.5, 0.09), (3.0, 0.21), (3.5, 0.33)], (0.015, 0.5)
+    levels = []
+    for i in range(6):
+        likelihood = likelihood_of(few(seed + i, 80, tones), None, band)
+        assert isinstance(likelihood, GeneralTones)
+        found = scales_of(likelihood, band)
+        levels.append(found.level)
+        assert len(found.places) >= 3 and found.amplitude()[0] < 2.5
+        assert rough_level(likelihood, band) > 2  # the control: the median, tones and all
+    assert 0.7 < np.mean(levels) < 1.2  # scatter of each: a tenth, for 80 samples
+
+
+def test_a_few_dozen_samples_are_no_crowd_of_tones(zoom: SlotFlow, seed: int) -> None:
+    """BIC alone would begin with ten tones, which have no draws, and nothing would be left of the time."""
+    for n, tones in ((35, [(2.5, 0.056)]), (60, [(1.85, 0.17), (3.85, 0.252)])):
+        post = zoom.infer(few(seed, n, tones))
+        assert post.k_map == len(tones)
+        assert len(post.orders.methods) > 2 and post.orders.methods[len(tones)] == "importance"
+        place = np.sort(post.best_fit()[:, 2])
+        assert np.abs(place - [f for _, f in tones]).max() < 0.2 / 100
 
 
 def quiet(seed: int, line: float = 0.0) -> Observation:

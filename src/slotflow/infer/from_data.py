@@ -15,7 +15,8 @@ one without a window, which keeps close tones apart.
 **Any data** (`scales_of`). With the matched filter D(f) = Σ b̄ x and twice the energy W(f) of a tone of unit amplitude
 under the noise's inner product (`Likelihood.overlap`), |D|²/W of noise alone is exponential with the mean σ², and the
 amplitude of a lone tone is 2|D|/W, for real and complex samples alike. The level is that of the median over the band,
-after the tones that stand out were taken away (`slotflow.bands.search`): their side lobes reach across a narrow band.
+after the tones that stand out were taken away (`slotflow.bands.search`): their side lobes reach across a narrow band,
+and across the whole one where few samples lie at random times.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from slotflow.data.noise_level import median_power
 from slotflow.data.observation import Observation
 from slotflow.data.preprocess import describe, spectrum_of
 from slotflow.data.trend import detrend, scaled, without_line
-from slotflow.signal.fit import fit
+from slotflow.signal.fit import fit, linear_amplitudes
 from slotflow.signal.likelihood import Likelihood
 from slotflow.signal.likelihood.general import GeneralTones
 
@@ -59,6 +60,8 @@ SMALLEST_RATIO = 1e-6
 """Smallest lower bound of the amplitudes over the upper one: weaker ones may come from rounding."""
 LOOK = 1.0
 """Seconds of the search for tones that stand out."""
+CHANCE, MOST_PEELED = 0.05, 20
+"""Chance that noise has so high a peak, and tones in all, up to which the highest ones are taken away for the level."""
 PER_BIN = 2
 """Points of a spectrum per bin."""
 MOST_POINTS = 200_000
@@ -161,20 +164,45 @@ def _energies(likelihood: GeneralTones, band: Bounds) -> tuple[Array, Array]:
 
 def _level(likelihood: Likelihood, f: Array, energy: Array) -> float:
     """The noise level by the median of |D|²/W at frequencies f, with the energies W, (F,) each."""
-    power = np.abs(likelihood.matched(f[None, :, None])[0, :, 0]) ** 2 / energy
-    return math.sqrt(float(median_power(power)))
+    return math.sqrt(float(median_power(_powers(likelihood, f, energy))))
+
+
+def _powers(likelihood: Likelihood, f: Array, energy: Array) -> Array:
+    """|D|²/W at frequencies f, with the energies W, (F,) each."""
+    power: Array = np.abs(likelihood.matched(f[None, :, None])[0, :, 0]) ** 2 / energy
+    return power
 
 
 def _without_tones(likelihood: GeneralTones, band: Bounds) -> tuple[Array, Likelihood]:
-    """Frequencies of the tones that stand out of a band, (K,), and the likelihood of what they leave."""
-    tones = search_spectrum(likelihood, band, max_seconds=LOOK).theta
+    """Frequencies of the tones that stand out of a band, (K,), and the likelihood of what they leave.
+
+    The search takes what stands out of its floor. Of a few samples at random times the side lobes of every tone are
+    the floor of all others, so that none does: the highest peak is then taken away as long as noise would hardly be as
+    high.
+    """
+    tones, left = _fitted(likelihood, search_spectrum(likelihood, band, max_seconds=LOOK).theta)
+    f, energy = _energies(likelihood, band)
+    highest = math.log(len(f) / PER_BIN / CHANCE)  # of so many bins of noise, with this chance
+    while len(tones) < MOST_PEELED:
+        power = _powers(left, f, energy)
+        if power.max() < highest * median_power(power):
+            break
+        place = torch.from_numpy(f[None, [int(power.argmax())]])
+        tones, left = _fitted(
+            likelihood, np.concatenate([tones, linear_amplitudes(left, place)[0].numpy()])
+        )
+    return np.sort(likelihood.waveform.place_of(tones)), left
+
+
+def _fitted(likelihood: GeneralTones, tones: Array) -> tuple[Array, Likelihood]:
+    """Tones (K, P) fitted together where the fit converges, and the likelihood of what they leave."""
     if not len(tones):
-        return np.zeros(0), likelihood
+        return tones, likelihood
     best = fit(likelihood, torch.from_numpy(tones[None].copy()))  # the search fits roughly
     if bool(best.converged):
         tones = best.theta[0].numpy()
     left: Likelihood = likelihood.less(likelihood.to_z(tones))
-    return np.sort(likelihood.waveform.place_of(tones)), left
+    return tones, left
 
 
 def rough_scales(observation: Observation) -> Scales:

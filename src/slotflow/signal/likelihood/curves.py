@@ -88,6 +88,8 @@ class Curve:
 
     def part(self, kept: NDArray[np.bool_]) -> Curve:
         """Some of R functions, of a curve of (…, R) or (…, R, P)."""
+        if kept.all():
+            return self
         other = copy.copy(self)
         other.powers = np.ascontiguousarray(self.powers[:, :, kept])
         return other

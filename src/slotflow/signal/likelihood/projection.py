@@ -67,7 +67,9 @@ def orthogonal_columns(
         matrix = np.eye(len(rest)) + scale[:, None] * gram * scale
         factor = np.linalg.cholesky(matrix)
         log_det = float(np.log(np.diag(factor)).sum())
-        found += list(np.linalg.solve(factor, scale[:, None] * rest))
+        loose = np.linalg.solve(factor, scale[:, None] * rest)
+        # More columns than samples: as few with the same sum of products, which is all that is asked of them.
+        found += list(np.linalg.qr(loose, mode="r") if len(loose) > total else loose)
     stacked = np.stack(found) if found else np.zeros((0, total))
     return stacked, flat, log_det
 

@@ -26,7 +26,7 @@ from torch import Tensor
 from slotflow.core.arrays import Array, Complex
 from slotflow.signal.likelihood import curves
 from slotflow.signal.likelihood.base import Likelihood
-from slotflow.signal.likelihood.curves import Moments, MomentsOver
+from slotflow.signal.likelihood.curves import Curve, Moments, MomentsOver
 from slotflow.signal.likelihood.products import Equations, Products
 from slotflow.signal.likelihood.samples import Samples
 
@@ -83,6 +83,18 @@ class SummedTones(Likelihood):
     @cached_property
     def _nuisances(self) -> list[Moments] | None:
         """Σ w U u^p e^{2πifu} of each group, p = 0 and 1, (…, q, 2); None where no tone of the band sees them."""
+        return self._nuisance_moments(2)
+
+    @cached_property
+    def _nuisance_sums(self) -> list[Curve] | None:
+        """The same for p = 0 alone, (…, q), at half the price where nothing is fitted."""
+        found = (
+            vars(self)["_nuisances"] if "_nuisances" in vars(self) else self._nuisance_moments(1)
+        )
+        return None if found is None else [one.zeroth for one in found]
+
+    def _nuisance_moments(self, count: int) -> list[Moments] | None:
+        """Σ w U u^p e^{2πifu} of each group for so many powers; None where no tone of the band sees them."""
         if not len(self.columns):
             return None
         found: list[Moments] = []
@@ -91,7 +103,7 @@ class SummedTones(Likelihood):
         first = self._over_band[0]
         grid = first.grid[:-1]
         for over, spread, s in zip(self._over_band, self._spreads, self.samples, strict=True):
-            moments = curves.kept_moments(spread, s.weights * s.columns, self.limits, 2)
+            moments = curves.kept_moments(spread, s.weights * s.columns, self.limits, count)
             gain = s.gain(grid)
             column = moments.zeroth.powers[0] if over is first else moments.zeroth(grid)
             seen = seen + np.abs(column * gain[:, None]) ** 2
@@ -299,10 +311,10 @@ class SummedTones(Likelihood):
                 energy = 0.5 * energy
             total += energy
             left = left + (local * self._data[i].zeroth(f)).real.sum(0)
-            if self._nuisances is not None:
-                seen = seen + (local[..., None] * self._nuisances[i].zeroth(f)).sum(0)  # (B, n, q)
+            if self._nuisance_sums is not None:
+                seen = seen + (local[..., None] * self._nuisance_sums[i](f)).sum(0)  # (B, n, q)
         total -= 2 * left
-        if self._nuisances is not None:
+        if self._nuisance_sums is not None:
             part = np.asarray(seen)
             total -= (np.abs(part) ** 2 if self.complex else part.real**2).sum(-1)
         return total

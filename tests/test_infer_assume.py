@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from slotflow import Grid, Observation, Posterior, Prior, SlotFlow, simulate
+from slotflow import Channel, Grid, Observation, Posterior, Prior, SlotFlow, simulate
 from slotflow.infer.assume import assume
 from slotflow.infer.offsets import without_offsets
+from slotflow.infer.request import DataRequest
 from slotflow.infer.statement import Statement
 from slotflow.posterior.assumed import DATA, MODEL, STATED, WEAK, Assumed
 
@@ -76,6 +77,37 @@ def test_each_part_comes_from_somewhere(zoom: SlotFlow) -> None:
     assert whole.prior == Prior.paper() and set(whole.sources.values()) == {STATED}
     edge, *_ = assume(zoom, obs, Statement(lowest_frequency=2.65))
     assert edge.prior.frequency == pytest.approx((2.65, 3.15))
+
+
+def test_uneven_times_show_more_than_was_looked_at(zoom: SlotFlow, seed: int) -> None:
+    """A band above the median step's Nyquist frequency may be stated; controls: times that are nearly even."""
+    rng = np.random.default_rng(seed)
+    t = np.sort(rng.uniform(0, 1000, 150))
+    x = 2 * np.cos(2 * np.pi * 0.31 * t + 1) + rng.normal(size=150)
+    obs = Observation.from_arrays(values=x, times=t)
+    found, *_ = assume(zoom, obs, Statement())
+    assert found.prior.frequency[1] < 0.31 and "were not looked for" in found.warnings[0]
+    post = zoom.infer(obs, prior={"band": (0.01, 0.5)})
+    assert post.k_map == 1 and post.best_fit()[0, 2] == pytest.approx(0.31, abs=2e-4)
+    assert post.assumed is not None and not post.assumed.warnings
+    low, high = post.prior.amplitude
+    assert low < post.best_fit()[0, 0] < high  # although each window has bounds of its own
+    even = np.arange(150.0) + rng.uniform(-0.1, 0.1, 150)
+    near, *_ = assume(zoom, Observation.from_arrays(values=x, times=even), Statement())
+    assert not near.warnings
+
+
+def test_the_offset_of_complex_samples_is_said_to_be_a_tone(zoom: SlotFlow, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    z = rng.normal(size=(1000, 2)) @ [1, 1j]
+
+    def words(offset: complex, **asked: Any) -> tuple[str, ...]:
+        obs = Observation([Channel(z + offset, dt=1e-3)])
+        request = DataRequest(noise="white", **asked)
+        return assume(zoom, obs, Statement.of({"band": (-20, 20)}), request=request)[0].warnings
+
+    assert "counts as a tone at zero frequency" in words(0.5 + 0.3j)[0]
+    assert not words(0.0) and not words(0.5 + 0.3j, trend=0)
 
 
 def test_models_of_one_prior_keep_it(debug_model: SlotFlow) -> None:

@@ -92,7 +92,7 @@ class BandPosterior(Posterior):
             level,
             level * float(np.median(shares)) if shares else None,
             method=f"{windows[0].posterior.method}, {len(windows)} windows",
-            prior=dataclasses.replace(prior, k_max=k_max, k_probs=None),
+            prior=dataclasses.replace(_spanning(prior, windows), k_max=k_max, k_probs=None),
         )
         self.windows, self.waveform, self._empty = windows, slots.waveform, empty
         self.noise = _noise_of([w.posterior.noise for w in windows if w.posterior.noise])
@@ -164,6 +164,17 @@ def _noise_of(facts: list[NoiseFacts]) -> NoiseFacts | None:
         Estimate(float(np.median(levels)), float(np.median(sds))),
         Estimate(math.nan, math.nan),
         words,
+    )
+
+
+def _spanning(prior: Prior, windows: Sequence[Window]) -> Prior:
+    """The prior with bounds of amplitude and noise that hold those of every window, which may have its own."""
+    own = [one for window in windows if (one := window.posterior.prior) is not None] or [prior]
+    amplitudes, levels = [one.amplitude for one in own], [one.sigma for one in own]
+    return dataclasses.replace(
+        prior,
+        amplitude=(min(low for low, _ in amplitudes), max(high for _, high in amplitudes)),
+        sigma=(min(low for low, _ in levels), max(high for _, high in levels)),
     )
 
 

@@ -224,7 +224,7 @@ def _check(model: SlotFlow, observation: Observation, prior: Prior) -> None:
             f"expected a model for any band such as 'zoom', received {model.config.name!r}, which knows only "
             "that of its training; use SlotFlow.from_pretrained()."
         )
-    if high > observation.long.nyquist:
+    if observation.long.is_even and high > observation.long.nyquist:
         raise ValueError(
             f"expected a band below the Nyquist frequency of {observation.long.nyquist:g} Hz, received "
             f"{low:g}–{high:g} Hz; lower the prior's frequency range or sample faster."

@@ -21,13 +21,13 @@ import numpy as np
 
 from slotflow.data.observation import Observation
 from slotflow.data.trend import check_varying
-from slotflow.infer.band import checked_band
+from slotflow.infer.band import beyond_words, checked_band
 from slotflow.infer.fill import Fields, fill_band, fill_bounds, fill_counts
 from slotflow.infer.free_gains import check_width, known_part, with_amplitudes, with_levels
 from slotflow.infer.from_data import Scales, plain_scales, rough_scales, scales_of
 from slotflow.infer.noise_choice import first_noise
 from slotflow.infer.offsets import plain_data, with_trends
-from slotflow.infer.request import DataRequest, prepared, with_channels
+from slotflow.infer.request import DataRequest, offset_words, prepared, with_channels
 from slotflow.infer.separation import separated
 from slotflow.infer.statement import Statement
 from slotflow.infer.trained import untrained
@@ -115,6 +115,10 @@ def assume(
     derived = sources["amplitude"] == DATA and not network_alone
     quiet = derived or stated.whole is not None or found.likelihood is not None
     doubts = [] if quiet else untrained(model, found.observation, prior)
+    words = [offset_words(found.observation, prior.frequency)]
+    if sources["frequency"] != STATED:
+        words.append(beyond_words(observation.long, prior.frequency[1]))
+    doubts = [*doubts, *filter(None, words)]
     assumed = Assumed(prior, duration, sources, band, warnings=tuple(doubts))
     return found._replace(assumed=assumed)
 

@@ -17,6 +17,8 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from slotflow.bands.level import Levels
 from slotflow.bands.search import search_spectrum
 from slotflow.data.channel import Channel
@@ -29,7 +31,7 @@ from slotflow.network.model import SlotFlow
 from slotflow.network.zoom.model import FEWEST_BINS
 from slotflow.signal.waveforms import TONE
 
-__all__ = ["checked_band", "proposed_band", "whole_band"]
+__all__ = ["beyond_words", "checked_band", "proposed_band", "whole_band"]
 
 Bounds = tuple[float, float]
 
@@ -37,6 +39,8 @@ BEYOND_DOUBT = 2.0
 """Power of a tone, over the least that the search counts, from which on the width of the band decides nothing."""
 SEARCH_SECONDS = 3.0
 """Longest search of everything; one that was not finished may have missed tones, and then nothing is left out."""
+CLOSE, SHARE = 0.6, 0.1
+"""Steps of uneven times over the median one that are close, and the share of all steps that must be as close."""
 FIRST_BIN = 1.5
 """Lowest frequency beside an offset that is marginalized, in bins."""
 
@@ -54,6 +58,18 @@ def whole_band(observation: Observation) -> Bounds:
             f"expected a series long enough to show a frequency, received {channel.n} samples; measure longer."
         )
     return low, high
+
+
+def beyond_words(channel: Channel, high: float) -> str:
+    """Says that tones above a band that nobody has stated were not looked for, where uneven times would show them."""
+    if channel.is_even or channel.is_complex:
+        return ""
+    if float(np.quantile(np.diff(channel.times), SHARE)) > CLOSE * channel.step:
+        return ""
+    return (
+        f"the times are uneven, and tones above {high:.4g} Hz, about half a cycle in the median step, were not looked "
+        "for; to look further, state the band (--band LOW:HIGH, Prior.frequency)"
+    )
 
 
 def checked_band(observation: Observation, band: Bounds) -> Bounds:

@@ -6,12 +6,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
 from slotflow.data.channel import HIGHEST_TREND
 from slotflow.data.observation import Observation
 from slotflow.signal.noise.outliers import without_outliers
 
-__all__ = ["DataRequest", "prepared", "with_channels"]
+__all__ = ["DataRequest", "offset_words", "prepared", "with_channels"]
 
+STANDS_OUT = 5.0
+"""Mean of complex samples, in units of what their scatter lets it be, from which on it is an offset."""
 OUTLIERS = (None, "clip")
 """What can be done about outliers."""
 
@@ -54,6 +58,20 @@ def prepared(observation: Observation, request: DataRequest) -> Observation:
     if order is None or all(channel.trend == order for channel in observation.channels):
         return observation
     return with_channels(observation, [replace(c, trend=order) for c in observation.channels])
+
+
+def offset_words(observation: Observation, band: tuple[float, float]) -> str:
+    """Says that the offset of complex data counts as a tone, where there is one and nothing was asked of it."""
+    channel = observation.long
+    if not channel.is_complex or channel.trend >= 0 or not band[0] <= 0 <= band[1]:
+        return ""
+    scatter = float(np.std(channel.values)) / np.sqrt(channel.n)
+    if abs(np.mean(channel.values)) < STANDS_OUT * scatter:
+        return ""
+    return (
+        "the offset of complex samples counts as a tone at zero frequency; to have it integrated out instead, state "
+        "--trend 0 (trend=0)"
+    )
 
 
 def with_channels(observation: Observation, channels: Sequence[Any]) -> Observation:

@@ -269,7 +269,10 @@ def _in_windows(model: SlotFlow, case: Case, call: Call) -> Posterior:
             max_seconds=seconds,
             **call.for_windows,
         )
-    post.assumed = dataclasses.replace(case.assumed, in_windows=True)
+    assert post.prior is not None
+    whole = post.prior.amplitude, post.prior.sigma  # each window has bounds of its own
+    prior = dataclasses.replace(case.assumed.prior, amplitude=whole[0], sigma=whole[1])
+    post.assumed = dataclasses.replace(case.assumed, prior=prior, in_windows=True)
     return post
 
 

@@ -41,6 +41,7 @@ REACHED = (
 )
 """Rows that docs/model.md shows of preset `paper`: result and measure."""
 BY_SLOT = ", slot by slot"
+NOT_BY_SLOT = "The last column is empty: these records are older than the comparison slot by slot."
 
 Table = Callable[..., str]
 
@@ -56,7 +57,9 @@ def paper_tables(root: Path, table: Table) -> Iterator[tuple[str, str]]:
     groups, studies = collect(folder, list(RESULTS.values())), study_records(data)
     lines = contents_table(groups, studies)
     yield "paper_weights", _weights(root, table)
-    yield "paper_reached", table(("", "paper", "ours", "ours, slot by slot"), _reached(groups))
+    reached = list(_reached(groups))
+    older = "" if any(own != "–" for *_, own in reached) else f"\n\n{NOT_BY_SLOT}"
+    yield "paper_reached", table(("", "paper", "ours", "ours, slot by slot"), reached) + older
     if (metrics := data / "paper-metrics.jsonl").exists():
         rows = curve_rows(read_metrics(metrics), PAPER_BATCH)
         cells = ((row.measure, row.text, row.paper, row.note) for row in rows)

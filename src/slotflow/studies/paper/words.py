@@ -27,8 +27,8 @@ TITLE = "The paper's results, reproduced"
 INTRODUCTION = (
     "Our value beside that of Houba, Giarda and Speri, SlotFlow (arXiv 2511.23228). Sections and figures are the "
     "paper's. ± is the Monte-Carlo standard error. Targets are those that we set for `zoom`; each is met, missed, or "
-    "open where a perfect method could miss it too at this number of signals. A time leaves out signals that an "
-    "earlier result of the same run had analysed.",
+    "open where a perfect method could miss it too at this number of signals. Times do not include signals that "
+    "an earlier result of the same run had analysed.",
     "“Network alone” means `zoom` without the exact step. It still contains two joint Gauss–Newton steps on the "
     "likelihood, at the end of its slots. What the network reaches if it is trained without them is measured by the "
     "study `zoom_scaling` (docs/studies.md).",
@@ -40,7 +40,8 @@ INTRODUCTION = (
 CONTENTS_WORDS = (
     "In the order of the paper. Two columns say whether what the paper says of a table or figure held with the network "
     "`zoom` alone, and with preset `paper` after our training of it: a claim held where our value is as good as the "
-    "printed one or, for a property of the data or of the method, the same. Studies are about small networks of the "
+    "printed one or, for a property of the data or of the method, the same. A network that is better than the paper's "
+    "does not hold a claim such as “two to three times broader” (figure 8). Studies are about small networks of the "
     "same kind, and the last column counts what held in them. A dash: nothing to judge, or not measured. All of it "
     "follows from the records; what the paper's theory claims is judged by the [studies](studies.md)."
 )

@@ -175,7 +175,8 @@ class SlotFlow(nn.Module):
                   band; a verdict says if it was too short.
                 - seed: Of everything random. An observation's answer is the same alone and among others: the numbers
                   agree to seven digits, because the rounding of the network depends on what it computes together.
-                - device: Moves the model there first; it stays there. The exact step runs on the CPU.
+                - device: Moves the model there first; it stays there. Batches of the exact step run there too; signals
+                  that are answered one by one run on the CPU.
                 - dtype: torch.float32 or torch.float64, likewise.
                 - threads: CPU threads to use during the call; by default torch's, in the exact step of plain data one.
                 - processes: Processes that answer, beside this one, those of many signals that cannot be answered in a

@@ -54,7 +54,7 @@ class Prior:
             around is stated beyond the Nyquist frequency: (0.4, 0.6) at one sample a second is 0.4–0.5 and −0.5–−0.4.
         min_separation: Smallest allowed distance between two frequencies, in Hz.
         sigma: Bounds of the noise level σ, which is uniform between them; (s, s) with s > 0 is a known level. It is
-            that of the long stream: `Stream.sigma` says how the streams' levels compare. The networks take the noise
+            that of the long stream: `Channel.sigma` says how the streams' levels compare. The networks take the noise
             from the data; what the prior says of it counts in the exact step and in the baselines.
         amplitude_law: "uniform" or "loguniform".
         waveform: What a component is, with the prior of its shape: Chirp(drift=(-1e-4, 1e-4)); or its text.

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+import xarray as xr
 
 from slotflow import Observation, Observations, Posteriors, Prior, Simulation, SlotFlow, simulate
 from slotflow.core.devices import in_halves
@@ -246,3 +247,21 @@ def test_many_posteriors_in_one_file(posts: Posteriors, zoom: SlotFlow, tmp_path
         Posteriors.load(file)
     with pytest.raises(ValueError, match="at least one"):
         Posteriors().save(file)
+
+
+def test_a_file_of_many_that_is_written_again_loses_nothing(
+    zoom: SlotFlow, posts: Posteriors, tmp_path: Path
+) -> None:
+    """Signals of several methods, one of them without evidences."""
+    quiet = simulate(Prior.paper(), 1, zoom.config.long, None, seed=3, k=1).observation(0)
+    exact = zoom.infer(quiet, prior=Prior.paper())
+    Posteriors([exact, posts[0]]).save(tmp_path / "a.nc", n=20)
+    first = Posteriors.load(tmp_path / "a.nc")
+    first.save(tmp_path / "b.nc", n=20)
+    first[1:].save(tmp_path / "c.nc", n=20)
+    before, after = first.to_dataset(20), Posteriors.load(tmp_path / "b.nc").to_dataset(20)
+    assert np.isfinite(before["log_evidence"].values[0]).any() and before["ess"].values[0] > 0
+    assert before["method"].values[0] != before["method"].values[1]
+    xr.testing.assert_identical(after, before)
+    one, other = Posteriors.load(tmp_path / "c.nc")[0], first[1]
+    assert (one.method, one.prior) == (other.method, other.prior)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,9 @@ from numpy.typing import NDArray
 from typer.testing import CliRunner
 
 from slotflow.cli import app
+from slotflow.cli.components import ShownComponents
 from slotflow.network.config import Config
-from slotflow.show.wording import measured
+from slotflow.show.wording import measured, number
 from slotflow.signal.simulation import simulate
 from slotflow.signal.simulation_file import write_simulation
 
@@ -383,13 +385,41 @@ def test_demo_counts_right(tmp_path: Path) -> None:
         (1234.0, 120.0, "1230 ± 120"),
         (28.4, 221.0, "30 ± 220"),
         (12345678.0, 120.0, "1.234568e+07 ± 120"),
-        (0.0, 1e-12, "0.0e+00 ± 1.0e-12"),
+        (0.0, 1e-12, "0 ± 1.0e-12"),
+        (28.4, 2.2e7, "0 ± 2.2e+07"),
+        (-3.0, 221.0, "0 ± 220"),
+        (-0.001, 0.3, "0.00 ± 0.30"),
         (2.5, 0.0, "2.5"),
         (-3e-21, 0.0, "-3e-21"),
         (5.99762029786432, 2.7e-15, "5.99762"),  # of draws that are all at a bound
         (0.5321402005777837, 7.0e-15, "0.53214"),
-        (5.99762029786432, 2.7e-11, "5.997620297864e+00 ± 2.7e-11"),
+        (5.99762029786432, 2.7e-11, "5.997620297864 ± 2.7e-11"),
+        (48.2971, math.nan, "48.2971"),
+        (48.2971, math.inf, "48.2971"),
+        (0.0, 0.0, "0"),
+        (math.nan, 0.1, "–"),
     ],
 )
 def test_two_digits_of_the_uncertainty(value: float, sd: float, text: str) -> None:
     assert measured(value, sd) == text
+
+
+@pytest.mark.parametrize("sd", [math.nan, math.inf, 0.0, *10.0 ** np.arange(-20, 6)])
+def test_numbers_of_any_uncertainty_are_plain(sd: float) -> None:
+    """What is written is the value to its uncertainty, or to six digits, without exponents and endless decimals."""
+    for value in (48.126263561206557, -0.0123456789012345, 123456.789012345, 3.0):
+        text = number(value, sd)
+        assert "e" not in text and len(text) <= 19, text
+        error = sd if math.isfinite(sd) else 0.0
+        assert float(text) == pytest.approx(value, rel=1e-5, abs=error)
+
+
+def test_places_without_errors_are_written_like_their_neighbours() -> None:
+    rows = [
+        {"component": i + 1, "frequency_median": f, "frequency_sd": sd, "existence": 1.0}
+        for i, (f, sd) in enumerate(
+            [(48.126263561206557, 7e-15), (48.2971, 0.0), (48.46958, 0.002)]
+        )
+    ]
+    shown = ShownComponents({"components": rows, "frequency_unit": "Hz", "waveform": "tone"}, None)
+    assert shown.places == "at 48.1263, 48.2971 and 48.4696 Hz"

@@ -11,7 +11,7 @@ from posterior_helpers import gaussian_posterior
 from scipy import integrate, special
 from statistics_helpers import assert_within
 
-from slotflow import Observation, Posterior, Prior, Stream
+from slotflow import Channel, Observation, Posterior, Prior, Stream
 from slotflow.posterior.limits import LIKELY, amplitude_limit, matched_filter, upper_limit
 from slotflow.signal.likelihood.observed import likelihood_of
 
@@ -174,5 +174,19 @@ def test_limits_of_complex_samples_have_either_sign(seed: int) -> None:
     assert below is not None and above is not None
     np.testing.assert_allclose(below.frequency, -above.frequency[::-1])
     np.testing.assert_allclose(below.amplitude, above.amplitude[::-1], rtol=1e-4)
-    with pytest.raises(ValueError, match="from -5 up to 5"):
+    with pytest.raises(ValueError, match=r"from -5\.26667 up to"):
         upper_limit(observation, None, 1.0, 0.9, frequency=[-5.5])
+    everywhere = upper_limit(observation, None, 1.0, 0.9)
+    assert everywhere is not None and everywhere.frequency[[0, -1]].tolist() == [-5.0, 5.0]
+
+
+def test_stated_frequencies_are_among_those_that_the_likelihood_covers(seed: int) -> None:
+    """Beyond the median step's Nyquist frequency where the band lies there; not where nothing was computed."""
+    rng = np.random.default_rng(seed)
+    times = np.sort(rng.uniform(0, 200, 200))
+    data = Observation(Channel(rng.standard_normal(200), times=times))
+    band = (data.long.nyquist + 0.1, data.long.nyquist + 0.3)
+    found = upper_limit(data, Prior(frequency=band), 1.0, 0.9, [sum(band) / 2])
+    assert found is not None and 0 < found.amplitude[0] < 1
+    with pytest.raises(ValueError, match="which this analysis looked at"):
+        upper_limit(data, Prior(frequency=band), 1.0, 0.9, [band[0] - 0.1])

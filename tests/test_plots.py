@@ -18,7 +18,7 @@ from slotflow import Grid, Observation, Posterior, Stream
 from slotflow.posterior.sampled import Draws
 from slotflow.show.plots import plot_corner, plot_posterior, plot_training, save_figure
 from slotflow.show.plots.colours import COLOURS, GROUND, colour_of, contrast, text_colour
-from slotflow.show.plots.components import draw_components
+from slotflow.show.plots.components import _decimals, draw_components
 from slotflow.show.plots.family import KINDS
 from slotflow.show.plots.units import clock, quantity, scale, symbol_of, texts, with_unit
 from slotflow.show.plots.view import View
@@ -638,3 +638,8 @@ def test_inverse_units_have_powers_instead_of_prefixes() -> None:
     assert scale(2.0, "1/s") == (1.0, "1/s")
     values, sds = np.array([3.58e-3, 7.75e-3]), np.array([5.9e-4, 7.9e-4])
     assert texts(values, sds, "1/s")[0] == "(3.58 ± 0.59) × 10⁻³/s"
+
+
+def test_labels_of_places_have_no_endless_decimals() -> None:
+    """Quantiles of equal draws differ by rounding."""
+    assert [_decimals(width, 48.1) for width in (0.03, 7e-15, 0.0)] == [1, 4, 4]

@@ -152,14 +152,19 @@ def test_the_estimation_error_grows_nearly_linearly_with_depth() -> None:
 
 @pytest.mark.parametrize("snr", [0.25, 1.0, 10.0])
 def test_the_best_weight_is_the_minimum(snr: float) -> None:
-    constants = {"c_phase": 0.7, "c_amplitude": 1.9, "coupling": 0.3}
+    """Of E(w) as the paper writes it."""
+    square, information, c_phase, c_amplitude, coupling = 8.2, 2.0, 0.7, 1.9, 0.3
+
+    def expected_error(w: float) -> float:
+        return c_amplitude * (1 / information + coupling * w**2) + c_phase * square / (snr * w**2)
+
     found = minimize_scalar(
-        lambda w: phase_weight.expected_error(w, 8.2, snr, **constants, amplitude_information=2.0),
-        bounds=(0.01, 50),
-        method="bounded",
-        options={"xatol": 1e-9},
+        expected_error, bounds=(0.01, 50), method="bounded", options={"xatol": 1e-9}
     )
-    assert found.x == pytest.approx(phase_weight.best_weight(8.2, snr, **constants), rel=1e-5)
+    best = phase_weight.best_weight(
+        square, snr, c_phase=c_phase, c_amplitude=c_amplitude, coupling=coupling
+    )
+    assert found.x == pytest.approx(best, rel=1e-5)
 
 
 def test_the_best_weight_for_the_papers_data() -> None:

@@ -114,8 +114,14 @@ def test_terms_are_finite(k: int | None, short: Grid | None, seed: int) -> None:
     total = sum(w * terms[name] for name, w in weights.items())
     assert torch.allclose(terms["loss"], total)
     terms["loss"].backward()
+    taught = set()
     for name, p in loss.model.named_parameters():
-        assert p.grad is None or p.grad.isfinite().all(), name
+        assert p.grad is not None and bool(p.grad.isfinite().all()), name
+        taught |= {name.partition(".")[0]} if p.grad.any() else set()
+    if k:
+        assert taught == {
+            name for name, part in loss.model.named_children() if [*part.parameters()]
+        }
     if k == 0:
         assert terms["flow"] == terms["rounds"] == terms["offset"] == 0
     assert 0 <= terms["k_accuracy"] <= 1 and terms["matched"] >= 1 / TEACHER_PERIOD - 0.01

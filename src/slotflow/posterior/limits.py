@@ -99,7 +99,8 @@ def upper_limit(
         prior: Of the posterior, where it is known.
         noise_std: Estimate of σ; a level that the prior knows goes before it.
         k0_prob: p(K = 0 | x).
-        frequency: In Hz, (m,); by default four per bin over the prior's band, or over all frequencies.
+        frequency: In Hz, (m,), among those that the likelihood covers; by default four per bin over the prior's band,
+            or over all frequencies, in real data from 1/T on.
         credibility: Above 0, below 1.
         likelihood: Of the data, with the noise and the nuisances that the posterior assumes; white noise if None.
     """
@@ -107,19 +108,16 @@ def upper_limit(
         raise ValueError(f"expected a credibility between 0 and 1, received {credibility}.")
     if not k0_prob > LIKELY:
         return None
-    stream = observation.long
-    low, high = (2 / stream.duration, stream.nyquist) if prior is None else prior.frequency
+    stream, is_complex = observation.long, observation.is_complex
+    first_bin = 1 / stream.duration
+    whole = (-stream.nyquist if is_complex else 2 * first_bin, stream.nyquist)
+    band = whole if prior is None else prior.frequency
+    if likelihood is None:
+        likelihood = likelihood_of(observation, None, band)
     if frequency is None:
-        count = int(np.clip(math.ceil(PER_BIN * (high - low) * stream.duration) + 1, 2, MOST))
-        frequency = np.linspace(low, high, count)
-    f = np.atleast_1d(np.asarray(frequency, dtype=np.float64))
-    allowed = np.abs(f) <= stream.nyquist if observation.is_complex else f <= stream.nyquist
-    if f.ndim != 1 or not f.size or not (allowed & ((f > 0) | observation.is_complex)).all():
-        lowest = f"from {-stream.nyquist:g}" if observation.is_complex else "above 0 and"
-        raise ValueError(
-            f"expected frequencies in Hz {lowest} up to {stream.nyquist:g}, shape (m,), received shape {f.shape} "
-            f"from {np.min(f, initial=math.inf):g} to {np.max(f, initial=-math.inf):g}."
-        )
+        f = _grid_of(band if is_complex else (max(band[0], first_bin), band[1]), first_bin)
+    else:
+        f = _stated(frequency, likelihood.limits, is_complex)
     known = None if prior is None else prior.known_sigma
     sigma = noise_std if known is None else known
     if not (math.isfinite(sigma) and sigma > 0):  # of noise alone
@@ -134,6 +132,27 @@ def upper_limit(
         free = scale * amplitude_limit(height / scale, 1.0, math.inf, credibility)
         limits = np.minimum(free, highest)
     return UpperLimit(f, limits, credibility, k0_prob)
+
+
+def _grid_of(band: tuple[float, float], one_bin: float) -> Array:
+    """Frequencies of a band at which limits are given, (m,); its upper end alone where it ends below its beginning."""
+    low, high = min(band), band[1]
+    count = int(np.clip(math.ceil(PER_BIN * (high - low) / one_bin) + 1, 1, MOST))
+    return np.linspace(low, high, count)
+
+
+def _stated(frequency: ArrayLike, limits: tuple[float, float], is_complex: bool) -> Array:
+    """Frequencies that a caller states, (m,), which must be among those that the likelihood knows."""
+    f = np.atleast_1d(np.asarray(frequency, dtype=np.float64))
+    inside = (f >= limits[0]) & (f <= limits[1]) & ((f > 0) | is_complex)
+    if f.ndim != 1 or not f.size or not inside.all():
+        lowest = "above 0" if limits[0] <= 0 and not is_complex else f"from {limits[0]:g}"
+        raise ValueError(
+            f"expected frequencies in Hz {lowest} up to {limits[1]:g}, which this analysis looked at, shape (m,), "
+            f"received shape {f.shape} from {np.min(f, initial=math.inf):g} to {np.max(f, initial=-math.inf):g}; "
+            "analyse a band that holds them."
+        )
+    return f
 
 
 def matched_filter(

@@ -31,7 +31,7 @@ from slotflow.signal.prior import Prior
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["LoadedPosterior", "load"]
+__all__ = ["LoadedPosterior", "load", "stored_evidence"]
 
 CONTRACT_TABLES = ("k_probs", "log_evidence", "log_evidence_error")
 """Tables over K that are attributes of every posterior."""
@@ -85,7 +85,7 @@ class LoadedPosterior(Posterior):
             self.noise = NoiseFacts.from_record(json.loads(noise))
         self._noise_model = read_noise(found)
         self.proposed_by = str(facts.get("proposed_by", ""))
-        self.log_evidence = _log_evidence(found)
+        self.log_evidence = stored_evidence(found)
         self.ess = float(facts["ess"]) if "ess" in facts else None
         self._limit = _limit(found)
         self.windows: dict[str, Array] = {
@@ -253,8 +253,8 @@ def _limit(found: xr.Dataset) -> UpperLimit | None:
     )
 
 
-def _log_evidence(found: xr.Dataset) -> Array | None:
-    """Ln Z_K and its standard error, (K_max + 1, 2), where a file holds evidences; NaN for errors that it lacks."""
+def stored_evidence(found: xr.Dataset) -> Array | None:
+    """Ln Z_K and its standard error, (..., K_max + 1, 2), where a file holds any; NaN for errors that it lacks."""
     if "log_evidence" not in found:
         return None
     value = np.asarray(found["log_evidence"].values, dtype=np.float64)

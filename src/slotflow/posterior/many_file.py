@@ -24,7 +24,7 @@ from slotflow.core.version import __version__
 from slotflow.posterior.batched import Batched, Rows
 from slotflow.posterior.facts import UNKNOWN_UNIT
 from slotflow.posterior.file import sealed
-from slotflow.posterior.loaded import LoadedPosterior
+from slotflow.posterior.loaded import LoadedPosterior, stored_evidence
 from slotflow.posterior.many import Posteriors
 from slotflow.posterior.posterior import Posterior
 from slotflow.posterior.stored import check_dataset, parse_file, stored_waveform
@@ -132,6 +132,9 @@ class StoredPosteriors(Batched):
             error.astype(float),
             float(resolutions[0]),
         )
+        self.log_evidence = stored_evidence(found)
+        ess = np.asarray(found["ess"].values, dtype=np.float64)
+        self.ess = ess if np.isfinite(ess).any() else None
 
     def one(self, row: int) -> Posterior:
         """The posterior of one signal, as if from a file of its own."""
@@ -173,6 +176,10 @@ def _facts(posts: Posteriors) -> dict[str, NDArray[Any]]:
         return "" if prior is None else priors[id(prior)]
 
     for part, rows, places in posts.batches():
+        if isinstance(part, StoredPosteriors):  # those of a file may differ in everything
+            for name in found.keys() & part.found.data_vars.keys():
+                found[name][places] = part.found[name].values[rows]
+            continue
         one = part if isinstance(part, Posterior) else part.one(int(rows[0]))
         found["method"][places], found["unit"][places] = one.method, one.unit
         found["resolution"][places], found["t_ref"][places] = one.resolution, one.t_ref

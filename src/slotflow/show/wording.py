@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from slotflow.posterior.facts import Facts
 
 __all__ = [
+    "ROUNDING_SHARE",
     "chance",
     "data_notes",
     "data_warnings",
@@ -33,8 +34,8 @@ ROUNDING_SHARE = 1e-12
 """An uncertainty that is a smaller share of its value only reflects rounding: all draws are the same."""
 FEWEST_CYCLES = 10
 """With fewer cycles of a tone, a short stream cannot tell an offset from the tone."""
-MOST_DECIMALS = 9
-"""Decimals of a number that is written without an exponent."""
+MOST_DECIMALS, SMALLEST_PLAIN = 9, 1e-3
+"""Decimals of a number that is written without an exponent, and the size from which on it may have more."""
 LARGEST_PLAIN = 1e6
 """Number from which on one whose last digits mean nothing has an exponent."""
 FEW_KINDS = 3
@@ -44,25 +45,36 @@ NAMES = ("", "short stream: ")
 
 
 def measured(value: float, sd: float) -> str:
-    """A value and two digits of its uncertainty: 2.526053 ± 0.000033; the value alone where that is only rounding."""
-    if not math.isfinite(value):  # a parameter that the component's class lacks
-        return "–"
-    if sd <= ROUNDING_SHARE * abs(value):
-        return f"{value:.6g}"
-    return f"{number(value, sd)} ± {number(sd, sd)}"
+    """A value and two digits of its uncertainty: 2.526053 ± 0.000033; the value alone where that says nothing."""
+    alone = number(value, sd)
+    if not (math.isfinite(value) and _says_something(sd, value)):
+        return alone
+    return f"{alone} ± {number(sd, sd)}"
 
 
 def number(value: float, sd: float) -> str:
-    """A value to two digits of its uncertainty; with an exponent where that would take too many decimals or zeros."""
-    if not (math.isfinite(sd) and sd > 0):
-        return f"{value:.4f}"
+    """A value to two digits of its uncertainty, or six digits of its own where that says nothing.
+
+    It has an exponent only where it would take too many decimals or zeros without.
+    """
+    if not math.isfinite(value):  # a parameter that the component's class lacks
+        return "–"
+    if not _says_something(sd, value):
+        return f"{value:z.6g}"
     place = 1 - math.floor(math.log10(sd))
-    if 0 <= place <= MOST_DECIMALS:
-        return f"{value:.{place}f}"
+    if 0 <= place <= MOST_DECIMALS or (place > 0 and abs(value) >= SMALLEST_PLAIN):
+        return f"{value:z.{place}f}"
+    if round(value, place) == 0:
+        return "0"
     if place < 0 and max(abs(value), sd) < LARGEST_PLAIN:
         return f"{round(value, place):.0f}"
-    size = math.floor(math.log10(abs(value))) if value else -place
-    return f"{value:.{max(size + place, 1)}e}"
+    size = math.floor(math.log10(abs(value)))
+    return f"{value:.{max(size + place, 0)}e}"
+
+
+def _says_something(sd: float, value: float) -> bool:
+    """Whether an uncertainty is known, and larger than what rounding makes of equal draws."""
+    return math.isfinite(sd) and sd > ROUNDING_SHARE * abs(value)
 
 
 def chance(p: float, digits: int = 3) -> str:

@@ -23,7 +23,7 @@ from slotflow.show.plots.units import (
     with_unit,
 )
 from slotflow.show.plots.view import Float, View, match_truth
-from slotflow.show.wording import chance
+from slotflow.show.wording import ROUNDING_SHARE, chance
 from slotflow.signal.waveforms import Classes, Parameter
 
 if TYPE_CHECKING:
@@ -228,7 +228,7 @@ def _name_rows(ax: Axes, view: View) -> None:
         if len(view.modes[j]) > 1:
             place, width = factor * view.modes[j][0].median, factor * view.modes[j][0].sd
         kind = f"{view.class_names[view.kinds[j]]}  " if view.class_names else ""
-        text = f"{j + 1}   {kind}{place:.{_decimals(width)}f} {unit}".replace("-", "−")
+        text = f"{j + 1}   {kind}{place:.{_decimals(width, place)}f} {unit}".replace("-", "−")
         if (p := view.existence[j]) < SURE:
             text += f"\nprobability {chance(p, 2)}"
         names.append(text)
@@ -237,6 +237,7 @@ def _name_rows(ax: Axes, view: View) -> None:
         label.set_color(text_colour(colour_of(j)))
 
 
-def _decimals(width: float) -> int:
-    """Decimals of a value that are enough to name a component of some width."""
-    return int(np.clip(-np.floor(np.log10(width)) - 1, 0, 15)) if width > 0 else 4
+def _decimals(width: float, place: float) -> int:
+    """Decimals of a place that are enough to name a component of some width, which may be nothing but rounding."""
+    rounding = width <= ROUNDING_SHARE * abs(place)
+    return 4 if rounding else int(np.clip(-np.floor(np.log10(width)) - 1, 0, 15))

@@ -126,7 +126,7 @@ def signals_at(
     if not is_complex:
         xi, c = waveform.split(theta, tau)
         return np.asarray(component_sum(xi, gain * c, sampling, tau, waveform))
-    rows = theta.reshape(-1, *theta.shape[-2:])
+    rows = theta.reshape(math.prod(theta.shape[:-2]), *theta.shape[-2:])  # none of 0 components
     size = max(1, MOST_NUMBERS // max(sampling.n * rows.shape[1], 1))
     found = np.zeros((len(rows), sampling.n), dtype=np.complex128)
     for first in range(0, len(rows), size):

@@ -36,6 +36,7 @@ from slotflow.bands.layout import Layout, cut, empty_layout
 from slotflow.bands.level import Levels
 from slotflow.bands.lines import as_lines
 from slotflow.bands.noise import window_noise
+from slotflow.bands.peeling import Peeled, level_of, peeled
 from slotflow.bands.posterior import BandPosterior
 from slotflow.bands.search import search_spectrum
 from slotflow.core.arrays import Array
@@ -44,6 +45,7 @@ from slotflow.data.observation import Observation
 from slotflow.posterior.assumed import Assumed
 from slotflow.posterior.facts import EmptyRegion
 from slotflow.posterior.posterior import Posterior
+from slotflow.signal.likelihood.general import GeneralTones
 from slotflow.signal.noise.stated import parse_noise
 from slotflow.signal.prior import Prior
 from slotflow.signal.waveforms import TONE
@@ -68,6 +70,10 @@ LINES_SHARE = 0.15
 """Share of the budget in which pairs become lines."""
 RESERVED_SHARE = 0.1
 """Share of the budget that is kept for putting the windows together."""
+HIGH = 0.8
+"""Noise level over what the search took for it below which its floor is made of tones."""
+SAMPLES_OF_A_TONE = 12
+"""Samples for each tone from which on red noise is not described by them."""
 ROUNDING = 1e-6
 """What is left of the data, in units of them, where there is no noise."""
 
@@ -137,8 +143,10 @@ def infer_band(
     if not refine or time.perf_counter() > deadline:
         noise = "white"
     tell("noise")
-    chosen = window_noise(levels.data, noise, prior.frequency, found.theta)
-    level = found.quiet_level
+    hidden = _hidden(levels, found)
+    known = found.theta if hidden is None else hidden.theta
+    chosen = window_noise(levels.data, noise, prior.frequency, known)
+    level = found.quiet_level if hidden is None else hidden.level
     if level is not None and parse_noise(noise).kind == "auto" and not chosen.is_local:
         seconds = SEARCH_SHARE * (deadline - time.perf_counter())
         again = _searched(Levels(observation, prior.frequency), seconds, level)
@@ -173,6 +181,17 @@ def infer_band(
         Assumed.stated(prior, observation.long.duration), in_windows=True
     )
     return band
+
+
+def _hidden(levels: Levels, found: FoundTones) -> Peeled | None:
+    """The tones of a band where, at few and odd times, they hide each other from a search; None where they do not."""
+    likelihood = levels.likelihood
+    if not isinstance(likelihood, GeneralTones):
+        return None
+    rest = likelihood.less(likelihood.to_z(found.theta)) if len(found.theta) else likelihood
+    out = peeled(likelihood, levels.band)
+    few = SAMPLES_OF_A_TONE * len(out.theta) <= likelihood.n
+    return out if few and out.level < HIGH * level_of(rest, levels.band) else None
 
 
 def _searched(

@@ -41,6 +41,8 @@ SEARCH_SECONDS = 3.0
 """Longest search of everything; one that was not finished may have missed tones, and then nothing is left out."""
 CLOSE, SHARE = 0.6, 0.1
 """Steps of uneven times over the median one that are close, and the share of all steps that must be as close."""
+ROOMY = 1000.0
+"""Bins of 1/T up to which uneven times are looked at beyond the Nyquist frequency of their median step."""
 FIRST_BIN = 1.5
 """Lowest frequency beside an offset that is marginalized, in bins."""
 
@@ -52,12 +54,20 @@ def whole_band(observation: Observation) -> Bounds:
         return -channel.nyquist, channel.nyquist
     order = max(channel.trend, wanted_order(channel) if channel.trend == 0 else 0)
     low = (FIRST_BIN + 0.5 * order) / channel.duration
-    high = channel.nyquist - 0.5 / channel.duration
+    high = _highest(channel) - 0.5 / channel.duration
     if not low < high:
         raise ValueError(
             f"expected a series long enough to show a frequency, received {channel.n} samples; measure longer."
         )
     return low, high
+
+
+def _highest(channel: Channel) -> float:
+    """The Nyquist frequency, of uneven times that of their closest steps as far as the band stays `ROOMY`."""
+    if channel.is_even:
+        return channel.nyquist
+    closest = float(np.quantile(np.diff(channel.times), SHARE))
+    return max(channel.nyquist, min(0.5 / max(closest, 1e-300), ROOMY / channel.duration))
 
 
 def beyond_words(channel: Channel, high: float) -> str:

@@ -12,11 +12,9 @@ the noise, 5 σ√(2/N).
 spectra are looked at: one weighted by a Hann window, into which an offset or a tone outside the band leaks little, and
 one without a window, which keeps close tones apart.
 
-**Any data** (`scales_of`). With the matched filter D(f) = Σ b̄ x and twice the energy W(f) of a tone of unit amplitude
-under the noise's inner product (`Likelihood.overlap`), |D|²/W of noise alone is exponential with the mean σ², and the
-amplitude of a lone tone is 2|D|/W, for real and complex samples alike. The level is that of the median over the band,
-after the tones that stand out were taken away (`slotflow.bands.search`): their side lobes reach across a narrow band,
-and across the whole one where few samples lie at random times.
+**Any data** (`scales_of`). The amplitude of a lone tone is 2|D|/W, for real and complex samples alike, with the
+matched filter D and twice the energy W of a tone of unit amplitude. The level is that of what the tones that stand out
+leave of the band (`slotflow.bands.peeling`).
 """
 
 from __future__ import annotations
@@ -25,17 +23,14 @@ import math
 from dataclasses import dataclass, field
 
 import numpy as np
-import torch
 
+from slotflow.bands.peeling import LOOK, energies, level_of, peeled
 from slotflow.bands.search import search_spectrum
 from slotflow.core.arrays import Array
 from slotflow.data.channel import Channel
-from slotflow.data.noise_level import median_power
 from slotflow.data.observation import Observation
 from slotflow.data.preprocess import describe, spectrum_of
 from slotflow.data.trend import detrend, scaled, without_line
-from slotflow.signal.fit import fit, linear_amplitudes
-from slotflow.signal.likelihood import Likelihood
 from slotflow.signal.likelihood.general import GeneralTones
 
 __all__ = [
@@ -58,14 +53,6 @@ ABOVE_LEVEL = 3.0
 """Upper bound of σ over the noise level."""
 SMALLEST_RATIO = 1e-6
 """Smallest lower bound of the amplitudes over the upper one: weaker ones may come from rounding."""
-LOOK = 1.0
-"""Seconds of the search for tones that stand out."""
-CHANCE, MOST_PEELED = 0.05, 20
-"""Chance that noise has so high a peak, and tones in all, up to which the highest ones are taken away for the level."""
-PER_BIN = 2
-"""Points of a spectrum per bin."""
-MOST_POINTS = 200_000
-"""Points of a spectrum at most."""
 
 
 @dataclass(frozen=True)
@@ -121,13 +108,13 @@ def scales_of(likelihood: GeneralTones, band: Bounds) -> Scales:
         likelihood: Of the data under the noise that is assumed; of channels of a free gain ask for the blocks.
         band: Frequencies in Hz that may hold tones.
     """
-    places, rest = _without_tones(likelihood, band)
-    f, energy = _energies(likelihood, band)
+    found = peeled(likelihood, band)
+    f, energy = energies(likelihood, band)
     filtered = np.abs(likelihood.matched(f[None, :, None])[0, :, 0])
     rms = math.sqrt(float(likelihood.energy[0]) / likelihood.n)
-    level = min(_level(rest, f, energy), rms)
+    level = min(found.level, rms)
     peak = float((2 * filtered / energy).max())
-    return Scales(level, rms, peak, level * math.sqrt(2 / float(energy.max())), places)
+    return Scales(level, rms, peak, level * math.sqrt(2 / float(energy.max())), found.places)
 
 
 def rough_level(likelihood: GeneralTones, band: Bounds) -> float:
@@ -138,7 +125,7 @@ def rough_level(likelihood: GeneralTones, band: Bounds) -> float:
         band: Frequencies in Hz that may hold tones.
     """
     rms = math.sqrt(float(likelihood.energy[0]) / likelihood.n)
-    return min(_level(likelihood, *_energies(likelihood, band)), rms)
+    return min(level_of(likelihood, band), rms)
 
 
 def prominent_places(likelihood: GeneralTones, band: Bounds) -> Array:
@@ -150,59 +137,6 @@ def prominent_places(likelihood: GeneralTones, band: Bounds) -> Array:
     """
     tones = search_spectrum(likelihood, band, max_seconds=LOOK).theta
     return np.sort(likelihood.waveform.place_of(tones))
-
-
-def _energies(likelihood: GeneralTones, band: Bounds) -> tuple[Array, Array]:
-    """Points of a band's spectrum at which tones are seen, and W(f) there, (F,) each."""
-    low, high = band
-    points = min(2 + math.ceil(PER_BIN * (high - low) / likelihood.bin), MOST_POINTS)
-    f = np.linspace(low, high, points)
-    energy = np.maximum(likelihood.weight_at(f), 1e-300)
-    seen = energy > 1e-3 * energy.max()  # nuisances may take all of a tone
-    return f[seen], energy[seen]
-
-
-def _level(likelihood: Likelihood, f: Array, energy: Array) -> float:
-    """The noise level by the median of |D|²/W at frequencies f, with the energies W, (F,) each."""
-    return math.sqrt(float(median_power(_powers(likelihood, f, energy))))
-
-
-def _powers(likelihood: Likelihood, f: Array, energy: Array) -> Array:
-    """|D|²/W at frequencies f, with the energies W, (F,) each."""
-    power: Array = np.abs(likelihood.matched(f[None, :, None])[0, :, 0]) ** 2 / energy
-    return power
-
-
-def _without_tones(likelihood: GeneralTones, band: Bounds) -> tuple[Array, Likelihood]:
-    """Frequencies of the tones that stand out of a band, (K,), and the likelihood of what they leave.
-
-    The search takes what stands out of its floor. Of a few samples at random times the side lobes of every tone are
-    the floor of all others, so that none does: the highest peak is then taken away as long as noise would hardly be as
-    high.
-    """
-    tones, left = _fitted(likelihood, search_spectrum(likelihood, band, max_seconds=LOOK).theta)
-    f, energy = _energies(likelihood, band)
-    highest = math.log(len(f) / PER_BIN / CHANCE)  # of so many bins of noise, with this chance
-    while len(tones) < MOST_PEELED:
-        power = _powers(left, f, energy)
-        if power.max() < highest * median_power(power):
-            break
-        place = torch.from_numpy(f[None, [int(power.argmax())]])
-        tones, left = _fitted(
-            likelihood, np.concatenate([tones, linear_amplitudes(left, place)[0].numpy()])
-        )
-    return np.sort(likelihood.waveform.place_of(tones)), left
-
-
-def _fitted(likelihood: GeneralTones, tones: Array) -> tuple[Array, Likelihood]:
-    """Tones (K, P) fitted together where the fit converges, and the likelihood of what they leave."""
-    if not len(tones):
-        return tones, likelihood
-    best = fit(likelihood, torch.from_numpy(tones[None].copy()))  # the search fits roughly
-    if bool(best.converged):
-        tones = best.theta[0].numpy()
-    left: Likelihood = likelihood.less(likelihood.to_z(tones))
-    return tones, left
 
 
 def rough_scales(observation: Observation) -> Scales:

@@ -10,6 +10,7 @@ import sys
 import time
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -173,6 +174,16 @@ def test_a_process_ends_with_the_one_that_started_it(tmp_path: Path) -> None:
     process.close()
 
 
+def test_a_message_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It ends nothing: the process is given up, although it lives, and the signal is listed."""
+    monkeypatch.setattr("slotflow.many.supervise.STOP_SECONDS", 1.0)
+    work = FakeWork(tmp_path / "log", {2: "garbled"})
+    run = run_fake(work, tmp_path / "out", Plan([FILE], [4], size=4), supervised=True)
+    (entry,) = run.failures()
+    assert entry["signal"] == 2 and run.computed == 3
+    assert "its process sent what cannot be read, 2 times" in entry["error"]
+
+
 def test_signals_that_are_sent_are_those_that_are_read(tmp_path: Path) -> None:
     """To machines that do not see the file; what cannot be read is sent as the reason why."""
     x = np.random.default_rng(0).normal(size=(5, 40))
@@ -286,6 +297,24 @@ def test_a_signal_that_takes_the_whole_run_with_it_is_given_up(tmp_path: Path) -
     assert failed["signal"] == 2 and f"the run was lost {MOST_TRIES} times" in failed["error"]
     assert sorted(work.logged()) == [0, 1, 3] and len(rows(out / "signals.csv")) == 3
     assert run_fake(work, out, plan).failures() == [failed]  # nobody tries it again
+
+
+def test_ctrl_c_is_no_lost_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However often it comes while signals are analysed one by one, they are tried again."""
+    work, plan = FakeWork(tmp_path / "log"), Plan([FILE], [4], size=4)
+
+    def run_after_losses() -> Any:
+        with Ledger(tmp_path / "out" / "ledger.sqlite") as ledger:
+            for _ in range(MOST_LOST):
+                ledger.begin("signals 0 to 3", "question")
+        return run_fake(work, tmp_path / "out", plan)
+
+    for _ in range(MOST_TRIES):
+        with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+            patch.setattr(Supervised, "answers", Mock(side_effect=KeyboardInterrupt))
+            run_after_losses()
+    run = run_after_losses()
+    assert run.computed == 4 and not run.failures()
 
 
 def test_the_exact_step_ends_before_the_limit() -> None:

@@ -235,6 +235,7 @@ def test_shards_that_are_killed_and_run_again_give_the_same_catalogue(tmp_path: 
     run_fake(log, out, PLAN, "3/3")
     with pytest.raises(ValueError, match=r"received 2; those of the shards 1/3, 2/3 are missing"):
         merge([out], out)
+    assert [path.name for path in out.iterdir()] == ["shard-3-of-3"]  # nothing was written
     job = start(tmp_path, "shards", "--n", 10, "--shard", "1/3", "--seconds", "0.3")
     wait_for(lambda: len(log.logged()) >= 4)
     os.kill(job.pid, signal.SIGKILL)  # in the middle of its chunk
@@ -268,6 +269,7 @@ def test_overlapping_and_foreign_shards(tmp_path: Path) -> None:
         merge([tmp_path / "a", tmp_path / "b"], tmp_path / "out")
     with pytest.raises(ValueError, match="received neither"):
         merge([tmp_path], tmp_path / "out")
+    assert not (tmp_path / "out").exists()
 
 
 def test_part_of_the_shards_on_request(tmp_path: Path) -> None:

@@ -92,12 +92,13 @@ class Session:
             asked=_asked(computation, method, self.network.config.name),
         )
         self.method = method
+        desk = work.desk(self.network, _budget(request, method, started, self.total))
         many = out is not None and (total > 1 or plan.shard is not None)
         self.ledger = Ledger(out / FILE, results.force) if many and out is not None else None
         self.run_of = Run(
             work,
             plan,
-            work.desk(self.network, _budget(request, method, started, self.total)),
+            desk,
             self.ledger,
             out,
             supervised=request.machines.supervised,

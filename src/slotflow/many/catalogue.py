@@ -26,7 +26,7 @@ from slotflow.many.results import Wanted, Writer, stems
 from slotflow.many.run import Run
 from slotflow.many.tables import component_rows, signal_rows
 from slotflow.many.work import FEW_SIGNALS, Work, seconds_within
-from slotflow.network.model import SlotFlow
+from slotflow.network.model import SlotFlow, with_method
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -112,11 +112,12 @@ def catalogue(
     if folder is not None and plan.shard is not None:
         folder /= plan.shard.folder
     work = _work(plan, folder, settings, model, prior, options)
+    desk = work.desk()  # before anything is written, as it refuses what cannot be asked
     with Ledger(None if folder is None else folder / FILE, settings.force) as ledger:
         run = Run(
             work,
             plan,
-            work.desk(),
+            desk,
             ledger,
             folder,
             supervised=settings.supervised
@@ -177,8 +178,9 @@ def _work(
             "expected the name or the file of a network, which other processes can load, received a SlotFlow; save it "
             "and give its path."
         )
-    asked = {"seed": 0, "threads": None} | options
-    method = asked.pop("method", "exact" if asked.pop("refine", True) else "network")
+    asked: dict[str, Any] = {"seed": 0, "threads": None} | options
+    asked |= with_method(asked.pop("refine", True), asked)  # type: ignore[arg-type]
+    method = asked.pop("method", "exact")
     counts = dict(zip(plan.files, plan.counts, strict=True))
     wanted, kept = Wanted(folder), settings.save or plan.total == 1
     writer = Writer(wanted, settings.samples, asked["seed"], stems(list(plan.files)), counts, kept)

@@ -152,9 +152,10 @@ def test_the_estimation_error_grows_nearly_linearly_with_depth() -> None:
 
 @pytest.mark.parametrize("snr", [0.25, 1.0, 10.0])
 def test_the_best_weight_is_the_minimum(snr: float) -> None:
+    """Of E(w), but for its constant term."""
     constants = {"c_phase": 0.7, "c_amplitude": 1.9, "coupling": 0.3}
     found = minimize_scalar(
-        lambda w: phase_weight.expected_error(w, 8.2, snr, **constants, amplitude_information=2.0),
+        lambda w: 1.9 * 0.3 * w**2 + 0.7 * 8.2 / (snr * w**2),
         bounds=(0.01, 50),
         method="bounded",
         options={"xatol": 1e-9},

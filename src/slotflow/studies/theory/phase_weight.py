@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import math
 
-__all__ = ["best_weight", "expected_error", "mean_square"]
+__all__ = ["best_weight", "mean_square"]
 
 
 def mean_square(low: float, high: float) -> float:
@@ -49,28 +49,3 @@ def best_weight(
         coupling: C_p.
     """
     return math.sqrt(math.sqrt(c_phase * square / (c_amplitude * coupling * snr)))
-
-
-def expected_error(
-    weight: float,
-    square: float,
-    snr: float,
-    *,
-    c_phase: float = 1.0,
-    c_amplitude: float = 1.0,
-    coupling: float = 1.0,
-    amplitude_information: float = math.inf,
-) -> float:
-    """E(w), of which `best_weight` is the minimum.
-
-    Args:
-        weight: w.
-        square: ⟨A²f²⟩.
-        snr: λ_φ.
-        c_phase: C_φ.
-        c_amplitude: C_A.
-        coupling: C_p.
-        amplitude_information: λ_A; infinite to leave the constant out.
-    """
-    amplitude = c_amplitude * (1 / amplitude_information + coupling * weight**2)
-    return amplitude + c_phase * square / (snr * weight**2)

@@ -34,3 +34,10 @@ def test_what_no_signal_can_be_asked_is_refused_at_once(
     with pytest.raises(ValueError, match=complaint):
         slotflow.catalogue(signals, tmp_path / "out", model="debug", **options)
     assert not (tmp_path / "out").exists()
+
+
+def test_an_empty_shard_says_so(signals: list[Observation], tmp_path: Path) -> None:
+    """And is no failure."""
+    with pytest.warns(UserWarning, match=r"shard 1 of 3 is empty: .* a chunk of 1 \(--chunk 1\)"):
+        found = slotflow.catalogue(signals, tmp_path, model="debug", shard="1/3")
+    assert found.computed == 0 and found.signals.empty and found.failed.empty

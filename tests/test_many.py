@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -21,7 +22,7 @@ from slotflow.many.answers import Reader
 from slotflow.many.ledger import Ledger
 from slotflow.many.merge import merge
 from slotflow.many.messages import Task, send
-from slotflow.many.plan import Answer, Plan, Shard
+from slotflow.many.plan import CHUNK, Answer, Plan, Shard
 from slotflow.many.run import MOST_LOST
 from slotflow.many.supervise import MOST_TRIES, Supervised
 from slotflow.many.tables import component_rows, write_parquet, write_table
@@ -71,6 +72,22 @@ def test_chunks_lie_on_one_grid() -> None:
     assert [p.first for p in one.chunk(0).pieces] == [3, 3]
     alone = whole.chunk(1).alone(6)
     assert list(alone.places) == [6] and alone.answer(6) == whole.chunk(1).answer(6)
+
+
+def test_empty_shards_say_how_to_divide_the_signals() -> None:
+    """With the chunk that they name, none is empty and the largest is less than twice the smallest and two more."""
+    for total in (7, 10, 100, 12_800):
+        plans = [Plan([FILE], [total], shard=Shard(i, 7)) for i in range(1, 8)]
+        assert all(bool(plan.idle) == (len(plan.places) == 0) for plan in plans)
+        if total <= 7 * CHUNK - CHUNK:
+            (chunk,) = {int(p.idle.split("--chunk ")[1].rstrip(").")) for p in plans if p.idle}
+            sizes = [len(replace(plan, size=chunk).places) for plan in plans]
+            assert 0 < max(sizes) < 2 * min(sizes) + 2 and sum(sizes) == total
+    few = Plan([FILE], [3], size=1, shard=Shard(1, 7))
+    assert "3 signal(s) are 3 chunk(s) of 1" in few.idle and few.idle.endswith(
+        "3 shards are enough."
+    )
+    assert not Plan([FILE], [3]).idle
 
 
 @pytest.mark.parametrize("text", ["0/3", "4/3", "3", "a/b", "1/0", "-1/3"])

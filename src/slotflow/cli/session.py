@@ -65,6 +65,8 @@ class Session:
             files, options = files[:1], replace(options, further=tuple(files[1:]))
         plan = _plan(request, files, options)
         total, self.total = plan.total, len(plan.places)
+        if plan.idle:
+            output.complain("warning", plan.idle)
         if results.report is not None and total > 1:
             raise ValueError(
                 f"--report shows one signal, received {total}; analyse them without it, then write a page for each "

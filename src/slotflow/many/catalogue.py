@@ -6,6 +6,7 @@ was stopped, if the question is the same.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, fields
@@ -108,6 +109,8 @@ def catalogue(
     names = {one.name for one in fields(RunSettings)}
     settings = RunSettings(**{name: options.pop(name) for name in names & options.keys()})
     plan = _plan(source, settings)
+    if plan.idle:
+        warnings.warn(plan.idle, stacklevel=2)
     folder = None if out is None else Path(out)
     if folder is not None and plan.shard is not None:
         folder /= plan.shard.folder

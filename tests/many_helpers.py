@@ -29,8 +29,8 @@ class FakeWork:
 
     Args:
         log: A line is appended to it for each signal that is answered.
-        trouble: What signals do, by place: "exit", "crash", "hang", "die once", "silent", "together" (dies with
-            its chunk), or "late" (its chunk takes `LATE` seconds as a whole).
+        trouble: What signals do, by place: "exit", "crash", "hang", "die once", "silent", "garbled" (its answer
+            cannot be read), "together" (dies with its chunk), or "late" (its chunk takes `LATE` seconds as a whole).
         seconds: That each signal takes.
     """
 
@@ -55,6 +55,13 @@ class FakeWork:
     def logged(self) -> list[int]:
         """The places that were answered, as they came."""
         return [int(line) for line in self.log.read_text().split()] if self.log.exists() else []
+
+
+class Unreadable:
+    """What can be pickled, but not unpickled."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return int, ("no number",)
 
 
 class FakeDesk:
@@ -94,7 +101,10 @@ class FakeDesk:
             time.sleep(self.work.seconds)
             with self.work.log.open("a") as file:
                 file.write(f"{place}\n")
-            yield replace(answer, record=fake_record(answer, len(chunk.places)))
+            record = fake_record(answer, len(chunk.places))
+            if self.work.trouble.get(place) == "garbled":
+                record["verdict"] = Unreadable()
+            yield replace(answer, record=record)
 
     def _misbehave(self, place: int) -> None:
         """Does what the signal at a place does."""

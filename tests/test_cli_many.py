@@ -252,6 +252,12 @@ def test_a_foreign_store_is_refused(many: Path, tmp_path: Path) -> None:
     assert "expected the results of an earlier run" in run(many, *FLAGS, "--out", out, code=2)
 
 
+def test_an_empty_shard_says_so(many: Path, tmp_path: Path) -> None:
+    """Even with --quiet, as an array of jobs has it."""
+    text = run(many, *FLAGS, "--out", tmp_path, "--shard", "1/2", "--quiet")
+    assert "shard 1 of 2 is empty" in " ".join(text.split()) and "--chunk 12)" in text
+
+
 def test_a_merger_makes_no_folder_of_a_wrong_name(tmp_path: Path) -> None:
     wrong = tmp_path / "shards"
     result = CliRunner().invoke(app, ["merge", str(wrong)])

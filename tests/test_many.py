@@ -8,8 +8,10 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -20,7 +22,7 @@ from slotflow.many.answers import Reader
 from slotflow.many.ledger import Ledger
 from slotflow.many.merge import merge
 from slotflow.many.messages import Task, send
-from slotflow.many.plan import Answer, Plan, Shard
+from slotflow.many.plan import CHUNK, Answer, Plan, Shard
 from slotflow.many.run import MOST_LOST
 from slotflow.many.supervise import MOST_TRIES, Supervised
 from slotflow.many.tables import component_rows, write_parquet, write_table
@@ -70,6 +72,22 @@ def test_chunks_lie_on_one_grid() -> None:
     assert [p.first for p in one.chunk(0).pieces] == [3, 3]
     alone = whole.chunk(1).alone(6)
     assert list(alone.places) == [6] and alone.answer(6) == whole.chunk(1).answer(6)
+
+
+def test_empty_shards_say_how_to_divide_the_signals() -> None:
+    """With the chunk that they name, none is empty and the largest is less than twice the smallest and two more."""
+    for total in (7, 10, 100, 12_800):
+        plans = [Plan([FILE], [total], shard=Shard(i, 7)) for i in range(1, 8)]
+        assert all(bool(plan.idle) == (len(plan.places) == 0) for plan in plans)
+        if total <= 7 * CHUNK - CHUNK:
+            (chunk,) = {int(p.idle.split("--chunk ")[1].rstrip(").")) for p in plans if p.idle}
+            sizes = [len(replace(plan, size=chunk).places) for plan in plans]
+            assert 0 < max(sizes) < 2 * min(sizes) + 2 and sum(sizes) == total
+    few = Plan([FILE], [3], size=1, shard=Shard(1, 7))
+    assert "3 signal(s) are 3 chunk(s) of 1" in few.idle and few.idle.endswith(
+        "3 shards are enough."
+    )
+    assert not Plan([FILE], [3]).idle
 
 
 @pytest.mark.parametrize("text", ["0/3", "4/3", "3", "a/b", "1/0", "-1/3"])
@@ -173,6 +191,16 @@ def test_a_process_ends_with_the_one_that_started_it(tmp_path: Path) -> None:
     process.close()
 
 
+def test_a_message_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It ends nothing: the process is given up, although it lives, and the signal is listed."""
+    monkeypatch.setattr("slotflow.many.supervise.STOP_SECONDS", 1.0)
+    work = FakeWork(tmp_path / "log", {2: "garbled"})
+    run = run_fake(work, tmp_path / "out", Plan([FILE], [4], size=4), supervised=True)
+    (entry,) = run.failures()
+    assert entry["signal"] == 2 and run.computed == 3
+    assert "its process sent what cannot be read, 2 times" in entry["error"]
+
+
 def test_signals_that_are_sent_are_those_that_are_read(tmp_path: Path) -> None:
     """To machines that do not see the file; what cannot be read is sent as the reason why."""
     x = np.random.default_rng(0).normal(size=(5, 40))
@@ -224,6 +252,7 @@ def test_shards_that_are_killed_and_run_again_give_the_same_catalogue(tmp_path: 
     run_fake(log, out, PLAN, "3/3")
     with pytest.raises(ValueError, match=r"received 2; those of the shards 1/3, 2/3 are missing"):
         merge([out], out)
+    assert [path.name for path in out.iterdir()] == ["shard-3-of-3"]  # nothing was written
     job = start(tmp_path, "shards", "--n", 10, "--shard", "1/3", "--seconds", "0.3")
     wait_for(lambda: len(log.logged()) >= 4)
     os.kill(job.pid, signal.SIGKILL)  # in the middle of its chunk
@@ -257,6 +286,7 @@ def test_overlapping_and_foreign_shards(tmp_path: Path) -> None:
         merge([tmp_path / "a", tmp_path / "b"], tmp_path / "out")
     with pytest.raises(ValueError, match="received neither"):
         merge([tmp_path], tmp_path / "out")
+    assert not (tmp_path / "out").exists()
 
 
 def test_part_of_the_shards_on_request(tmp_path: Path) -> None:
@@ -286,6 +316,24 @@ def test_a_signal_that_takes_the_whole_run_with_it_is_given_up(tmp_path: Path) -
     assert failed["signal"] == 2 and f"the run was lost {MOST_TRIES} times" in failed["error"]
     assert sorted(work.logged()) == [0, 1, 3] and len(rows(out / "signals.csv")) == 3
     assert run_fake(work, out, plan).failures() == [failed]  # nobody tries it again
+
+
+def test_ctrl_c_is_no_lost_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However often it comes while signals are analysed one by one, they are tried again."""
+    work, plan = FakeWork(tmp_path / "log"), Plan([FILE], [4], size=4)
+
+    def run_after_losses() -> Any:
+        with Ledger(tmp_path / "out" / "ledger.sqlite") as ledger:
+            for _ in range(MOST_LOST):
+                ledger.begin("signals 0 to 3", "question")
+        return run_fake(work, tmp_path / "out", plan)
+
+    for _ in range(MOST_TRIES):
+        with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+            patch.setattr(Supervised, "answers", Mock(side_effect=KeyboardInterrupt))
+            run_after_losses()
+    run = run_after_losses()
+    assert run.computed == 4 and not run.failures()
 
 
 def test_the_exact_step_ends_before_the_limit() -> None:

@@ -18,7 +18,9 @@ from many_helpers import FILE, FakeWork, run_fake
 
 import slotflow
 from slotflow.data.observation import Observation
+from slotflow.many import cluster
 from slotflow.many.cluster import DaskCluster, connected
+from slotflow.many.messages import Task
 from slotflow.many.plan import Plan
 from slotflow.network.config import Config
 from slotflow.signal.simulation import simulate
@@ -134,6 +136,22 @@ def test_a_scheduler_that_is_lost_and_comes_back(tmp_path: Path) -> None:
     second.__exit__(None, None, None)
     assert run.computed == 24 and not run.failures()
     assert tables(tmp_path / "out") == tables(tmp_path / "one")
+
+
+def test_no_process_stays_beside_a_worker(tmp_path: Path) -> None:
+    """After a second run of the same work and after another one too."""
+    works = [FakeWork(tmp_path / name).pickled() for name in ("a", "a", "b")]
+    try:
+        for work in works:
+            assert len(cluster.answer_task(work, None, Task(PLAN.chunk(0)))) == 4
+            (process,) = cluster._processes  # one that another took the place of is not kept
+            assert process.pid is not None
+            if work is not works[1]:
+                cluster.end_processes()
+                assert process.pid is None
+    finally:
+        cluster._own.process.close()
+        del cluster._own.process
 
 
 def test_addresses_where_nobody_answers(monkeypatch: pytest.MonkeyPatch) -> None:

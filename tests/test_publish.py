@@ -64,6 +64,12 @@ def test_what_is_too_large_is_not_left_behind(trained: Path, tmp_path: Path) -> 
     with pytest.raises(ValueError, match="at most 1,000 bytes in half precision, received"):
         publish(trained, target, largest=1000)
     assert not target.exists() and not card_path(target).exists()
+    publish(trained, target)
+    before = target.read_bytes()
+    with pytest.raises(ValueError, match="at most 1,000 bytes"):
+        publish(trained, target, largest=1000)
+    assert target.read_bytes() == before  # and the card is still that of these weights
+    SlotFlow.from_pretrained(target)
 
 
 def test_the_command(trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

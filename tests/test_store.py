@@ -6,6 +6,7 @@ import json
 import sqlite3
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -99,6 +100,21 @@ def test_two_runs_in_one_folder(tmp_path: Path) -> None:
     with Store(tmp_path / "x.sqlite"), pytest.raises(ValueError, match="another run is writing"):
         Store(tmp_path / "x.sqlite")
     Store(tmp_path / "x.sqlite").database.close()
+
+
+def test_a_commit_that_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The database is closed all the same, and an error that came before is not lost behind this one."""
+    for error, seen in ((None, "disk full"), (ArithmeticError("first"), "first")):
+        with (
+            monkeypatch.context() as patch,
+            pytest.raises((ValueError, ArithmeticError), match=seen),
+            Store(tmp_path / "x.sqlite") as full,
+        ):
+            patch.setattr(full, "commit", Mock(side_effect=ValueError("disk full")))
+            if error is not None:
+                raise error
+        with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+            full.database.execute("SELECT 1")
 
 
 def test_identity_sees_everything() -> None:

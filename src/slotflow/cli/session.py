@@ -65,6 +65,8 @@ class Session:
             files, options = files[:1], replace(options, further=tuple(files[1:]))
         plan = _plan(request, files, options)
         total, self.total = plan.total, len(plan.places)
+        if plan.idle:
+            output.complain("warning", plan.idle)
         if results.report is not None and total > 1:
             raise ValueError(
                 f"--report shows one signal, received {total}; analyse them without it, then write a page for each "
@@ -92,12 +94,13 @@ class Session:
             asked=_asked(computation, method, self.network.config.name),
         )
         self.method = method
+        desk = work.desk(self.network, _budget(request, method, started, self.total))
         many = out is not None and (total > 1 or plan.shard is not None)
         self.ledger = Ledger(out / FILE, results.force) if many and out is not None else None
         self.run_of = Run(
             work,
             plan,
-            work.desk(self.network, _budget(request, method, started, self.total)),
+            desk,
             self.ledger,
             out,
             supervised=request.machines.supervised,

@@ -228,6 +228,11 @@ class Store:
         return self
 
     def __exit__(self, *reason: object) -> None:
-        """Commits and closes the database, however the run ended."""
-        self.commit()
-        self.database.close()
+        """Commits and closes the database, however the run ended; an error that ended it is the one that is raised."""
+        try:
+            self.commit()
+        except ValueError:
+            if reason[0] is None:
+                raise
+        finally:
+            self.database.close()

@@ -6,6 +6,7 @@ was stopped, if the question is the same.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, fields
@@ -26,7 +27,7 @@ from slotflow.many.results import Wanted, Writer, stems
 from slotflow.many.run import Run
 from slotflow.many.tables import component_rows, signal_rows
 from slotflow.many.work import FEW_SIGNALS, Work, seconds_within
-from slotflow.network.model import SlotFlow
+from slotflow.network.model import SlotFlow, with_method
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -108,15 +109,18 @@ def catalogue(
     names = {one.name for one in fields(RunSettings)}
     settings = RunSettings(**{name: options.pop(name) for name in names & options.keys()})
     plan = _plan(source, settings)
+    if plan.idle:
+        warnings.warn(plan.idle, stacklevel=2)
     folder = None if out is None else Path(out)
     if folder is not None and plan.shard is not None:
         folder /= plan.shard.folder
     work = _work(plan, folder, settings, model, prior, options)
+    desk = work.desk()  # before anything is written, as it refuses what cannot be asked
     with Ledger(None if folder is None else folder / FILE, settings.force) as ledger:
         run = Run(
             work,
             plan,
-            work.desk(),
+            desk,
             ledger,
             folder,
             supervised=settings.supervised
@@ -177,8 +181,9 @@ def _work(
             "expected the name or the file of a network, which other processes can load, received a SlotFlow; save it "
             "and give its path."
         )
-    asked = {"seed": 0, "threads": None} | options
-    method = asked.pop("method", "exact" if asked.pop("refine", True) else "network")
+    asked: dict[str, Any] = {"seed": 0, "threads": None} | options
+    asked |= with_method(asked.pop("refine", True), asked)  # type: ignore[arg-type]
+    method = asked.pop("method", "exact")
     counts = dict(zip(plan.files, plan.counts, strict=True))
     wanted, kept = Wanted(folder), settings.save or plan.total == 1
     writer = Writer(wanted, settings.samples, asked["seed"], stems(list(plan.files)), counts, kept)

@@ -56,13 +56,14 @@ def answer_task(work: bytes, timeout: float | None, task: Task) -> list[Answer]:
     if process is None or (process.work, process.timeout) != (work, timeout):
         if process is not None:
             process.close()
+            _processes.discard(process)
         process = _own.process = Supervised(work, timeout)
-        _processes.append(process)
+    _processes.add(process)  # again, if an earlier run of the same work has ended it
     return list(process.answers(task))
 
 
-_processes: list[Supervised] = []
-"""Those that this worker has started."""
+_processes: set[Supervised] = set()
+"""Those of this worker that may be alive."""
 
 
 def end_processes() -> None:

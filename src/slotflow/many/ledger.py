@@ -68,6 +68,11 @@ class Ledger(Store):
                     found[name] = str(row[0])
         return found
 
+    def places(self) -> Iterator[tuple[str, str, int]]:
+        """Name, identity and place of every signal of the last run that has a record."""
+        query = "SELECT name, identity, place FROM records WHERE run = ?"
+        yield from self.database.execute(query, (self.last_run,))
+
     def entries(self) -> Iterator[tuple[str, str, int, Record]]:
         """Name, identity, place and record of every signal of the last run, in the order of their places."""
         query = (

@@ -66,44 +66,53 @@ def merge(
         parquet: Whether to write the catalogue as a Parquet file too.
     """
     merged = Merged(_with_results(folders, out))
-    facts: dict[str, Any] | None = None
-    found = np.zeros(0, dtype=bool)
-    failures: dict[int, Record] = {}
-    given: list[tuple[int, int]] = []
+    facts = _survey(merged)  # of all folders, before anything is written
+    if merged.missing and not partial:
+        raise ValueError(_complaint(merged))
+    taken = np.zeros(merged.total, dtype=bool)
     with Ledger(out / FILE) as target:
         for folder in merged.folders:
             with Ledger(folder / FILE) as source:
-                facts = _same_question(folder, source.facts(), facts, merged.folders[0])
-                if not len(found):
-                    found = np.zeros(facts["total"], dtype=bool)
-                if (shard := source.facts().get("shard")) is not None:
-                    given.append(tuple(shard))
                 for name, key, place, record in source.entries():
-                    if not found[place]:
+                    if not taken[place]:
                         target.put(name, key, record, place)
-                        found[place] = True
-                    elif target.known([name]).get(name) == key:
-                        merged.repeated += 1
-                    else:
-                        raise ValueError(
-                            f"{folder}: expected one answer to {name}, received another one than in an earlier folder; "
-                            "they were made with other data or by another version: leave one of them out, or run both "
-                            "again."
-                        )
-                for place, entry in source.failures(source.last_run):
-                    failures.setdefault(place, entry)
-        assert facts is not None
-        merged.total, merged.done = facts["total"], int(found.sum())
-        merged.failed = [entry for place, entry in sorted(failures.items()) if not found[place]]
-        for place, entry in failures.items():
-            found[place : place + entry["signals"]] = True
-        merged.missing = _gaps(found)
-        merged.shards = _unfinished(given, merged.missing, merged.total, facts["chunk"])
-        if merged.missing and not partial:
-            raise ValueError(_complaint(merged))
+                        taken[place] = True
         target.describe(facts | {"shard": None, "places": [0, merged.total]})
         merged.files = write_run(target, out, merged.failed, parquet)
     return merged
+
+
+def _survey(merged: Merged) -> dict[str, Any]:
+    """Finds what the folders hold and what is missing, and returns the facts of the run; contradictions are refused."""
+    facts: dict[str, Any] | None = None
+    answered: dict[int, tuple[str, str]] = {}
+    failures: dict[int, Record] = {}
+    given: list[tuple[int, int]] = []
+    for folder in merged.folders:
+        with Ledger(folder / FILE) as source:
+            facts = _same_question(folder, source.facts(), facts, merged.folders[0])
+            if (shard := source.facts().get("shard")) is not None:
+                given.append(tuple(shard))
+            for name, key, place in source.places():
+                merged.repeated += place in answered
+                if answered.setdefault(place, (name, key)) != (name, key):
+                    raise ValueError(
+                        f"{folder}: expected one answer to {name}, received another one than in an earlier folder; "
+                        "they were made with other data or by another version: leave one of them out, or run both "
+                        "again."
+                    )
+            for place, entry in source.failures(source.last_run):
+                failures.setdefault(place, entry)
+    assert facts is not None
+    merged.total, merged.done = facts["total"], len(answered)
+    merged.failed = [entry for place, entry in sorted(failures.items()) if place not in answered]
+    found = np.zeros(merged.total, dtype=bool)
+    found[list(answered)] = True
+    for place, entry in failures.items():
+        found[place : place + entry["signals"]] = True
+    merged.missing = _gaps(found)
+    merged.shards = _unfinished(given, merged.missing, merged.total, facts["chunk"])
+    return facts
 
 
 def _with_results(folders: Sequence[Path], out: Path) -> list[Path]:

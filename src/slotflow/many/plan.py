@@ -182,10 +182,28 @@ class Plan:
         return self.ends[-1] if self.counts else 0
 
     @property
+    def in_all(self) -> int:
+        """How many chunks there are, in all shards."""
+        return -(-self.total // self.size)
+
+    @property
     def numbers(self) -> range:
         """The numbers of the chunks that are analysed."""
-        chunks = -(-self.total // self.size)
-        return range(chunks) if self.shard is None else self.shard.part(chunks)
+        return range(self.in_all) if self.shard is None else self.shard.part(self.in_all)
+
+    @property
+    def idle(self) -> str:
+        """Why the shard has nothing to do, and what to do about it; empty if it has something."""
+        if self.shard is None or self.numbers:
+            return ""
+        number, of, even = self.shard.number, self.shard.of, max(1, self.total // self.shard.of)
+        why = (
+            f"shard {number} of {of} is empty: {self.total:,} signal(s) are {self.in_all:,} chunk(s) of {self.size:,}, "
+            "which are not divided"
+        )
+        if even == self.size:  # one signal in a chunk, and fewer signals than shards
+            return f"{why}; {self.total:,} shards are enough."
+        return f"{why}; for shards of about equal size give all of them a chunk of {even:,} (--chunk {even})."
 
     @property
     def places(self) -> range:

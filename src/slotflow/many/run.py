@@ -148,13 +148,15 @@ class Run:
         for place in task.asked:
             answer = chunk.answer(place)
             lost = ledger.begin(answer.name, self.question)
-            if lost >= MOST_TRIES:
-                error = f"{shown_name(answer.file)}: the run was lost {lost} times while it was analysed"
-                yield dataclasses.replace(answer, error=error, final=True)
-            else:
-                alone = Task(chunk.alone(place), task.known, alone=True)
-                yield from self._process.answers(alone)
-            ledger.end(answer.name)
+            try:
+                if lost >= MOST_TRIES:
+                    error = f"{shown_name(answer.file)}: the run was lost {lost} times while it was analysed"
+                    yield dataclasses.replace(answer, error=error, final=True)
+                else:
+                    alone = Task(chunk.alone(place), task.known, alone=True)
+                    yield from self._process.answers(alone)
+            finally:  # only a run that is killed leaves its try behind
+                ledger.end(answer.name)
 
     def _elsewhere(self, cluster: Cluster) -> Iterator[Answer]:
         """The answers of all chunks by a cluster."""

@@ -38,7 +38,7 @@ START_SECONDS = 600.0
 TOGETHER_SECONDS = 60.0
 """How long a step of the work on a whole chunk may take at least, such as the network's pass over some signals."""
 STOP_SECONDS = 10.0
-"""How long to wait for a process that was killed."""
+"""How long to wait for a process that was killed, or that has stopped speaking."""
 
 
 class _Lost(Exception):
@@ -192,7 +192,11 @@ class Supervised:
     def _lost(self) -> _Lost:
         """Why the process is gone."""
         assert self._process is not None
-        code = self._process.wait()
+        try:
+            code = self._process.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.close()
+            return _Lost("sent what cannot be read")
         self.close()
         if code >= 0:
             return _Lost(f"ended with code {code}")
@@ -203,7 +207,7 @@ class Supervised:
 
 
 def _listen(pipe: IO[bytes], inbox: queue.Queue[Any]) -> None:
-    """Takes in what a process says; None when it is gone, in whatever state."""
+    """Takes in what a process says; None when it is gone, in whatever state, or cannot be understood."""
     try:
         while True:
             inbox.put(pickle.loads(receive(pipe)))

@@ -14,6 +14,7 @@ from slotflow.data.read.formats import file_name as shown_name
 from slotflow.data.read.options import ReadOptions
 from slotflow.infer.call import DEFAULT_SECONDS
 from slotflow.infer.exact_arrays import FEWEST_SIGNALS
+from slotflow.infer.run import asked
 from slotflow.infer.statement import Statement
 from slotflow.many.answers import Reader, answers
 from slotflow.many.budget import Budget
@@ -75,7 +76,8 @@ class Work:
         return SlotFlow.from_pretrained(self.model, device=self.device)
 
     def job(self, network: SlotFlow, budget: Budget | None = None) -> Job:
-        """The question to a network that is loaded."""
+        """The question to a network that is loaded; one that cannot be asked of any signal is refused."""
+        asked(network, self.method, self.stated, **self.options)
         weights = content_hash(network.state_dict(), {"name": network.config.name})
         company = sum(self.writer.counts.values())
         facts = self.facts | {"samples": self.writer.samples, "full": self.full}

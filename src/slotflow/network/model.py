@@ -22,7 +22,7 @@ from slotflow.posterior.many import Posteriors
 from slotflow.posterior.posterior import Posterior
 from slotflow.signal.prior import Prior
 
-__all__ = ["DEFAULT", "SlotFlow", "pretrained_names"]
+__all__ = ["DEFAULT", "SlotFlow", "pretrained_names", "with_method"]
 
 
 class SlotFlow(nn.Module):
@@ -187,7 +187,7 @@ class SlotFlow(nn.Module):
         """
         if isinstance(observation, Observation):
             return next(iter(self.infer_each([observation], refine=refine, **options)))
-        return self._infer_many(observation, _method(refine, options))
+        return self._infer_many(observation, with_method(refine, options))
 
     def infer_each(
         self,
@@ -203,7 +203,7 @@ class SlotFlow(nn.Module):
             refine: As in `infer`.
             **options: The other keywords of `infer`.
         """
-        options = _method(refine, options)
+        options = with_method(refine, options)
         found: Iterator[Posterior] = later("infer")(self, as_list(observations), **options)
         return found
 
@@ -267,7 +267,7 @@ class SlotFlow(nn.Module):
         return self
 
 
-def _method(refine: bool, options: InferOptions) -> InferOptions:
+def with_method(refine: bool, options: InferOptions) -> InferOptions:
     """The keywords of `infer` with the method that `refine` stands for."""
     if refine:
         return options

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from slotflow.core.fields import from_dict
+from slotflow.core.files import atomic_path
 from slotflow.network.build import MODEL_FILE
 from slotflow.network.cards import Card, Row, card_path
 from slotflow.network.checkpoint import model_config, read_model, save_model
@@ -41,7 +42,7 @@ def publish(
         target: The .safetensors file to write; its card goes beside it.
         facts: As of `write_card`.
         evaluation: Rows of ``slotflow evaluate --json``.
-        largest: Bytes that the file may have; a larger one is removed again and refused.
+        largest: Bytes that the file may have; a larger one is refused, and what was there before stays.
 
     Returns:
         The card.
@@ -51,16 +52,15 @@ def publish(
     config = from_dict(ModelConfig, model_config(header, path))
     modules = {name for name, tensor in tensors.items() if tensor.is_floating_point()}
     target = Path(target)
-    target.parent.mkdir(parents=True, exist_ok=True)
     known = {**header.get("facts", {}), "precision": "float16"}
-    save_model(target, tensors, config, known, half=tuple(sorted(modules)))
-    size = target.stat().st_size
-    if size > largest:
-        target.unlink()
-        raise ValueError(
-            f"expected weights of at most {largest:,} bytes in half precision, received {size:,}; train a smaller "
-            "network, or keep these somewhere else."
-        )
+    with atomic_path(target) as temporary:
+        save_model(temporary, tensors, config, known, half=tuple(sorted(modules)))
+        size = temporary.stat().st_size
+        if size > largest:
+            raise ValueError(
+                f"expected weights of at most {largest:,} bytes in half precision, received {size:,}; train a smaller "
+                "network, or keep these somewhere else."
+            )
     return write_card(target, facts, evaluation)
 
 

@@ -31,7 +31,7 @@ Stages = Mapping[str, tuple[tuple[Any, str], ...]]
 STAGES: Stages = {
     READING: (
         (together, "_groups"),
-        (together, "case_of"),
+        (together, "named_case"),
         (together.Alike, "series"),
         (together, "needs_no_look"),
         (together, "unremarkable"),

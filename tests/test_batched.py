@@ -140,6 +140,19 @@ def test_a_plan_is_that_of_a_lone_generator() -> None:
             assert seeds[k] == own.integers(2**31)
 
 
+def test_rows_in_any_order_of_memory(zoom: SlotFlow, signals: Simulation) -> None:
+    """What torch cannot share: strides below 0, and arrays that may not be written to."""
+    dt, own = zoom.config.long.dt, np.asarray(signals.long)[:4]
+    fixed = own.copy()
+    fixed.setflags(write=False)
+    expected = zoom.infer(Observations.from_arrays(own, dt), prior=NOISY, refine=False).k_probs
+    backwards = own[::-1, ::-1].copy()[::-1, ::-1]
+    assert backwards.strides[0] < 0
+    for rows in (backwards, fixed):
+        found = zoom.infer(Observations.from_arrays(rows, dt), prior=NOISY, refine=False)
+        np.testing.assert_allclose(found.k_probs, expected, atol=1e-6)
+
+
 def test_observations_are_a_sequence(many: Observations, signals: Simulation) -> None:
     assert len(many) == N and repr(many) == "Observations(12 signals of 3,000 and 5,120 samples)"
     one, alone = many[-1], signals.observation(N - 1)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 import pickle
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from scipy import special
 
-from slotflow import Prior, SlotFlow, Stream, simulate
+from slotflow import Observations, Prior, SlotFlow, Stream, simulate
 from slotflow.data.observation import Observation
 from slotflow.data.sampling import Grid
 from slotflow.exact.batch import answers as batch_answers
@@ -31,6 +32,8 @@ from slotflow.exact.proposals.collapsed import Bent, spread_out
 from slotflow.exact.refined import RefinedPosterior
 from slotflow.exact.search import across_orders
 from slotflow.exact.target import Target
+from slotflow.infer import run
+from slotflow.infer.call import Case
 from slotflow.infer.look import look_at, unremarkable
 from slotflow.infer.rest import Rest
 from slotflow.posterior.posterior import Posterior
@@ -398,6 +401,76 @@ def test_one_failure_does_not_end_the_others(
         together = zoom.infer(signals, prior=prior, draws=DRAWS, noise="white")
     assert len(together) == 9 and together[0].verdict.status == "exact"
     assert together[7].verdict.status == "approximate" and together[7].k_map > 0
+
+
+def _fail_on(values: np.ndarray, error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lets the exact step of one signal fail."""
+    exact = run._exact
+
+    def fails(model: SlotFlow, case: Case, *more: Any) -> Posterior:
+        if np.array_equal(case.given.long.values, values):
+            raise error
+        return exact(model, case, *more)
+
+    monkeypatch.setattr(run, "_exact", fails)
+
+
+@pytest.mark.parametrize("bounds", [{}, {"amplitude": (0.1, 3), "sigma": (0, 2)}])
+@pytest.mark.parametrize("error", [ValueError("no"), vars(torch.linalg)["LinAlgError"]("no")])
+def test_a_failure_costs_nobody_else_the_answer(
+    zoom: SlotFlow, bounds: dict[str, Any], error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever is stated, in a list or one after another; a signal alone has nothing to lose."""
+    rng = np.random.default_rng(0)
+    values = 0.5 * rng.standard_normal((3, 300)) + np.cos(2 * np.pi * 0.27 * np.arange(300))
+    signals = [Observation(Stream(x, 1.0)) for x in values]
+    asked: dict[str, Any] = {"prior": {"frequency": (0.2, 0.3)} | bounds, "draws": 200}
+    _fail_on(values[1], error, monkeypatch)
+    for ask in (zoom.infer, zoom.infer_each):
+        with pytest.warns(UserWarning, match="signal 1: the exact step failed.*the network's"):
+            posts = list(ask(signals, **asked))
+        assert [post.method.endswith("exact") for post in posts] == [True, False, True]
+    with pytest.raises(type(error), match="no"):
+        zoom.infer(signals[1], **asked)
+
+
+def test_a_failure_in_data_that_no_network_reads(
+    zoom: SlotFlow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(0)
+    values = rng.standard_normal((2, 200)) + np.cos(2 * np.pi * 0.13 * np.arange(200))
+    signals = [Observation(Stream(x, 1.0, errors=np.ones(200))) for x in values]
+    _fail_on(values[0], ValueError("no"), monkeypatch)
+    with pytest.warns(UserWarning, match="signal 0: the exact step failed.*not sampled"):
+        posts = zoom.infer(signals, prior={"frequency": (0.1, 0.16)}, draws=500, noise="white")
+    assert "the exact step failed" in posts[0].verdict.reason and posts[1].k_map == 1
+    assert posts[0].verdict.status != "exact" and posts[0].assumed is not None
+
+
+def test_a_bad_signal_is_named_before_the_others_are_answered(
+    zoom: SlotFlow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def answers(*_: object) -> None:
+        raise AssertionError("answered before all signals were checked")
+
+    monkeypatch.setattr(type(zoom), "infer_arrays", answers)
+    monkeypatch.setattr(run, "_answers", answers)
+    signals, prior = nominal(zoom, 9, seed=4), Prior()
+    dt, rows = signals[0].long.dt, np.stack([one.long.values for one in signals])
+    for value, words in ((np.nan, "all missing"), (np.inf, "infinite")):
+        bad = rows.copy()
+        bad[6] = value
+        with pytest.raises(ValueError, match=f"signal 6: .*{words}"):
+            zoom.infer(Observations.from_arrays(bad, dt), prior=prior)
+    short = [*signals[:5], Observation(Stream(np.arange(5.0) % 2, dt)), *signals[5:]]
+    loud = [*signals[:5], Observation(Stream(1e30 * rows[5], dt)), *signals[5:]]
+    for many in (short, loud):
+        with pytest.raises(ValueError, match="signal 5: "):
+            zoom.infer(many, prior=prior, method="network")
+    constant = [*signals[:2], Observation(Stream(np.ones(3000), dt))]
+    for ask in (zoom.infer, zoom.infer_each):
+        with pytest.raises(ValueError, match="signal 2: expected a series that varies"):
+            ask(constant)
 
 
 def test_signals_of_other_noise_are_seen_before(zoom: SlotFlow) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from scipy.signal import lfilter
 
 from slotflow import Observation, SlotFlow
+from slotflow.infer.noise_choice import second_noise
 from slotflow.studies.proof.red_noise import draw_red_band, stated
 
 
@@ -29,6 +31,21 @@ def test_a_colour_in_doubt_is_integrated_over(zoom: SlotFlow) -> None:
     assert "perhaps" in post.noise.words
     coefficient = post.noise.shape["φ1"]
     assert abs(coefficient.mean - 0.25) < 4 * coefficient.sd
+
+
+def test_a_second_look_that_fails_leaves_the_first_answer(
+    zoom: SlotFlow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: object, **__: object) -> None:
+        raise np.linalg.LinAlgError("not positive definite")
+
+    observation = slightly_red(10)
+    with monkeypatch.context() as patch:
+        patch.setattr("slotflow.infer.run._under", fails)
+        post = zoom.infer(observation, draws=500)
+    assert post.noise.name == "white" and post.verdict.status == "approximate"
+    monkeypatch.setattr("slotflow.infer.noise_choice.choose_noise", fails)
+    assert second_noise(observation, (0.05, 0.2), np.zeros((0, 3))) is None
 
 
 def test_nothing_is_tried_again_without_a_doubt(zoom: SlotFlow) -> None:

@@ -206,6 +206,10 @@ def test_what_cannot_be_asked(zoom: SlotFlow, debug_model: SlotFlow) -> None:
         zoom.infer(iq, outliers="drop")
     with pytest.raises(ValueError, match="order of a polynomial"):
         zoom.infer(iq, trend=7)
+    alone = Channel(np.random.default_rng(0).standard_normal(60), 1.0, segments=np.arange(60))
+    for band in ({"frequency": (0.1, 0.2)}, {}):
+        with pytest.raises(ValueError, match="more samples than there are offsets"):
+            zoom.infer(Observation(alone), prior=band)
     with pytest.raises(ValueError, match="Prior expects frequency"):
         Prior(frequency=(0.3, -0.3))
 

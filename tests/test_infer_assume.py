@@ -323,6 +323,32 @@ def test_a_mapping_says_what_a_prior_file_may(zoom: SlotFlow) -> None:
         zoom.infer(obs, prior=told, k_prior={1: 1.0})
 
 
+def test_bounds_of_k_beside_its_prior(zoom: SlotFlow) -> None:
+    """They may say the same, or less; one that contradicts is not dropped silently."""
+    obs = tones((1.0, 0.3, 2.7), noise=0.5, seed=0, n=300)
+    band, even = {"frequency": (2.0, 3.0)}, [1.0] * 4 + [0.0] * 7
+    for beside, k in (({"k_max": 2}, 3), ({"k_min": 1}, 0)):
+        with pytest.raises(ValueError, match=f"weight to K = {k} beside {next(iter(beside))}"):
+            zoom.infer(obs, prior=band | beside, k_prior=even)
+    post = zoom.infer(obs, prior=band | {"k_min": 0, "k_max": 5}, k_prior=even, refine=False)
+    assert post.k_probs[4:].max() == 0 < post.k_probs[:4].min()
+
+
+@pytest.mark.parametrize(
+    ("option", "words"),
+    [
+        ({"batch_size": 1.5}, "expected batch_size >= 1, received 1.5; give a whole number"),
+        ({"threads": 1.5}, "expected threads >= 1, received 1.5"),
+        ({"seed": -1}, "expected seed >= 0, received -1"),
+        ({"max_seconds": -1.0, "method": "network"}, "expected max_seconds >= 0, received -1"),
+        ({"max_seconds": math.nan, "method": "classical"}, "expected max_seconds >= 0"),
+    ],
+)
+def test_numbers_that_make_no_sense(zoom: SlotFlow, option: dict[str, Any], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        zoom.infer([], **option)  # type: ignore[call-overload]
+
+
 def test_an_unknown_keyword_is_named(zoom: SlotFlow) -> None:
     obs = tones((1.0, 0.3, 2.7), noise=0.5, seed=0, n=300)
     with pytest.raises(ValueError, match=r"max_seconds, .*received 'max_second'"):

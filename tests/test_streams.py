@@ -337,7 +337,15 @@ def test_even_times_are_as_good_as_a_step():
         ({"dt": 1.0, "errors": np.array([1.0, 0.0, 1.0, 1.0])}, "an error above 0"),
         ({"dt": 1.0, "segments": np.zeros(2, int)}, "one segment for each of 4"),
         ({"dt": 1.0, "trend": 4}, "trend of order"),
+        ({"dt": 1.0, "trend": 1.5}, "trend of order"),
+        ({"dt": 1.0, "trend": None}, "trend of order"),
         ({"dt": 1.0, "gain": 0.0}, "finite gain other than 0"),
+        ({"dt": 1.0, "gain": None}, "a gain as a number or 'free', received None"),
+        ({"dt": 1.0, "segments": np.array([0, 0, 1, 1.5])}, "a whole number as the segment"),
+        ({"dt": 1.0, "segments": np.array([0, 0, 1, np.nan])}, "a whole number as the segment"),
+        ({"dt": 1.0, "errors": np.full(4, 1e-160)}, "errors between 1e-100 and 1e[+]100"),
+        ({"dt": 1.0, "errors": np.full(4, 1e160)}, "errors between 1e-100 and 1e[+]100"),
+        ({"dt": 1.0, "errors": np.array([1, 1, 1, 1e-8])}, "more than a factor 1e[+]06"),
     ],
 )
 def test_bad_descriptions_of_samples_are_refused(fields: dict[str, Any], message: str):
@@ -356,6 +364,29 @@ def test_arrays_by_either_name():
             Observation.from_arrays(**wrong)
 
 
+def test_an_error_may_be_as_large_as_it_likes():
+    """As files mark samples that were hardly measured; only one that is far too small outweighs all others."""
+    channel = Channel(np.ones(4), 1.0, errors=np.array([1e-5, 1.0, 1.0, 1e30]))
+    assert channel.errors is not None and channel.errors.max() == 1e30
+
+
+@pytest.mark.parametrize("kind", [np.float64, np.float32, np.int64, np.complex128])
+def test_masked_samples_are_missing(kind: Any):
+    values = np.ma.masked_equal(np.array([1, 2, -9999, 4, 5, 6], dtype=kind), -9999)
+    channel = Channel(values, 0.1)
+    assert channel.missing == 1 and channel.values.tolist() == [1, 2, 4, 5, 6]
+    if kind is not np.complex128:
+        many = Observations.from_arrays(np.ma.stack([values, values]), dt=0.1)
+        assert many[1].long.missing == 1
+
+
+@pytest.mark.parametrize("kind", ["f8", "M8[s]", "m8[s]"])
+def test_masked_times_are_refused(kind: str):
+    times: Any = np.ma.masked_array(np.arange(4).astype(kind), mask=[0, 0, 1, 0])
+    with pytest.raises(ValueError, match=r"times must be (finite|known), received 1"):
+        Channel(np.ones(4), times=times)
+
+
 # ---------------------------------------------------------------------- stamps that are dates, or of few digits
 
 
@@ -372,6 +403,16 @@ def test_dates_count_from_a_stated_instant():
     dates = np.datetime64("2024-01-01") + np.arange(50).astype("timedelta64[s]")
     channel = Channel(np.arange(50), times=dates, t_ref=1704067190.0)  # type: ignore[arg-type]
     assert (channel.t0, channel.t_ref) == (10.0, 1704067190.0)
+
+
+@pytest.mark.parametrize(("unit", "step"), [("M", 30.4), ("Y", 365.2)])
+def test_dates_of_months_and_years_are_their_first_instants(unit: str, step: float):
+    dates: Any = np.datetime64("1990-01", unit) + np.arange(24)
+    channel = Channel(np.arange(24), times=dates)
+    assert channel.t_ref == 631152000.0 and not channel.is_even  # 1990-01-01
+    assert np.diff(channel.times).mean() / 86400 == pytest.approx(step, abs=0.2)
+    with pytest.raises(ValueError, match="durations of a fixed length"):
+        Channel(np.arange(24), times=(dates - dates[0]))
 
 
 def test_durations_are_seconds():

@@ -7,8 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from slotflow import SlotFlow
+from slotflow.bands.analysis import Question
 from slotflow.bands.core_draws import CoreDraws, Window, inside, without
 from slotflow.bands.layout import MARGIN, cut
 from slotflow.bands.posterior import BandPosterior, of_core
@@ -186,6 +188,20 @@ def test_data_without_noise(model: ZoomSlotFlow) -> None:
     tone = np.cos(2 * np.pi * 2.0 * DT * np.arange(N))
     with pytest.raises(ValueError, match="1 tones leave nothing of the data but rounding"):
         infer_band(model, Observation.from_arrays(tone, DT), PRIOR)
+
+
+@pytest.mark.parametrize("error", [ValueError, vars(torch.linalg)["LinAlgError"]])
+def test_windows_that_fail_keep_the_answer_of_the_search(
+    model: ZoomSlotFlow, error: type[Exception], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: object) -> None:
+        raise error("no solution")
+
+    monkeypatch.setattr(Question, "ask", fails)
+    x = 2 * np.cos(2 * np.pi * 0.2 * np.arange(600))
+    x += np.random.default_rng(0).standard_normal(600)
+    post = model.infer(Observation.from_arrays(values=x, dt=1.0), prior={"frequency": (0.05, 0.45)})
+    assert post.k_map == 1 and "refused: no solution" in post.verdict.reason
 
 
 def test_a_model_of_one_band_is_refused(debug_model: SlotFlow) -> None:

@@ -72,7 +72,7 @@ answer_with(
         "dataset_of_many": "slotflow.posterior.many_file:dataset_of_many",
         "write_many": "slotflow.posterior.many_file:write_many",
         "load_many": "slotflow.posterior.many_file:load_many",
-        "infer": "slotflow.infer.run:posteriors",
+        "infer": "slotflow.infer.each:posteriors",
         "infer_many": "slotflow.infer.together:posteriors_together",
         "network_class": "slotflow.network.build:network_class",
         "load_pretrained": "slotflow.network.build:load_pretrained",

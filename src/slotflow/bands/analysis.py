@@ -46,6 +46,7 @@ from slotflow.bands.unexamined import (
 from slotflow.core.arrays import Array
 from slotflow.core.stages import tell
 from slotflow.data.observation import Observation
+from slotflow.exact.refine import STEP_FAILURES
 from slotflow.posterior.posterior import Posterior
 from slotflow.signal.likelihood import Likelihood
 from slotflow.signal.prior import Prior
@@ -181,7 +182,7 @@ class Analysis:
         if share > SHORTEST_SHARE:
             try:
                 post = self.question.ask(self._view(near, len(far)), prior, share)
-            except (ValueError, np.linalg.LinAlgError) as error:  # the others have an answer
+            except STEP_FAILURES as error:  # the others have an answer
                 post = self._unexamined(prior, f"it was refused: {error}")
             if self._is_worse(i, post, inside(near, prior.frequency)):
                 post = self._unexamined(prior, WORSE)

@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-__all__ = ["check_device", "download", "in_halves", "upload", "upload_rows"]
+__all__ = ["as_tensor", "check_device", "download", "in_halves", "upload", "upload_rows"]
 
 Found = TypeVar("Found")
 STAGE_BYTES = 2**25
@@ -40,6 +40,13 @@ def upload(tensor: Tensor, device: torch.device) -> Tensor:
     if device.type != "cuda":
         return tensor.to(device)
     return tensor.pin_memory().to(device, non_blocking=True)
+
+
+def as_tensor(x: Tensor | NDArray[Any]) -> Tensor:
+    """A tensor, or an array as one; what torch cannot share (strides below 0, read only) is copied."""
+    if isinstance(x, Tensor):
+        return x
+    return torch.from_numpy(np.require(x, requirements=["C", "W"]))
 
 
 def upload_rows(tensor: Tensor, device: torch.device) -> Tensor:

@@ -10,7 +10,10 @@ from numpy.typing import NDArray
 
 from slotflow.data.gaps import last_digit
 
-__all__ = ["as_numpy", "is_tensor", "seconds_of"]
+__all__ = ["as_array", "as_numpy", "is_tensor", "seconds_of"]
+
+CALENDAR = ("Y", "M")
+"""Units of NumPy's dates and durations that are not always equally long."""
 
 
 def is_tensor(x: object) -> bool:
@@ -24,7 +27,18 @@ def as_numpy(x: Any) -> NDArray[Any]:
     if is_tensor(x):
         x = x.detach().cpu().resolve_conj().resolve_neg()
         x = x.double() if x.is_floating_point() else x
-    return np.asarray(x)
+    return as_array(x)
+
+
+def as_array(x: Any) -> NDArray[Any]:
+    """Anything that NumPy can make an array of; where it is masked it is NaN, or NaT in dates and durations."""
+    if not isinstance(x, np.ma.MaskedArray):
+        return np.asarray(x)
+    if x.dtype.kind in "iub":  # whole numbers have no NaN
+        x = x.astype(np.float64)
+    absent = np.array("NaT", x.dtype) if x.dtype.kind in "mM" else np.nan
+    found: NDArray[Any] = x.filled(absent)
+    return found
 
 
 def seconds_of(stamps: NDArray[Any], t_ref: float) -> tuple[NDArray[np.float64], float, float]:
@@ -45,12 +59,19 @@ def seconds_of(stamps: NDArray[Any], t_ref: float) -> tuple[NDArray[np.float64],
                 f"times must be known, received {int(np.isnat(stamps).sum())} of {stamps.size} that are no dates "
                 "(NaT); leave these samples out."
             )
+        rough = np.datetime_data(stamps.dtype)[0] in CALENDAR
+        stamps = stamps.astype("M8[s]") if rough else stamps
         begin = t_ref or float((stamps[0] - np.datetime64(0, "s")) / np.timedelta64(1, "s"))
         whole = np.datetime64(int(begin), "s")
         after: NDArray[np.float64] = (stamps - whole) / np.timedelta64(1, "s")
         tick = float(np.ones(1, stamps.dtype.str.replace("M8", "m8"))[0] / np.timedelta64(1, "s"))
-        return after - (begin - int(begin)), begin, tick if tick <= 1 else 0.0
+        return after - (begin - int(begin)), begin, 0.0 if rough or tick > 1 else tick
     if kind == "m":
+        if np.datetime_data(stamps.dtype)[0] in CALENDAR:
+            raise ValueError(
+                f"times must be durations of a fixed length, received the type {stamps.dtype}, whose months and years "
+                "have none; give dates (datetime64), or convert them to days."
+            )
         return stamps / np.timedelta64(1, "s"), t_ref, 0.0
     if kind not in "fiub":
         raise ValueError(

@@ -17,6 +17,11 @@ from slotflow.data.sampling import Grid, Instants, Sampling
 
 __all__ = ["Channel", "Stream", "as_series"]
 
+LARGEST_ERROR = 1e100
+"""Largest error, and inverse of the smallest one, whose powers still are numbers."""
+MOST_PRECISE = 1e6
+"""How much smaller than the median of all errors one may be: a sample's weight is the inverse of its error's square,
+and next to 1e12 in double precision little is left of the others."""
 LARGEST_TIME = 1e100
 """Longest duration in seconds, and largest sampling rate in Hz, whose powers still are numbers."""
 HIGHEST_TREND = 3
@@ -96,11 +101,8 @@ class Channel:
             raise ValueError(
                 "expected finite samples, or NaN where one is missing, received infinite ones; check the data."
             )
-        if errors is not None and not (np.isfinite(errors).all() and (errors > 0).all()):
-            raise ValueError(
-                "expected an error above 0 for every sample, received some that are 0, negative or infinite; leave "
-                "such samples out (NaN), or leave the errors out."
-            )
+        if errors is not None:
+            _check_errors(errors)
         self._set(values=values, times=times, errors=errors, segments=segments)
         if math.isnan(self.dt):
             self._set(dt=even_step(times) or math.nan, t0=float(times[0]))
@@ -126,10 +128,11 @@ class Channel:
         if self.sigma is not None and not (math.isfinite(self.sigma) and self.sigma > 0):
             raise ValueError(f"sigma must be a positive number or None, received {self.sigma}.")
         self._set(gain=checked_gain(self.gain))
-        if not -1 <= self.trend <= HIGHEST_TREND:
+        if self.trend not in range(-1, HIGHEST_TREND + 1):
             raise ValueError(
-                f"expected a trend of order −1 (none), 0 (an offset) up to {HIGHEST_TREND}, received {self.trend}."
+                f"expected a trend of order −1 (none), 0 (an offset) up to {HIGHEST_TREND}, received {self.trend!r}."
             )
+        self._set(trend=int(self.trend))
 
     def _stamps(self, n: int) -> NDArray[np.float64]:
         """The time stamps of n samples, (n,)."""
@@ -157,13 +160,20 @@ class Channel:
     def _per_sample(self, n: int) -> tuple[NDArray[np.float64] | None, NDArray[np.int64] | None]:
         """Errors and segments of n samples, checked."""
         errors = None if self.errors is None else as_numpy(self.errors).astype(np.float64)
-        segments = None if self.segments is None else np.asarray(self.segments)
+        segments = None if self.segments is None else as_numpy(self.segments)
         for name, array in (("error", errors), ("segment", segments)):
             if array is not None and array.shape != (n,):
                 raise ValueError(
                     f"expected one {name} for each of {n:,} samples, received the shape {array.shape}."
                 )
-        return errors, None if segments is None else segments.astype(np.int64)
+        if segments is None:
+            return errors, None
+        if segments.dtype.kind not in "fiub" or np.any(segments != np.rint(segments)):
+            raise ValueError(
+                f"expected a whole number as the segment of each of {n:,} samples, received others, of the type "
+                f"{segments.dtype}; number the segments."
+            )
+        return errors, segments.astype(np.int64)
 
     def _check_span(self) -> None:
         """Refuses records so long or so short that powers of time are no numbers."""
@@ -250,6 +260,22 @@ def _even_stamps(n: int, dt: float, t0: float) -> NDArray[np.float64]:
     with np.errstate(over="ignore"):  # spans without end are refused by their channel
         stamps: NDArray[np.float64] = t0 + dt * np.arange(n, dtype=np.float64)
     return stamps
+
+
+def _check_errors(errors: NDArray[np.float64]) -> None:
+    """Refuses errors (n,) that are none, or with which no sum of squares can be computed."""
+    if not (np.isfinite(errors).all() and (errors > 0).all()):
+        raise ValueError(
+            "expected an error above 0 for every sample, received some that are 0, negative or infinite; leave "
+            "such samples out (NaN), or leave the errors out."
+        )
+    least, middle, most = errors.min(), float(np.median(errors)), errors.max()
+    if not 1 / LARGEST_ERROR < least <= most < LARGEST_ERROR or least * MOST_PRECISE < middle:
+        raise ValueError(
+            f"expected errors between {1 / LARGEST_ERROR:g} and {LARGEST_ERROR:g}, none of them smaller than their "
+            f"median by more than a factor {MOST_PRECISE:g}, received {least:.3g} to {most:.3g} with the median "
+            f"{middle:.3g}; check their unit, and leave samples out (NaN) whose error is none."
+        )
 
 
 def as_series(values: ArrayLike, name: str = "values") -> Values:

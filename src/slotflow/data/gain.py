@@ -46,6 +46,10 @@ def checked_gain(gain: complex | FreeGain | str) -> complex | FreeGain:
         if gain != FREE:
             raise ValueError(f"expected a gain as a number or {FREE!r}, received {gain!r}.")
         return FreeGain()
-    if not (math.isfinite(abs(gain)) and abs(gain) > 0):
+    try:
+        size = abs(complex(gain))
+    except (TypeError, ValueError):
+        raise ValueError(f"expected a gain as a number or {FREE!r}, received {gain!r}.") from None
+    if not (math.isfinite(size) and size > 0):
         raise ValueError(f"expected a finite gain other than 0, received {gain}.")
     return gain

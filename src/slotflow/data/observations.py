@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from slotflow.core.chosen import Several, several
-from slotflow.data.arrays import as_numpy, is_tensor
+from slotflow.data.arrays import as_array, as_numpy, is_tensor
 from slotflow.data.channel import Channel
 from slotflow.data.observation import Observation, stated_levels
 
@@ -95,9 +95,21 @@ class Observations(Sequence[Observation]):
         if not -len(self) <= place < len(self):
             raise IndexError(f"expected a signal in 0..{len(self) - 1}, received {place}.")
         pairs = zip(self.like, self.series, strict=True)
-        return Observation(
-            [dataclasses.replace(channel, values=as_numpy(x[place])) for channel, x in pairs]
-        )
+        try:
+            return Observation(
+                [dataclasses.replace(channel, values=as_numpy(x[place])) for channel, x in pairs]
+            )
+        except ValueError as error:
+            raise ValueError(f"signal {place}: {error}") from error
+
+    def check(self) -> None:
+        """Refuses signals that no channel can hold: samples that are all missing, or infinite ones."""
+        finite = np.ones(len(self), dtype=np.bool_)
+        with np.errstate(all="ignore"):
+            for values in self.series:  # a sum is no number where a sample is none
+                finite &= np.isfinite(as_numpy(values.sum(1)))
+        for place in np.flatnonzero(~finite):
+            self[int(place)]
 
     def __len__(self) -> int:
         return len(self.series[0])
@@ -112,7 +124,7 @@ class Observations(Sequence[Observation]):
 
 def _rows(values: Any, name: str) -> Any:
     """An array or a tensor with one signal per row, of floating-point numbers."""
-    x = values.detach() if is_tensor(values) else np.asarray(values)
+    x = values.detach() if is_tensor(values) else as_array(values)
     kind = "c" if isinstance(x, np.ndarray) and x.dtype.kind not in "fiub" else "f"
     if x.ndim != 2 or kind == "c" or 0 in x.shape[1:]:
         raise ValueError(

@@ -35,6 +35,7 @@ from slotflow.signal.noise.model import NoiseModel
 from slotflow.signal.prior import Prior
 
 __all__ = [
+    "STEP_FAILURES",
     "Effort",
     "JointDraws",
     "RefinedPosterior",
@@ -60,6 +61,8 @@ SINGULAR: tuple[type[Exception], ...] = (
     vars(torch.linalg)["LinAlgError"],
 )
 """What linear algebra raises where a fit has no solution."""
+STEP_FAILURES: tuple[type[Exception], ...] = (ArithmeticError, LookupError, ValueError, *SINGULAR)
+"""What the exact step may raise where a signal is at fault, which is no reason to lose the others' answers."""
 
 
 def refine(

@@ -9,5 +9,6 @@
 - `run`: the network on many observations at once, the exact step on each, windows for wide or crowded bands
   (`slotflow.bands`), or one of the classical methods instead; `call` is what was asked, `again` what to assume next
   where the first answer is none;
+- `each`: many of them one after another: a bad one is named, and one that fails does not end the others;
 - `general`: the answer for data that the network cannot read: uneven, complex, coloured, of many channels.
 """

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 
 from slotflow.core.budget import Budget
@@ -62,14 +63,16 @@ class Call:
                 f"sampler= holds arguments of the methods {', '.join(SAMPLERS)}, received method = {self.method!r}; "
                 "drop it or choose one of these methods."
             )
-        if self.batch_size is not None and self.batch_size < 1:
-            raise ValueError(f"infer expects batch_size >= 1, received {self.batch_size}.")
-        if self.threads is not None and self.threads < 1:
-            raise ValueError(f"expected threads >= 1, received {self.threads}.")
-        if self.processes is not None and self.processes < 0:
-            raise ValueError(f"expected processes >= 0, received {self.processes}.")
+        for name, least in (("batch_size", 1), ("threads", 1), ("processes", 0), ("seed", 0)):
+            value = getattr(self, name)
+            if value is not None and not (isinstance(value, int | np.integer) and value >= least):
+                raise ValueError(
+                    f"expected {name} >= {least}, received {value!r}; give a whole number."
+                )
         if self.exact:
             check_budget(self.draws, self.seconds)
+        elif not self.seconds >= 0:
+            raise ValueError(f"expected max_seconds >= 0, received {self.max_seconds}.")
         _ = self.request  # refuses what cannot be asked of the data
 
     @property

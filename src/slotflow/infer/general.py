@@ -9,6 +9,7 @@ themselves.
 from __future__ import annotations
 
 from slotflow.core.arrays import Array
+from slotflow.exact.judged import unsampled
 from slotflow.exact.refine import Effort, RefinedPosterior, exact_posterior
 from slotflow.exact.start import CLASSICAL, Start
 from slotflow.infer.assume import Basis
@@ -18,7 +19,7 @@ from slotflow.infer.proposers import network_places, prominent_sets, subspace_pl
 from slotflow.network.model import SlotFlow
 from slotflow.signal.prior import Prior
 
-__all__ = ["general_posterior"]
+__all__ = ["general_posterior", "unsampled_posterior"]
 
 
 def general_posterior(
@@ -34,11 +35,32 @@ def general_posterior(
     """
     likelihood = basis.likelihood
     assert likelihood is not None
-    scales = basis.scales
-    level = rough_level(known_part(likelihood), prior.frequency) if scales is None else scales.level
+    level = _level(basis, prior)
     places, proposed_by = _proposals(model, basis, prior, effort.seed)
     start = Start.from_places(basis.observation, likelihood, prior, level, places, proposed_by)
     return exact_posterior(start, likelihood, prior, effort, basis.noise)
+
+
+def unsampled_posterior(basis: Basis, prior: Prior, reason: str) -> RefinedPosterior:
+    """The answer for data that are not plain where nothing was sampled; its verdict says why.
+
+    Args:
+        basis: What is assumed of the data; its likelihood must be there.
+        prior: The prior to answer under.
+        reason: Why nothing was sampled.
+    """
+    likelihood = basis.likelihood
+    assert likelihood is not None
+    start = Start.from_places(basis.observation, likelihood, prior, _level(basis, prior))
+    return unsampled(start, prior, likelihood, "approximate", reason)
+
+
+def _level(basis: Basis, prior: Prior) -> float:
+    """A rough noise level."""
+    if basis.scales is not None:
+        return basis.scales.level
+    assert basis.likelihood is not None
+    return rough_level(known_part(basis.likelihood), prior.frequency)
 
 
 def _proposals(model: SlotFlow, basis: Basis, prior: Prior, seed: int) -> tuple[list[Array], str]:

@@ -17,6 +17,7 @@ import numpy as np
 
 from slotflow.core.arrays import Array
 from slotflow.data.observation import Observation
+from slotflow.exact.refine import SINGULAR, STEP_FAILURES
 from slotflow.infer.look import look_at
 from slotflow.infer.request import DataRequest
 from slotflow.posterior.whiteness import Check
@@ -57,7 +58,7 @@ def first_noise(observation: Observation, request: DataRequest, band: Bounds) ->
         return NoiseModel.white(len(observation.channels), DEGENERATE)
     try:
         return _first_noise(observation, request, band)
-    except np.linalg.LinAlgError:  # nothing can be fitted to data that hardly vary
+    except SINGULAR:  # nothing can be fitted to data that hardly vary
         return NoiseModel.white(len(observation.channels), DEGENERATE)
 
 
@@ -87,7 +88,10 @@ def second_noise(observation: Observation, band: Bounds, tones: Array) -> NoiseM
         band: Frequencies in Hz that may hold tones.
         tones: The best fit under white noise, (K, P).
     """
-    noise = choose_noise(observation, "auto", band, tones=tones)
+    try:
+        noise = choose_noise(observation, "auto", band, tones=tones)
+    except SINGULAR:  # no other noise can be fitted
+        return None
     return None if noise.is_white else noise
 
 
@@ -104,6 +108,6 @@ def doubted_noise(
     """
     try:
         noise = choose_noise(observation, "ar", band, tones=tones)
-    except ValueError:  # uneven times, or an error for each sample
+    except STEP_FAILURES:  # uneven times, or an error for each sample
         return None
     return replace(noise, words=f"{noise.name}: perhaps {doubt.words}, p = {doubt.p_value:.1g}")

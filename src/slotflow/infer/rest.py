@@ -6,18 +6,19 @@ answered at the end, and verdicts when they are asked for.
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import replace
 from typing import Any
+
+import torch
 
 from slotflow.core.beside import Beside, can_be_copied, processes_for
 from slotflow.data.observation import Observation
 from slotflow.exact.batch.group import Group
 from slotflow.exact.batch.posteriors import Judging
-from slotflow.infer.call import Call
-from slotflow.infer.run import one_by_one
+from slotflow.infer.call import Call, Case
+from slotflow.infer.each import each_answered, named_case, places_of
 from slotflow.network.model import SlotFlow
 from slotflow.posterior.posterior import Posterior
 from slotflow.posterior.verdict import Verdict
@@ -48,7 +49,9 @@ class Rest:
             processes = processes_for(len(observations)) if worth_it else 0
         elif not can_be_copied():
             processes = 0
-        self._alone: list[int] = []
+        self._names = places_of(observations)
+        self._alone: dict[int, Case] = {}
+        """What is assumed of the signals that this process answers, by their places."""
         self._owners: list[int | tuple[Group, int]] = []
         """Whom each task is for: the place of a signal, or a row of a group."""
         self._taken: set[int] = set()
@@ -60,17 +63,22 @@ class Rest:
                 if isinstance(task, Judging):
                     return task()
                 place, observation = task
-                return next(_whatever_fails(copy, {place: observation}, [place], own))
+                name = self._names[place]
+                case = named_case(copy, observation, own, name)
+                return next(each_answered(copy, [case], own, [name]))
 
             patience = SILENT + 2 * call.seconds
             self._beside = Beside(work, processes, list(copy.modules()), patience)
 
     def take(self, places: Sequence[int]) -> None:
-        """Signals to be answered alone, each of them once."""
+        """Signals to be answered alone, each of them once; those that this process answers are checked at once."""
         fresh = [place for place in places if place not in self._taken]
         self._taken |= set(fresh)
         if self._beside is None:
-            self._alone += fresh
+            with torch.inference_mode(False):  # what is assumed outlives the batch
+                for place in fresh:
+                    one, name = self.observations[place], self._names[place]
+                    self._alone[place] = named_case(self.model, one, self.call, name)
             return
         for place in fresh:
             self._owners.append(place)
@@ -91,7 +99,8 @@ class Rest:
         """The posteriors of the signals by their places, once all is done."""
         if self._beside is None:
             some = sorted(self._alone)
-            single = _whatever_fails(self.model, self.observations, some, self.call)
+            cases, names = [self._alone[i] for i in some], [self._names[i] for i in some]
+            single = each_answered(self.model, cases, self.call, names)
             return dict(zip(some, single, strict=True))
         answers: dict[int, Posterior] = {}
         for owner, found in zip(self._owners, self._beside.results(), strict=True):
@@ -109,38 +118,3 @@ class Rest:
     def __exit__(self, *error: Any) -> None:
         if self._beside is not None:
             self._beside.__exit__(*error)
-
-
-def _whatever_fails(
-    model: SlotFlow,
-    observations: Sequence[Observation] | Mapping[int, Observation],
-    alone: list[int],
-    call: Call,
-) -> Iterator[Posterior]:
-    """The posteriors of signals that are answered alone; one whose exact step fails does not end those of all others.
-
-    Its answer is the network's, whose verdict says that nothing was checked, and a warning names it.
-
-    Args:
-        model: The network.
-        observations: All signals.
-        alone: Numbers of those that are answered here.
-        call: What is asked.
-    """
-    while alone:
-        done, found = 0, one_by_one(model, [observations[i] for i in alone], call)
-        try:
-            for post in found:
-                yield post
-                done += 1
-            return
-        except (ArithmeticError, LookupError, ValueError) as error:
-            if call.method == "network":
-                raise
-            failed = alone[done]
-            stand_in = replace(call, method="network", sampler=None)
-            post = next(one_by_one(model, [observations[failed]], stand_in))
-            words = f"signal {failed}: the exact step failed ({error!r}); the network's answer stands in for it"
-            warnings.warn(words, stacklevel=2)
-            yield post
-            alone = alone[done + 1 :]

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -26,6 +26,7 @@ from slotflow.core.methods import SAMPLERS
 from slotflow.core.stages import tell
 from slotflow.core.threads import threads
 from slotflow.data.observation import Observation
+from slotflow.exact.refine import STEP_FAILURES
 from slotflow.infer.again import better, other_noise, other_separation
 from slotflow.infer.assume import assume
 from slotflow.infer.call import LAST_SHARE, Call, Case
@@ -41,35 +42,13 @@ from slotflow.signal.noise.model import NoiseModel
 from slotflow.signal.prior import Prior
 from slotflow.signal.waveforms import TONE
 
-__all__ = ["asked", "case_of", "one_by_one", "posteriors"]
+__all__ = ["answers", "asked", "case_of", "one_by_one"]
 
 EXACT_THREADS = 1
 """CPU threads of the exact step of an even series in white noise, unless others are asked for: its arrays are small,
 and on a machine of many cores the threads would wait for each other most of the time."""
 Sampled = Callable[[Prior, float], Posterior]
 """The exact answer under a prior within some seconds."""
-
-
-def posteriors(
-    model: SlotFlow,
-    observations: list[Observation],
-    *,
-    device: str | torch.device | None = None,
-    dtype: torch.dtype | None = None,
-    **options: Any,
-) -> Iterator[Posterior]:
-    """Checks everything that was asked at once, and gives the posteriors one by one.
-
-    Args:
-        model: The network.
-        observations: What was measured.
-        device: Where to move the network first.
-        dtype: Its floating-point type.
-        **options: The other keywords of `SlotFlow.infer`.
-    """
-    found = one_by_one(model, observations, asked(model, **options))
-    model._move(device, dtype)  # outside inference mode: the weights must stay trainable
-    return found
 
 
 def one_by_one(
@@ -84,15 +63,17 @@ def one_by_one(
         skip: Positions of observations that have their answers already. They go through the network in the company of
             the others, whose rounding depends on it, and nothing else is done with them.
     """
-    cases = [case_of(model, one, call) for one in observations]
+    return answers(model, [case_of(model, one, call) for one in observations], call, skip)
 
-    def answers() -> Iterator[Posterior]:
-        size = call.signals_at_once(model.device)
-        for first in range(0, len(cases), size):
-            skipped = {i - first for i in skip}
-            yield from _answers(model, cases[first : first + size], call, skipped)
 
-    return answers()
+def answers(
+    model: SlotFlow, cases: Sequence[Case], call: Call, skip: Collection[int] = ()
+) -> Iterator[Posterior]:
+    """The posteriors of observations whose assumptions have been made; the arguments are those of `one_by_one`."""
+    size = call.signals_at_once(model.device)
+    for first in range(0, len(cases), size):
+        skipped = {i - first for i in skip}
+        yield from _answers(model, cases[first : first + size], call, skipped)
 
 
 def asked(
@@ -120,7 +101,7 @@ def asked(
     stated = Statement.of(prior, options.get("k_prior"))
     call = Call(method, stated, **options)
     if stated.k_prior is not None:
-        check_k_prior(stated.k_prior, model.config.prior)
+        stated.check_counts(check_k_prior(stated.k_prior, model.config.prior))
         call = dataclasses.replace(call, k_prior=stated.k_prior)
     return call
 
@@ -154,7 +135,7 @@ def case_of(model: SlotFlow, observation: Observation, call: Call) -> Case:
 
 
 def _answers(
-    model: SlotFlow, cases: list[Case], call: Call, skip: Collection[int] = ()
+    model: SlotFlow, cases: Sequence[Case], call: Call, skip: Collection[int] = ()
 ) -> Iterator[Posterior]:
     """The posteriors of one batch, in its order; what the network can answer at once, it answers first."""
     started = [case for case in cases if case.start is not None]
@@ -223,11 +204,11 @@ def _exact(
             post.assumed = case.assumed
             noise = other_noise(model, case, post, call) if any_noise else None
         if noise is not None:
-            again = _under(model, case, call, noise)
-            return better(again, post, preferred=True)
+            with suppress(*STEP_FAILURES):  # the first answer stays
+                return better(_under(model, case, call, noise), post, preferred=True)
         other = other_separation(case, post)
         if other is not None and case.budget.left > LAST_SHARE * case.budget.seconds:
-            with case.budget.running() as seconds:
+            with suppress(*STEP_FAILURES), case.budget.running() as seconds:
                 prior = under_k_prior(other.prior, call.k_prior, model.config.prior)
                 again = sampled(prior, seconds)
                 again.assumed = other
@@ -248,7 +229,7 @@ def _under(model: SlotFlow, case: Case, call: Call, noise: NoiseModel) -> Poster
 def _uncrowded(model: SlotFlow, case: Case, post: Posterior, call: Call) -> Posterior:
     """The posterior, or that of windows where there are more tones than the network can count."""
     if not case.limits_k and is_crowded(model, post, case.assumed.prior):
-        with suppress(ValueError):  # what windows refuse stays the misfit that it is
+        with suppress(*STEP_FAILURES):  # what windows refuse stays the misfit that it is
             post = _in_windows(model, case, call)
     return post
 

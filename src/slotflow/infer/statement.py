@@ -6,6 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
+import numpy as np
+
+from slotflow.core.arrays import Array
 from slotflow.network.options import KPrior
 from slotflow.signal.prior import Prior, pair_of
 from slotflow.signal.waveforms import Classes, Waveform, classes_text
@@ -95,6 +98,19 @@ class Statement:
         if self.whole is not None:
             return self
         return replace(self, frequency=band, lowest_frequency=None)
+
+    def check_counts(self, probs: Array) -> None:
+        """Refuses a p(K), (K_max + 1,), with weight beyond the bounds of K that are stated beside it."""
+        possible = np.flatnonzero(probs).tolist()
+        for name, k, beyond in (
+            ("k_min", possible[0], self.k_min is not None and possible[0] < self.k_min),
+            ("k_max", possible[-1], self.k_max is not None and possible[-1] > self.k_max),
+        ):
+            if beyond:
+                raise ValueError(
+                    f"prior: expected a k_prior that is 0 outside of the stated bounds of K, received one that gives "
+                    f"weight to K = {k} beside {name} = {getattr(self, name)}; correct or drop one of them."
+                )
 
     @property
     def limits_k(self) -> bool:

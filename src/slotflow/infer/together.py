@@ -17,16 +17,17 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from slotflow.core.devices import in_halves, upload_rows
+from slotflow.core.devices import as_tensor, in_halves, upload_rows
 from slotflow.core.stages import tell
 from slotflow.core.threads import threads
-from slotflow.data.observation import Observation, as_list
+from slotflow.data.observation import Observation
 from slotflow.data.observations import Observations
 from slotflow.infer.call import Call, Case
+from slotflow.infer.each import named_case, one_after_another, places_of
 from slotflow.infer.exact_arrays import exact_step, is_for_batches
 from slotflow.infer.look import unremarkable
 from slotflow.infer.rest import Rest
-from slotflow.infer.run import asked, case_of, one_by_one
+from slotflow.infer.run import asked
 from slotflow.infer.running import evaluating
 from slotflow.infer.screen import needs_no_look
 from slotflow.network.model import SlotFlow
@@ -97,7 +98,7 @@ class Alike(NamedTuple):
     def series(self, device: torch.device) -> list[Tensor]:
         """The samples of each channel, (S, N) each, on a GPU where there is room for them."""
         if isinstance(self.members, Observations):
-            return [upload_rows(torch.as_tensor(x), device) for x in self.members.series]
+            return [upload_rows(as_tensor(x), device) for x in self.members.series]
         found = []
         for s in range(len(self.members[0].channels)):
             rows = np.stack([one.channels[s].values for one in self.members], dtype=np.float64)
@@ -123,8 +124,10 @@ def posteriors_together(
         **options: The other keywords of `SlotFlow.infer`.
     """
     call = asked(model, **options)
+    if isinstance(observations, Observations):
+        observations.check()
     if not call.processes and not _is_common(model, call):
-        found = one_by_one(model, as_list(observations), call)
+        found = one_after_another(model, observations, call)
         model._move(device, dtype)
         return Posteriors(found)
     model._move(device, dtype)
@@ -165,8 +168,9 @@ def in_batches(
     alone: list[int] = []
     groups = _groups(observations, alone)
     yield None, nobody, np.array(alone, dtype=np.int64)
-    for group in groups:
-        case = _common_case(model, group, call, company)
+    names = places_of(observations)
+    cases = [_common_case(model, group, call, company, names) for group in groups]
+    for group, case in zip(groups, cases, strict=True):
         if case is None:
             yield None, nobody, group.places
         else:
@@ -189,13 +193,15 @@ def _in_chunks(
             yield found
 
 
-def _common_case(model: ZoomSlotFlow, group: Alike, call: Call, company: int) -> Case | None:
+def _common_case(
+    model: ZoomSlotFlow, group: Alike, call: Call, company: int, names: Sequence[int | None]
+) -> Case | None:
     """What is assumed of signals that are sampled alike; None where they are to be answered one by one.
 
     With the exact step that is what is assumed of the first of a few that is nothing but tones in white noise.
     """
     for i in range(min(len(group.places), TRIED if call.exact else 1)):
-        case = case_of(model, group.members[i], call)
+        case = named_case(model, group.members[i], call, names[int(group.places[i])])
         if case.start is not None and case.assumed.prior.waveform == TONE:
             together = not call.exact or is_for_batches(model, case, call, company)
             return case if together else None

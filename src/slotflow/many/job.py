@@ -11,12 +11,11 @@ from functools import partial
 from itertools import islice
 from typing import Any
 
-import numpy as np
-
 from slotflow.core.stages import tell
 from slotflow.core.store import identity
 from slotflow.core.threads import threads
 from slotflow.data.observation import Observation
+from slotflow.exact.refine import STEP_FAILURES
 from slotflow.infer.in_turn import InTurn, posteriors_in_turn
 from slotflow.infer.statement import Statement
 from slotflow.many.budget import Budget
@@ -26,7 +25,7 @@ from slotflow.posterior.many import Posteriors
 
 __all__ = ["FAILURES", "Job", "content_of", "debug"]
 
-FAILURES = (ValueError, OSError, ArithmeticError, RuntimeError, np.linalg.LinAlgError)
+FAILURES: tuple[type[Exception], ...] = (OSError, RuntimeError, *STEP_FAILURES)
 """What a bad signal may raise; anything else is a fault of the program."""
 
 GATHERED = 32

@@ -44,6 +44,11 @@ def likelihood_of(
     ]
     kind = FreeGains if observation.free_names else GeneralTones
     found = [kind(observation, _padded(node, longest), band, noise.local) for node in noise.nodes]
+    if found[0].n < 1:
+        raise ValueError(
+            f"expected more samples than there are offsets and trends, which are marginalized, received {long.n:,} "
+            "samples of which these leave nothing; state fewer segments or a lower trend."
+        )
     found[0].nodes = tuple(found[1:])
     return found[0]
 

@@ -20,6 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from slotflow.data.observation import Observation
+from slotflow.data.preprocess import Band
 from slotflow.data.trend import check_varying
 from slotflow.infer.band import beyond_words, checked_band
 from slotflow.infer.fill import Fields, fill_band, fill_bounds, fill_counts
@@ -27,6 +28,7 @@ from slotflow.infer.free_gains import check_width, known_part, with_amplitudes, 
 from slotflow.infer.from_data import Scales, plain_scales, rough_scales, scales_of
 from slotflow.infer.noise_choice import first_noise
 from slotflow.infer.offsets import plain_data, with_trends
+from slotflow.infer.reach import fill_reach
 from slotflow.infer.request import DataRequest, offset_words, prepared, with_channels
 from slotflow.infer.separation import separated
 from slotflow.infer.statement import Statement
@@ -39,7 +41,7 @@ from slotflow.signal.likelihood.observed import FEWEST_CYCLES, likelihood_of
 from slotflow.signal.noise.model import NoiseModel
 from slotflow.signal.prior import Prior
 from slotflow.signal.prior_gains import check_tones
-from slotflow.signal.waveforms import suited
+from slotflow.signal.waveforms import TONE, suited
 
 __all__ = ["Basis", "assume"]
 
@@ -93,12 +95,15 @@ def assume(
     sources = {name: STATED for name in PARTS if name in given}
     sources["k"] = STATED if stated.limits_k else WEAK
     sources.setdefault("min_separation", WEAK)
-    band = None
+    band: Band | None = None
+    notes: tuple[str, ...] = ()
     if stated.whole is not None:
         given, sources = vars(stated.whole).copy(), dict.fromkeys(PARTS, STATED)
         given["frequency"] = checked_band(observation, given["frequency"])
     else:
         band = fill_band(model, observation, stated, given, sources)
+        if given.get("waveform", TONE) != TONE:
+            band, notes = fill_reach(observation, stated, given, sources, band)
         fill_counts(model, given, stated)
     found = _understood(model, observation, request, given, network_alone)
     if "amplitude" not in given or "sigma" not in given:
@@ -118,7 +123,7 @@ def assume(
     words = [offset_words(found.observation, prior.frequency)]
     if sources["frequency"] != STATED:
         words.append(beyond_words(observation.long, prior.frequency[1]))
-    doubts = [*doubts, *filter(None, words)]
+    doubts = [*notes, *doubts, *filter(None, words)]
     assumed = Assumed(prior, duration, sources, band, warnings=tuple(doubts))
     return found._replace(assumed=assumed)
 

@@ -40,7 +40,7 @@ from slotflow.data.observation import Observation
 from slotflow.signal.likelihood.base import Likelihood
 from slotflow.signal.waveforms import Waveform
 
-__all__ = ["Compressed", "compressed", "compressed_around"]
+__all__ = ["Compressed", "bins_needed", "compressed", "compressed_around", "shown_by"]
 
 TONE_STEP = 0.7
 """Distance of the tones, in bins."""
@@ -148,9 +148,7 @@ class _Span:
         intervals: Sequence[tuple[float, float]],
         guard: float,
     ) -> None:
-        tau = likelihood.reference
-        first = min(float(channel.times[0]) for channel in observation.channels) - tau
-        last = max(float(channel.times[-1]) for channel in observation.channels) - tau
+        first, last = (t - likelihood.reference for t in _ends(observation))
         step = TONE_STEP / max(last - first, likelihood.duration)
         f = _tones(intervals, guard * likelihood.bin, step)
         if len(f) > MOST_TONES:
@@ -160,8 +158,7 @@ class _Span:
             )
         self.f, self.times = f, np.linspace(first, last, _instants(f, last - first, step))
         functions = np.exp(2j * np.pi * np.outer(self.times, f))
-        inverse = torch.linalg.pinv(torch.from_numpy(functions), rtol=EXTENSION)
-        self.extension: Complex = inverse.numpy()  # (R, M)
+        self.extension = _inverse(functions)
         self.mirrored = (f < 0) & (not observation.is_complex)
 
     def compressed(self, node: Likelihood) -> Compressed:
@@ -197,6 +194,20 @@ def _one(
         likelihood.log_scale,
         likelihood.log_weight,
     )
+
+
+def _inverse(functions: Complex) -> Complex:
+    """Coefficients of tones for values at the instants, (R, M), from the tones' own values there, (M, R).
+
+    Divide and conquer does not always converge here either (`_eigen`).
+    """
+    try:
+        inverse: Complex = torch.linalg.pinv(torch.from_numpy(functions), rtol=EXTENSION).numpy()
+    except RuntimeError:
+        u, s, v = scipy.linalg.svd(functions, full_matrices=False, lapack_driver="gesvd")
+        kept = s > EXTENSION * s[0]
+        inverse = (v[kept].conj().T / s[kept]) @ u[:, kept].conj().T
+    return inverse
 
 
 def _eigen(matrix: Array) -> tuple[Array, Array]:
@@ -254,14 +265,34 @@ def _instants(f: Array, span: float, step: float) -> int:
     return widest
 
 
+def bins_needed(intervals: Sequence[tuple[float, float]], observation: Observation) -> float:
+    """How many bins of 1/T components in some intervals need, the guard included."""
+    (first, last), duration = _ends(observation), observation.long.duration
+    step = TONE_STEP / max(last - first, duration)
+    return TONE_STEP * len(_tones(intervals, GUARD / duration, step))
+
+
+def shown_by(observation: Observation) -> tuple[float, float]:
+    """Lowest and highest frequency in Hz that the samples can show a component at; complex ones go on periodically."""
+    if observation.is_complex:
+        return -np.inf, np.inf
+    even = [channel.nyquist for channel in observation.channels if channel.is_even]
+    return 0.0, min(even, default=np.inf)
+
+
+def _ends(observation: Observation) -> tuple[float, float]:
+    """The first and the last instant of all channels, in seconds."""
+    first = min(float(channel.times[0]) for channel in observation.channels)
+    return first, max(float(channel.times[-1]) for channel in observation.channels)
+
+
 def _checked(
     intervals: list[tuple[float, float]], observation: Observation
 ) -> list[tuple[float, float]]:
     """The same intervals; refused where components leave what the samples can show."""
     low, high = min(a for a, _ in intervals), max(b for _, b in intervals)
-    even = [channel.nyquist for channel in observation.channels if channel.is_even]
-    highest = min(even, default=np.inf)
-    if not observation.is_complex and (low < 0 or high > highest):
+    lowest, highest = shown_by(observation)
+    if low < lowest or high > highest:
         raise ValueError(
             f"expected components that stay between 0 and {highest:.6g} Hz, received a prior under which they reach "
             f"{low:.6g} to {high:.6g} Hz (the band, and how far they drift, decay or have harmonics); narrow it."

@@ -56,9 +56,9 @@ class Chirp(SingleAmplitude):
         self.ranges = {"drift": Range.checked("drift", drift, law)}
 
     @classmethod
-    def suggested(cls, duration: float) -> Mapping[str, str]:
-        """Drifts of up to `LARGEST_DRIFT` bins."""
-        drift = LARGEST_DRIFT / duration**2
+    def suggested(cls, duration: float, share: float = 1.0) -> Mapping[str, str]:
+        """Drifts of up to a share of `LARGEST_DRIFT` bins."""
+        drift = share * LARGEST_DRIFT / duration**2
         return {"drift": f"{-drift!r}:{drift!r}"}
 
     def on(self, start: float, reference: float) -> Self:

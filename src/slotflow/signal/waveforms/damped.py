@@ -74,9 +74,9 @@ class Damped(SingleAmplitude):
         self.ranges = {"rate": Range.checked("rate", rate, law, least=0.0)}
 
     @classmethod
-    def suggested(cls, duration: float) -> Mapping[str, str]:
-        """Rates from `SLOWEST_DECAY` to `FASTEST_DECAY`, log-uniform."""
-        slow, fast = SLOWEST_DECAY / duration, FASTEST_DECAY / duration
+    def suggested(cls, duration: float, share: float = 1.0) -> Mapping[str, str]:
+        """Rates from `SLOWEST_DECAY` to a share of `FASTEST_DECAY`, log-uniform."""
+        slow, fast = SLOWEST_DECAY / duration, share * FASTEST_DECAY / duration
         return {"rate": f"{slow!r}:{fast!r}:loguniform"}
 
     @classmethod

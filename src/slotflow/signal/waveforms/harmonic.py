@@ -21,6 +21,8 @@ from slotflow.signal.waveforms.single import AMPLITUDE, FREQUENCY, PHASE
 
 __all__ = ["Harmonic"]
 
+USUAL_HARMONICS = 4
+"""Harmonics that are assumed where their number is not stated."""
 MOST_HARMONICS = 32
 """More harmonics than this are refused."""
 
@@ -35,7 +37,7 @@ class Harmonic(SeveralAmplitudes):
     name = "harmonic"
     shape = ("frequency",)
 
-    def __init__(self, harmonics: int | str = 4) -> None:
+    def __init__(self, harmonics: int | str = USUAL_HARMONICS) -> None:
         try:
             number = int(harmonics)
             whole = number == float(harmonics)
@@ -52,6 +54,16 @@ class Harmonic(SeveralAmplitudes):
     def of_settings(cls, **settings: Any) -> Waveform:
         """A series of a given number of harmonics, or of at most as many as the setting `most` says."""
         return cls.up_to(**settings) if "most" in settings else cls(**settings)
+
+    @classmethod
+    def suggested(cls, duration: float, share: float = 1.0) -> Mapping[str, str]:
+        """A share of `USUAL_HARMONICS`."""
+        return {"harmonics": str(max(round(share * USUAL_HARMONICS), 1))}
+
+    @classmethod
+    def replaces(cls, setting: str) -> str:
+        """A largest number, and a least one, take the place of the number."""
+        return "harmonics" if setting in ("most", "least") else setting
 
     @staticmethod
     def up_to(most: int | str, least: int | str = 1) -> Waveform:

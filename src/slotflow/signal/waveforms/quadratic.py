@@ -48,10 +48,10 @@ class QuadraticChirp(Chirp):
         self.ranges = {**self.ranges, "curvature": Range.checked("curvature", curvature, law)}
 
     @classmethod
-    def suggested(cls, duration: float) -> Mapping[str, str]:
-        """A chirp's drifts, and curvatures of up to `LARGEST_CURVATURE`."""
-        bound = LARGEST_CURVATURE / duration**3
-        return {**super().suggested(duration), "curvature": f"{-bound!r}:{bound!r}"}
+    def suggested(cls, duration: float, share: float = 1.0) -> Mapping[str, str]:
+        """A chirp's drifts, and curvatures of up to a share of `LARGEST_CURVATURE`."""
+        bound = share * LARGEST_CURVATURE / duration**3
+        return {**super().suggested(duration, share), "curvature": f"{-bound!r}:{bound!r}"}
 
     def turn_weights(self, reference: float) -> tuple[float, ...]:
         """A chirp's, and ((t − τ)³ + τ³)/6 for f̈."""

@@ -19,8 +19,13 @@ class Recorded(ABC):
     """A waveform on a record."""
 
     @classmethod
-    def suggested(cls, duration: float) -> Mapping[str, str]:
-        """Settings, as text, for what a user leaves open: what a record of some length in seconds can show."""
+    def suggested(cls, duration: float, share: float = 1.0) -> Mapping[str, str]:
+        """Settings, as text, for what a user leaves open: what a record can show.
+
+        Args:
+            duration: Length of the record in seconds.
+            share: How far components may reach beyond their places, as a share of how far they usually may.
+        """
         return {}
 
     @classmethod

@@ -11,22 +11,24 @@ from slotflow.signal.waveforms.text import comma_parts, parsed
 __all__ = ["classes_text", "suited"]
 
 
-def suited(text: str, duration: float) -> Waveform:
+def suited(text: str, duration: float, share: float = 1.0) -> Waveform:
     """The waveform of a text; settings that it leaves open suit a record.
 
     Args:
         text: Such as "chirp", "damped(rate=0.01:0.2)" or what `classes_text` gives.
         duration: Length of the record in seconds.
+        share: How far components may reach beyond their places where the text leaves it open, as a share of how far
+            they usually may.
     """
     name, settings = parsed(text)
     if name == Classes.name:
-        return Classes(**{label: suited(part, duration) for label, part in settings.items()})
+        return Classes(**{label: suited(part, duration, share) for label, part in settings.items()})
     kind = Waveform.kinds.get(name)
     if kind is not None and kind.internal:
         raise ValueError(f"expected a waveform that a component can have, received {name!r}.")
     if kind is not None:  # others are refused below
         stated = {kind.replaces(setting) for setting in settings}
-        left = {key: v for key, v in kind.suggested(duration).items() if key not in stated}
+        left = {key: v for key, v in kind.suggested(duration, share).items() if key not in stated}
         settings = left | settings
     inner = ", ".join(f"{key}={value}" for key, value in settings.items())
     return Waveform.of_text(f"{name}({inner})" if inner else name)

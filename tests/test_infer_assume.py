@@ -79,19 +79,22 @@ def test_each_part_comes_from_somewhere(zoom: SlotFlow) -> None:
     assert edge.prior.frequency == pytest.approx((2.65, 3.15))
 
 
-def test_uneven_times_show_more_than_was_looked_at(zoom: SlotFlow, seed: int) -> None:
-    """A band above the median step's Nyquist frequency may be stated; controls: times that are nearly even."""
+def test_uneven_times_show_more_than_their_median_step(zoom: SlotFlow, seed: int) -> None:
+    """Controls: a record with more bins than are looked at unasked, and times that are nearly even."""
     rng = np.random.default_rng(seed)
     t = np.sort(rng.uniform(0, 1000, 150))
     x = 2 * np.cos(2 * np.pi * 0.31 * t + 1) + rng.normal(size=150)
-    obs = Observation.from_arrays(values=x, times=t)
-    found, *_ = assume(zoom, obs, Statement())
-    assert found.prior.frequency[1] < 0.31 and "were not looked for" in found.warnings[0]
-    post = zoom.infer(obs, prior={"band": (0.01, 0.5)})
+    post = zoom.infer(Observation.from_arrays(values=x, times=t))
+    assert post.observation.long.nyquist < 0.2 < 0.31 < post.prior.frequency[1]
     assert post.k_map == 1 and post.best_fit()[0, 2] == pytest.approx(0.31, abs=2e-4)
-    assert post.assumed is not None and not post.assumed.warnings
     low, high = post.prior.amplitude
     assert low < post.best_fit()[0, 0] < high  # although each window has bounds of its own
+    many = np.sort(rng.uniform(0, 1000, 900))
+    found, *_ = assume(zoom, Observation.from_arrays(values=np.cos(many), times=many), Statement())
+    assert found.bins < 1300 and "were not looked for" in found.warnings[0]
+    stated = Statement.of({"band": (0.01, 3.0)})
+    wide, *_ = assume(zoom, Observation.from_arrays(values=np.cos(many), times=many), stated)
+    assert not wide.warnings
     even = np.arange(150.0) + rng.uniform(-0.1, 0.1, 150)
     near, *_ = assume(zoom, Observation.from_arrays(values=x, times=even), Statement())
     assert not near.warnings

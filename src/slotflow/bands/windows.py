@@ -35,7 +35,7 @@ from slotflow.bands.found import FoundTones
 from slotflow.bands.layout import Layout, cut, empty_layout
 from slotflow.bands.level import Levels
 from slotflow.bands.lines import as_lines
-from slotflow.bands.noise import window_noise
+from slotflow.bands.noise import WindowNoise, window_noise
 from slotflow.bands.posterior import BandPosterior
 from slotflow.bands.search import search_spectrum
 from slotflow.core.arrays import Array
@@ -45,6 +45,7 @@ from slotflow.posterior.assumed import Assumed
 from slotflow.posterior.facts import EmptyRegion
 from slotflow.posterior.posterior import Posterior
 from slotflow.signal.noise.stated import parse_noise
+from slotflow.signal.noise.versions import white_noise
 from slotflow.signal.prior import Prior
 from slotflow.signal.waveforms import TONE
 
@@ -70,6 +71,8 @@ RESERVED_SHARE = 0.1
 """Share of the budget that is kept for putting the windows together."""
 ROUNDING = 1e-6
 """What is left of the data, in units of them, where there is no noise."""
+UNTESTED = "white: there was no time for a test"
+"""Why the noise of windows is white where the search took all the time."""
 
 
 def needs_windows(model: SlotFlow, observation: Observation, prior: Prior) -> bool:
@@ -134,10 +137,13 @@ def infer_band(
     levels, found = _searched(Levels(observation, prior.frequency), SEARCH_SHARE * max_seconds)
     _check_noise(model, levels.data, found.theta)
     deadline = began + (1 - RESERVED_SHARE) * max_seconds
-    if not refine or time.perf_counter() > deadline:
-        noise = "white"
     tell("noise")
-    chosen = window_noise(levels.data, noise, prior.frequency, found.theta)
+    if not refine:
+        noise, chosen = "white", WindowNoise("white")
+    elif time.perf_counter() > deadline:
+        noise, chosen = "white", WindowNoise(white_noise(levels.data, UNTESTED))
+    else:
+        chosen = window_noise(levels.data, noise, prior.frequency, found.theta)
     level = found.quiet_level
     if level is not None and parse_noise(noise).kind == "auto" and not chosen.is_local:
         seconds = SEARCH_SHARE * (deadline - time.perf_counter())

@@ -323,3 +323,21 @@ def test_two_sided_p_values_are_twice_the_smaller_tail() -> None:
     for p, (low, high) in pairs:
         np.testing.assert_allclose(p, 2 * np.minimum(low, high), rtol=1e-8, atol=1e-250)
         assert (p <= 1).all()
+
+
+def test_channels_are_called_by_number_unless_the_second_is_the_short_stream() -> None:
+    rng = np.random.default_rng(0)
+    none = np.zeros((0, 3))
+
+    def words(channels: list[Channel]) -> list[str]:
+        checks = check_residual(likelihood_of(Observation(channels), None, BAND), none, BAND)
+        return [check.words for check in checks if check.name.startswith("streams")]
+
+    def channel(n: int, name: str = "") -> Channel:
+        return Channel(rng.standard_normal(n) + 0j, dt=0.1, name=name)
+
+    assert words([channel(300), channel(300)])[0].startswith("channel 2's noise power is ")
+    assert words([channel(300), channel(100)])[0].startswith("the short stream's noise power is ")
+    three = words([channel(300), channel(300), channel(100, "B")])
+    assert sorted(one.partition("'s")[0] for one in three) == ["channel 2", "channel B"]
+    assert all(one.endswith(" times channel 1's") for one in three)

@@ -13,6 +13,7 @@ from slotflow import SlotFlow
 from slotflow.bands.analysis import Question
 from slotflow.bands.core_draws import CoreDraws, Window, inside, without
 from slotflow.bands.layout import MARGIN, cut
+from slotflow.bands.noise import window_noise
 from slotflow.bands.posterior import BandPosterior, of_core
 from slotflow.bands.windows import infer_band, needs_windows
 from slotflow.data.observation import Observation
@@ -458,3 +459,10 @@ def test_a_peak_beside_the_core_is_no_misfit_of_the_core() -> None:
     assert judged(within) == judged(elsewhere) == "misfit"
     assert judged(beside, Check("colour", 1e-9, "not white")) == "misfit"
     assert judged() == "misfit"
+
+
+def test_white_noise_of_windows_is_stated_only_if_somebody_stated_it() -> None:
+    observation, _ = band_signal(0, k=1)
+    for said, words in (("auto", "white: "), ("white", "white, as stated")):
+        noise = window_noise(observation, said, BAND, np.zeros((0, 3))).of(BAND)
+        assert noise.is_white and noise.words.startswith(words)

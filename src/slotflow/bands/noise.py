@@ -27,7 +27,7 @@ from slotflow.signal.noise.local import LOCAL_ORDER, local_noise
 from slotflow.signal.noise.model import NoiseModel
 from slotflow.signal.noise.series import series_of
 from slotflow.signal.noise.stated import parse_noise
-from slotflow.signal.noise.versions import known_ratios
+from slotflow.signal.noise.versions import known_ratios, white_noise
 from slotflow.signal.waveforms import TONE, Waveform
 
 __all__ = ["WindowNoise", "window_noise"]
@@ -82,17 +82,20 @@ def window_noise(observation: Observation, stated: Any, band: Bounds, tones: Arr
         return WindowNoise(stated)
     if any(np.ptp(channel.values) == 0 for channel in observation.channels):
         return WindowNoise("white")  # the verdict says what constant data are
+    data = observation
     observation = Observation(
         [_refilled(_stretch(channel), tones) for channel in observation.channels]
     )
     kind = parse_noise(stated).kind
+    if kind == "white":
+        return WindowNoise(white_noise(data, "white, as stated"))
     if kind not in ("auto", "local"):
         return WindowNoise(stated)
     words = "local, as stated"
     if kind == "auto":
         chosen = choose_noise(observation, stated, band, tones)
         if chosen.is_white:
-            return WindowNoise("white")
+            return WindowNoise(white_noise(data, chosen.words))
         words = f"local: {chosen.words.partition(': ')[2]}"
     series = [series_of(channel, tones) for channel in observation.channels]
     backgrounds = tuple(background_of(one, LOCAL_ORDER) for one in series)

@@ -164,6 +164,7 @@ def _noise_of(facts: list[NoiseFacts]) -> NoiseFacts | None:
         Estimate(float(np.median(levels)), float(np.median(sds))),
         Estimate(math.nan, math.nan),
         words,
+        channels=facts[0].channels if len({one.channels for one in facts}) == 1 else (),
     )
 
 

@@ -35,7 +35,7 @@ from slotflow.bands.found import FoundTones
 from slotflow.bands.layout import Layout, cut, empty_layout
 from slotflow.bands.level import Levels
 from slotflow.bands.lines import as_lines
-from slotflow.bands.noise import window_noise
+from slotflow.bands.noise import WindowNoise, window_noise
 from slotflow.bands.peeling import Peeled, level_of, peeled
 from slotflow.bands.posterior import BandPosterior
 from slotflow.bands.search import search_spectrum
@@ -47,6 +47,7 @@ from slotflow.posterior.facts import EmptyRegion
 from slotflow.posterior.posterior import Posterior
 from slotflow.signal.likelihood.general import GeneralTones
 from slotflow.signal.noise.stated import parse_noise
+from slotflow.signal.noise.versions import white_noise
 from slotflow.signal.prior import Prior
 from slotflow.signal.waveforms import TONE
 
@@ -76,6 +77,8 @@ SAMPLES_OF_A_TONE = 12
 """Samples for each tone from which on red noise is not described by them."""
 ROUNDING = 1e-6
 """What is left of the data, in units of them, where there is no noise."""
+UNTESTED = "white: there was no time for a test"
+"""Why the noise of windows is white where the search took all the time."""
 
 
 def needs_windows(model: SlotFlow, observation: Observation, prior: Prior) -> bool:
@@ -140,12 +143,16 @@ def infer_band(
     levels, found = _searched(Levels(observation, prior.frequency), SEARCH_SHARE * max_seconds)
     _check_noise(model, levels.data, found.theta)
     deadline = began + (1 - RESERVED_SHARE) * max_seconds
-    if not refine or time.perf_counter() > deadline:
-        noise = "white"
     tell("noise")
-    hidden = _hidden(levels, found)
-    known = found.theta if hidden is None else hidden.theta
-    chosen = window_noise(levels.data, noise, prior.frequency, known)
+    hidden = None
+    if not refine:
+        noise, chosen = "white", WindowNoise("white")
+    elif time.perf_counter() > deadline:
+        noise, chosen = "white", WindowNoise(white_noise(levels.data, UNTESTED))
+    else:
+        hidden = _hidden(levels, found)
+        known = found.theta if hidden is None else hidden.theta
+        chosen = window_noise(levels.data, noise, prior.frequency, known)
     level = found.quiet_level if hidden is None else hidden.level
     if level is not None and parse_noise(noise).kind == "auto" and not chosen.is_local:
         seconds = SEARCH_SHARE * (deadline - time.perf_counter())

@@ -10,17 +10,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
-
-from slotflow.data.channel import Channel
 from slotflow.data.gain import FreeGain
 from slotflow.data.observation import Observation
 from slotflow.infer.from_data import scales_of
 from slotflow.infer.request import with_channels
 from slotflow.signal.likelihood import FreeGains
 from slotflow.signal.likelihood.general import GeneralTones
-from slotflow.signal.noise.background import background_of
-from slotflow.signal.noise.series import series_of
+from slotflow.signal.noise.versions import measured_level
 from slotflow.signal.prior import Prior
 
 __all__ = ["WIDEST", "check_width", "known_part", "with_amplitudes", "with_levels"]
@@ -41,15 +37,7 @@ def with_levels(observation: Observation) -> Observation:
     channels = observation.channels
     if all(c.sigma is not None for c in (channels[0], *(c for c in channels if c.has_free_gain))):
         return observation
-    return with_channels(observation, [replace(c, sigma=_level(c)) for c in channels])
-
-
-def _level(channel: Channel) -> float | None:
-    """The noise level of a channel in units of its errors, that of what its lines leave; None where nothing is left."""
-    errors = 1.0 if channel.errors is None else channel.errors
-    rest = background_of(series_of(channel), 0).rest.values / errors
-    level = float(np.sqrt(np.mean(np.abs(rest) ** 2)))
-    return level if level > 0 else None
+    return with_channels(observation, [replace(c, sigma=measured_level(c)) for c in channels])
 
 
 def with_amplitudes(

@@ -23,6 +23,7 @@ from slotflow.infer.request import DataRequest
 from slotflow.posterior.whiteness import Check
 from slotflow.signal.noise.choice import choose_noise
 from slotflow.signal.noise.model import NoiseModel
+from slotflow.signal.noise.versions import white_noise
 
 __all__ = ["doubted_noise", "first_noise", "second_noise"]
 
@@ -75,7 +76,7 @@ def _first_noise(observation: Observation, request: DataRequest, band: Bounds) -
         if noise.is_white and len(look.peaks_outside(band)):  # they are no business of the band
             noise = replace(choose_noise(observation, "local", band), words=ELSEWHERE)
         return noise
-    return NoiseModel.white(len(observation.channels), WHITE)
+    return white_noise(observation, WHITE)
 
 
 def second_noise(observation: Observation, band: Bounds, tones: Array) -> NoiseModel | None:

@@ -32,6 +32,7 @@ from slotflow.infer.assume import assume
 from slotflow.infer.call import LAST_SHARE, Call, Case
 from slotflow.infer.family import answer_families, check_family, first_request, unstated
 from slotflow.infer.general import general_posterior
+from slotflow.infer.levels import MEASURED, levels_refused, own_levels, unexplained
 from slotflow.infer.running import evaluating
 from slotflow.infer.statement import Statement
 from slotflow.network.cardinality import check_k_prior, under_k_prior
@@ -153,8 +154,9 @@ def _answers(
         if case.assumed.prior.waveform != TONE:
             with threads(call.threads):
                 post: Posterior = next(families)
+            post = _at_own_levels(model, case, call, post)
         elif case.in_windows:
-            post = _in_windows(model, case, call)
+            post = _at_own_levels(model, case, call, _in_windows(model, case, call))
         elif case.basis.likelihood is not None:
             post = _exact(model, case, call, _general(model, case, call))
         elif case.start is None:
@@ -202,6 +204,9 @@ def _exact(
             prior = under_k_prior(case.assumed.prior, call.k_prior, model.config.prior)
             post = sampled(prior, seconds)
             post.assumed = case.assumed
+        if levels_refused(case, post):
+            return _at_own_levels(model, case, call, post)
+        with case.budget.running(LAST_SHARE):
             noise = other_noise(model, case, post, call) if any_noise else None
         if noise is not None:
             with suppress(*STEP_FAILURES):  # the first answer stays
@@ -214,6 +219,34 @@ def _exact(
                 again.assumed = other
                 post = better(again, post, preferred=other.prior.min_separation > 0)
     return _uncrowded(model, case, post, call)
+
+
+def _at_own_levels(model: SlotFlow, case: Case, call: Call, post: Posterior) -> Posterior:
+    """The answer, or that with a noise level of each channel where the data refuse one for all that nobody has stated.
+
+    Args:
+        model: The network.
+        case: What was assumed.
+        call: What is asked.
+        post: The answer at one level.
+    """
+    if not levels_refused(case, post):
+        return post
+    with case.budget.running(LAST_SHARE):
+        levelled = own_levels(case, post, call)
+    if levelled is None:
+        return post
+    again = case_of(model, levelled, call)
+    case.budget.spent += again.budget.spent
+    (found,) = _answers(model, [dataclasses.replace(again, budget=case.budget)], call)
+    if found.verdict.status != "misfit" and (line := unexplained(found)):
+        assumed = case.assumed
+        post.assumed = dataclasses.replace(assumed, warnings=(*assumed.warnings, line))
+        return post
+    if found.noise is not None:
+        words = "; ".join(filter(None, (found.noise.words, MEASURED)))
+        found.noise = dataclasses.replace(found.noise, words=words)
+    return better(found, post, preferred=True)
 
 
 def _under(model: SlotFlow, case: Case, call: Call, noise: NoiseModel) -> Posterior:

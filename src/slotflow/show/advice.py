@@ -76,7 +76,7 @@ REMEDIES = {
     "sigma": "state the noise level, if it is known (--sigma; in Python: Prior(sigma=…))",
     "stated": "correct the stated noise level (--sigma, --sigma-short; in Python: Channel(sigma=…)), or give bounds "
     "for it instead",
-    "streams": "state the noise level of each stream (--sigma and --sigma-short; in Python: Channel(sigma=…))",
+    "streams": "state the noise level of each channel (--sigma and --sigma-short; in Python: Channel(sigma=…))",
 }
 """What can be done about a misfit, causes before what they may cause in turn."""
 CAUSES = (
@@ -106,7 +106,7 @@ KINDS = {
     "repeats": Kind("samples that have exactly the same value", "missing"),
     "constant": Kind("whether the data vary at all", "column"),
     "rounding": Kind("whether anything more than rounding is left", "sigma"),
-    "streams": Kind("the noise of the short stream, compared with that of the long one", "streams"),
+    "streams": Kind("the noise level of a channel, compared with that of the first", "streams"),
     "stated level": Kind(
         "the scatter of the residual, compared with the stated noise level", "stated"
     ),

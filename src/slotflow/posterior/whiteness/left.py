@@ -23,8 +23,10 @@ from slotflow.signal.likelihood import GeneralTones, Likelihood, Statistics
 from slotflow.signal.likelihood.curves import sums_on_a_grid
 from slotflow.signal.noise.model import ChannelNoise
 
-__all__ = ["Left", "cut_to_band", "measured_values", "what_is_left"]
+__all__ = ["Left", "channel_labels", "cut_to_band", "measured_values", "what_is_left"]
 
+STREAMS = ("long", "short")
+"""Names of two channels of which the second is shorter."""
 LINE_DOF = 4
 """Degrees of freedom of a line outside the band: its amplitudes and their drift."""
 
@@ -51,7 +53,7 @@ class Left:
     """What is left of one channel."""
 
     name: str
-    """Of the channel: "long", "short", or its own; empty where it is the only one."""
+    """Of the channel: "long", "short", its own, or its number; empty where it is the only one."""
     values: Array | Complex
     """Whitened residual, (n,)."""
     times: Array
@@ -83,9 +85,15 @@ class Left:
         return 2 if self.is_complex else 1
 
     @property
+    def who(self) -> str:
+        """The channel in words: "the short stream" or "channel 2"."""
+        is_stream = self.label in STREAMS
+        return f"the {self.label} stream" if is_stream else f"channel {self.name}"
+
+    @property
     def whose(self) -> str:
-        """Before "residual", in words: "the" or "the short stream's"."""
-        return f"the {self.name} stream's" if self.name else "the"
+        """Before "residual", in words: "the", "the short stream's" or "channel 2's"."""
+        return f"{self.who}'s" if self.name else "the"
 
     @property
     def label(self) -> str:
@@ -211,11 +219,19 @@ def _names(likelihood: Likelihood, count: int) -> Sequence[str]:
     """What channels are called; the only one has no name."""
     if count == 1:
         return ("",)
-    usual = ["long", "short"] if count == 2 else [f"{i + 1}." for i in range(count)]
-    if isinstance(likelihood, GeneralTones):
-        channels = likelihood.observation.channels
-        return [c.name or name for c, name in zip(channels, usual, strict=True)]
-    return usual
+    if isinstance(likelihood, Statistics):
+        return channel_labels([grid.duration for grid in likelihood.grids])
+    assert isinstance(likelihood, GeneralTones)
+    channels = likelihood.observation.channels
+    usual = channel_labels([channel.duration for channel in channels])
+    return [c.name or name for c, name in zip(channels, usual, strict=True)]
+
+
+def channel_labels(durations: Sequence[float]) -> Sequence[str]:
+    """What several channels without names are called, given their lengths in seconds."""
+    if len(durations) == 2 and durations[1] < durations[0]:
+        return STREAMS
+    return [f"{i + 1}" for i in range(len(durations))]
 
 
 def _nuisances(

@@ -60,7 +60,7 @@ def check_residual(
         left = [replace(one, spent=each) if len(each) == one.n else one for one, each in given]
     for one, values in zip(left, series, strict=True):
         if (values == values[0]).all():
-            return (Check("constant", 0.0, f"the {one.label} stream is constant"),)
+            return (Check("constant", 0.0, f"{one.who} is constant"),)
     tested = _tested(likelihood, left, band)
     checks = (
         [] if sigma is None else [c for one in tested for c in samples.stated_level(one, sigma)]
@@ -78,7 +78,7 @@ def check_residual(
         checks += uneven_checks(likelihood, theta, left[0], band)
     for one in tested:
         checks += lag_checks(one) + samples.steadiness(one) + samples.shape(one)
-    checks += [samples.repeats(x, one.label) for one, x in zip(left, series, strict=True)]
+    checks += [samples.repeats(x, one) for one, x in zip(left, series, strict=True)]
     if sigma is None:
         checks += [samples.streams(tested[0], other) for other in tested[1:]]
     return tuple(sorted(checks, key=lambda c: c.p_value))

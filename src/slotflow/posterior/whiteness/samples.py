@@ -29,7 +29,7 @@ from slotflow.posterior.whiteness.laws import (
 )
 from slotflow.posterior.whiteness.left import Left
 
-__all__ = ["repeats", "shape", "stated_level", "steadiness", "streams"]
+__all__ = ["repeats", "shape", "stated_level", "steadiness", "streams", "streams_name"]
 
 PIECES = (10, 40)
 """Numbers of pieces into which the time series is cut."""
@@ -92,14 +92,14 @@ def shape(left: Left) -> list[Check]:
     ]
 
 
-def repeats(values: Array | Complex, stream: str) -> Check:
+def repeats(values: Array | Complex, left: Left) -> Check:
     """Looks for samples of the data that are exactly equal, (n,).
 
     Args:
         values: The data as they were measured.
-        stream: Which channel.
+        left: What is left of them.
     """
-    name, nothing = f"repeats ({stream})", f"the {stream} stream has no suspicious repeats"
+    name, nothing = f"repeats ({left.label})", f"{left.who} has no suspicious repeats"
     edges = np.flatnonzero(np.append(values[1:] != values[:-1], True))
     longest = int(np.diff(edges, prepend=-1).max())
     if longest < RUN and not _extremes_repeat(values):
@@ -108,7 +108,9 @@ def repeats(values: Array | Complex, stream: str) -> Check:
     if longest >= RUN and len(distinct) > LEVELS:
         end = int(edges[int(np.diff(edges, prepend=-1).argmax())])
         value = f", {values[end]:g}," if not np.iscomplexobj(values) else ""
-        words = f"the {stream} stream has the same value{value} {longest} times in a row (a gap, or a floor?)"
+        words = (
+            f"{left.who} has the same value{value} {longest} times in a row (a gap, or a floor?)"
+        )
         return Check(name, 0.0, words)
     if len(distinct) > LEVELS and not np.iscomplexobj(values):
         for i, next_one, word in ((0, 1, "smallest"), (-1, -2, "largest")):
@@ -116,7 +118,7 @@ def repeats(values: Array | Complex, stream: str) -> Check:
                 return Check(
                     name,
                     0.0,
-                    f"the {stream} stream has its {word} value {counts[i]} times (clipped?)",
+                    f"{left.who} has its {word} value {counts[i]} times (clipped?)",
                 )
     return Check(name, 1.0, nothing)
 
@@ -131,9 +133,14 @@ def _extremes_repeat(values: Array | Complex) -> bool:
 def streams(first: Left, other: Left) -> Check:
     """Compares the noise levels of two channels' residuals."""
     ratio = other.variance / max(first.variance, 1e-300)
-    name = "streams" if other.name == "short" else f"streams ({other.name})"
-    words = f"the {other.name} stream's noise power is {ratio:.2f} times the {first.name} one's"
-    return Check(name, f_test(ratio, other.dof, first.dof), words)
+    its = "the long one's" if other.name == "short" else first.whose
+    words = f"{other.whose} noise power is {ratio:.2f} times {its}"
+    return Check(streams_name(other.name), f_test(ratio, other.dof, first.dof), words)
+
+
+def streams_name(other: str) -> str:
+    """The name of that test for another channel."""
+    return "streams" if other == "short" else f"streams ({other})"
 
 
 def stated_level(left: Left, sigma: float) -> list[Check]:

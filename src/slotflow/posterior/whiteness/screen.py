@@ -29,6 +29,7 @@ from slotflow.posterior.whiteness.laws import (
     share_test,
     skewness_score,
 )
+from slotflow.posterior.whiteness.left import channel_labels
 from slotflow.posterior.whiteness.made import ROUNDING
 from slotflow.signal.likelihood import Statistics
 from slotflow.signal.model import component_sum
@@ -128,7 +129,7 @@ def screen(
         levels = [whole / max(one.dof, 1.0) for one, whole in zip(several, power, strict=True)]
         for one, level in zip(several[1:], levels[1:], strict=True):
             ratio = level / np.maximum(levels[0], 1e-300)
-            p_values["streams"] = f_test(ratio, one.dof, several[0].dof)
+            p_values[samples.streams_name(one.label)] = f_test(ratio, one.dof, several[0].dof)
     return Screened(p_values, doubts, odd.cpu().numpy())
 
 
@@ -136,7 +137,8 @@ def _left(statistics: Statistics, z: Tensor) -> list[_Series]:
     """What tones leave of each channel."""
     waveform, (xi, c) = statistics.waveform, statistics.waveform.unpack(z)
     places = _numpy(waveform.place_in_z(z))
-    labels = ("long", "short") if len(statistics.grids) > 1 else ("long",)
+    several = len(statistics.grids) > 1
+    labels = channel_labels([grid.duration for grid in statistics.grids]) if several else ("long",)
     found = []
     for s, (grid, ratio) in enumerate(zip(statistics.grids, statistics.ratios, strict=True)):
         model = component_sum(xi, c / ratio, grid, statistics.reference, waveform)

@@ -268,7 +268,7 @@ def window(
     noise_error: float | None = 0.1,
 ) -> Window:
     """A window with known answers; its best fit is the most probable K's tones."""
-    obs = Observation.from_arrays(np.zeros(1000), 0.1)
+    obs = Observation.from_arrays(np.random.default_rng(0).standard_normal(1000), 0.1)
     post = Judged(np.array(probs), Fixed(places, spread), obs, 1.0, noise_error, "test", PRIOR)
     fit = np.ones((post.k_map, 3))
     fit[:, 2] = places[post.k_map]
@@ -331,9 +331,9 @@ class Refined(Judged):
         return judge(self.verdict.checks, DrawQuality(0.9, 0.1), false_alarm=false_alarm)
 
 
-@pytest.mark.parametrize(("p_value", "status"), [(6e-4, "exact"), (4e-4, "misfit")])
+@pytest.mark.parametrize(("p_value", "status"), [(4e-4, "exact"), (3e-4, "misfit")])
 def test_false_alarms_of_all_windows_together(p_value: float, status: str) -> None:
-    """Two windows, each called a misfit below 1e-3: together below half of that."""
+    """Two windows and the band, each called a misfit below 1e-3: together below a third of that."""
     both = []
     for core, place in (((1.0, 2.0), 1.5), ((2.0, 3.0), 2.5)):
         one = window(core, {0: [], 1: [place]}, [0, 1], 1e-6)

@@ -18,6 +18,7 @@ import numpy as np
 
 from slotflow.bands.cancelling import cancelling
 from slotflow.bands.core_draws import CoreDraws, Window, inside
+from slotflow.bands.steadiness import band_steadiness, with_steadiness
 from slotflow.core.arrays import Array
 from slotflow.data.observation import Observation
 from slotflow.posterior.facts import EmptyRegion, WindowRow
@@ -98,12 +99,16 @@ class BandPosterior(Posterior):
         self.noise = _noise_of([w.posterior.noise for w in windows if w.posterior.noise])
         proposers = dict.fromkeys(w.posterior.proposed_by for w in windows)
         self.proposed_by = " and ".join(name for name in proposers if name)
-        rate = FALSE_ALARM / len(windows)
+        rate = FALSE_ALARM / (len(windows) + 1)  # of each window, and of the band's steadiness
         self.window_verdicts = tuple(
             of_core(w.posterior.verdict_at(rate, w.core), w.core, rate) for w in windows
         )
         """Verdicts of the windows, at a false-alarm rate that holds for the whole band; the band's is made of them."""
-        self._verdict = _verdict(windows, self.window_verdicts, observation.long.duration)
+        self._verdict = with_steadiness(
+            _verdict(windows, self.window_verdicts, observation.long.duration),
+            band_steadiness(observation, self.best_fit(), prior.frequency),
+            rate,
+        )
         if not complete and self._verdict.status != "misfit":
             reason = f"{UNFINISHED}; {self._verdict.reason}"
             self._verdict = dataclasses.replace(self._verdict, status="approximate", reason=reason)
@@ -120,7 +125,7 @@ class BandPosterior(Posterior):
 
     @property
     def verdict(self) -> Verdict:
-        """The worst of the windows' verdicts, or a doubt about a border, and why."""
+        """The worst of the windows' verdicts, a doubt about a border or noise that is not steady, and why."""
         return self._verdict
 
     @property

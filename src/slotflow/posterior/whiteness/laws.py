@@ -91,9 +91,9 @@ def share_test(share: Array, dof: Array) -> Array:
 
     Args:
         share: (..., parts).
-        dof: Degrees of freedom of each part of the whole series, (parts,).
+        dof: Degrees of freedom of each part of the whole series, (parts,) or (..., parts).
     """
-    return _beta_tails(0.5 * dof, 0.5 * (dof.sum() - dof), share)
+    return _beta_tails(0.5 * dof, 0.5 * (dof.sum(-1, keepdims=True) - dof), share)
 
 
 def beta_test(r: Array, mean: Array, variance: Array) -> Array:

@@ -58,7 +58,7 @@ def test_tones_at_random_times_are_no_noise(seed: int) -> None:
 def test_a_few_dozen_samples_are_no_crowd_of_tones(zoom: SlotFlow, seed: int) -> None:
     """BIC alone would begin with ten tones, which have no draws, and nothing would be left of the time."""
     for n, tones in ((35, [(2.5, 0.056)]), (60, [(1.85, 0.17), (3.85, 0.252)])):
-        post = zoom.infer(few(seed, n, tones))
+        post = zoom.infer(few(seed, n, tones), prior={"band": (0.015, 0.5)})
         assert post.k_map == len(tones)
         assert len(post.orders.methods) > 2 and post.orders.methods[len(tones)] == "importance"
         place = np.sort(post.best_fit()[:, 2])

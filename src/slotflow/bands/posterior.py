@@ -106,8 +106,9 @@ class BandPosterior(Posterior):
         """Verdicts of the windows, at a false-alarm rate that holds for the whole band; the band's is made of them."""
         self._verdict = with_steadiness(
             _verdict(windows, self.window_verdicts, observation.long.duration),
-            band_steadiness(observation, self.best_fit(), prior.frequency),
+            band_steadiness(observation, fit := self.best_fit(), prior.frequency),
             rate,
+            len(fit),
         )
         if not complete and self._verdict.status != "misfit":
             reason = f"{UNFINISHED}; {self._verdict.reason}"

@@ -121,13 +121,19 @@ def band_steadiness(
     return Check("steadiness (band)", p_value, _words(worst, white.bin, count))
 
 
-def with_steadiness(verdict: Verdict, check: Check | None, false_alarm: float) -> Verdict:
-    """The verdict on a band with the test of its steadiness: a misfit if that fails.
+def with_steadiness(
+    verdict: Verdict, check: Check | None, false_alarm: float, tones: int
+) -> Verdict:
+    """The verdict on a band with the test of its steadiness.
+
+    Where nothing was found, a band that fails is a misfit: what is there is no noise. Tones in windows that pass are
+    not touched by what happens elsewhere, and the answer is approximate.
 
     Args:
         verdict: That of the windows.
         check: From `band_steadiness`.
         false_alarm: Rate of false alarms of this test.
+        tones: How many were found.
     """
     if check is None:
         return verdict
@@ -135,10 +141,12 @@ def with_steadiness(verdict: Verdict, check: Check | None, false_alarm: float) -
     alone = judge((check,), DrawQuality(1.0), false_alarm=false_alarm)
     if alone.status != "misfit":
         return replace(verdict, checks=checks)
-    reason = alone.reason
     if verdict.status == "misfit":
-        reason = f"{verdict.reason}; {check.words}"
-    return replace(verdict, status="misfit", reason=reason, checks=checks)
+        return replace(verdict, reason=f"{verdict.reason}; {check.words}", checks=checks)
+    if tones:
+        reason = f"{check.words}; {verdict.reason}"
+        return replace(verdict, status="approximate", reason=reason, checks=checks)
+    return replace(verdict, status="misfit", reason=alone.reason, checks=checks)
 
 
 def _white_band(channel: Channel, tones: Array, band: tuple[float, float]) -> _WhiteBand | None:

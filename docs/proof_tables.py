@@ -194,6 +194,22 @@ def _tides(record: Record) -> Lines:
     )
 
 
+def _uneven(record: Record) -> Lines:
+    """Counts, verdicts and pulls of each kind of series at odd times."""
+    for kind, row in record["rows"].items():
+        verdicts = ", ".join(f"{n} `{name}`" for name, n in row["verdicts"].items())
+        pulls = "–" if row["rms_pull"] is None else " / ".join(f"{x:.2f}" for x in row["rms_pull"])
+        median, most = row["cpu_seconds"]
+        yield (
+            kind,
+            f"{row['right_k']} of {row['series']}",
+            row["wrong_k_called_exact"],
+            verdicts,
+            f"{pulls} ({row['tones']})",
+            f"{median:.1f}, {most:.1f}",
+        )
+
+
 RED_NOISE_COLUMNS = (
     "noise, analysis",
     "bands",
@@ -206,6 +222,15 @@ RED_NOISE_COLUMNS = (
     "seconds of a core, mean and most",
 )
 
+UNEVEN_COLUMNS = (
+    "series",
+    "right counts",
+    "wrong counts called `exact`",
+    "verdicts",
+    "rms of pulls, A / f (tones)",
+    "seconds of a core, median and most",
+)
+
 AROUND = ("components", "by chance")
 """What stands beside the deviations of a class's parameters."""
 
@@ -216,6 +241,8 @@ TABLES: dict[str, tuple[tuple[str, ...], Callable[[Record], Lines]]] = {
     "line_spectra_loud": (("", "30 dB", "50 dB"), _line_spectra),
     "red_noise": (RED_NOISE_COLUMNS, _red_noise),
     "red_noise_short": (RED_NOISE_COLUMNS, _red_noise),
+    "uneven": (UNEVEN_COLUMNS, _uneven),
+    "uneven_before": (UNEVEN_COLUMNS, _uneven),
     "stars_scores": (
         (
             "light curves, method",

@@ -22,7 +22,7 @@ from slotflow.data.noise_level import median_power
 from slotflow.signal.fit import fit, linear_amplitudes
 from slotflow.signal.likelihood import Likelihood
 
-__all__ = ["Peeled", "energies", "level_of", "peeled"]
+__all__ = ["Peeled", "energies", "level_of", "peeled", "powers"]
 
 Bounds = tuple[float, float]
 
@@ -57,12 +57,12 @@ def peeled(likelihood: Likelihood, band: Bounds) -> Peeled:
     tones, left = _fitted(likelihood, search_spectrum(likelihood, band, max_seconds=LOOK).theta)
     f, energy = energies(likelihood, band)
     highest = math.log(len(f) / PER_BIN / CHANCE)  # of so many bins of noise, with this chance
-    power = _powers(left, f, energy)
+    power = powers(left, f, energy)
     while len(tones) < MOST_PEELED and power.max() > highest * median_power(power):
         place = torch.from_numpy(f[None, [int(power.argmax())]])
         new = linear_amplitudes(left, place)[0].numpy()
         tones, left = _fitted(likelihood, np.concatenate([tones, new]))
-        power = _powers(left, f, energy)
+        power = powers(left, f, energy)
     return Peeled(tones, np.sort(likelihood.waveform.place_of(tones)), _level(power))
 
 
@@ -73,7 +73,7 @@ def level_of(likelihood: Likelihood, band: Bounds) -> float:
         likelihood: Of one signal.
         band: Frequencies in Hz that may hold tones.
     """
-    return _level(_powers(likelihood, *energies(likelihood, band)))
+    return _level(powers(likelihood, *energies(likelihood, band)))
 
 
 def energies(likelihood: Likelihood, band: Bounds) -> tuple[Array, Array]:
@@ -86,7 +86,7 @@ def energies(likelihood: Likelihood, band: Bounds) -> tuple[Array, Array]:
     return f[seen], energy[seen]
 
 
-def _powers(likelihood: Likelihood, f: Array, energy: Array) -> Array:
+def powers(likelihood: Likelihood, f: Array, energy: Array) -> Array:
     """|D|²/W at frequencies f, with the energies W, (F,) each."""
     power: Array = np.abs(likelihood.matched(f[None, :, None])[0, :, 0]) ** 2 / energy
     return power

@@ -18,6 +18,7 @@ import numpy as np
 
 from slotflow.bands.cancelling import cancelling
 from slotflow.bands.core_draws import CoreDraws, Window, inside
+from slotflow.bands.elsewhere import place_doubt
 from slotflow.bands.steadiness import band_steadiness, with_steadiness
 from slotflow.core.arrays import Array
 from slotflow.data.observation import Observation
@@ -110,6 +111,12 @@ class BandPosterior(Posterior):
             rate,
             len(fit),
         )
+        if likelihood is not None and self._verdict.status == "exact":
+            doubt = place_doubt(likelihood, fit, self.noise_std, prior.frequency)
+            if doubt:
+                self._verdict = dataclasses.replace(
+                    self._verdict, status="approximate", reason=f"{doubt}; {self._verdict.reason}"
+                )
         if not complete and self._verdict.status != "misfit":
             reason = f"{UNFINISHED}; {self._verdict.reason}"
             self._verdict = dataclasses.replace(self._verdict, status="approximate", reason=reason)

@@ -39,7 +39,7 @@ BEYOND_DOUBT = 2.0
 """Power of a tone, over the least that the search counts, from which on the width of the band decides nothing."""
 SEARCH_SECONDS = 3.0
 """Longest search of everything; one that was not finished may have missed tones, and then nothing is left out."""
-CLOSE, SHARE = 0.6, 0.1
+CLOSE, SHARE = 0.6, 0.05
 """Steps of uneven times over the median one that are close, and the share of all steps that must be as close."""
 ROOMY = 1000.0
 """Bins of 1/T up to which uneven times are looked at beyond the Nyquist frequency of their median step."""

@@ -274,7 +274,7 @@ def _words(cells: _Cells, bin_width: float, count: int) -> str:
         one = cells.start[worst] * bin_width, (cells.start[worst] + cells.width) * bin_width
         where = f"at {one[0]:.4g}–{one[1]:.4g} Hz"
     return (
-        f"the noise between {first:.4g} and {last:.4g} Hz is not steady: its power {where} in part {part + 1} of "
+        f"the noise at {first:.4g}–{last:.4g} Hz is not steady: its power {where} in part {part + 1} of "
         f"{cells.p_value.shape[1]} is {cells.times_mean[worst, part]:.2g} times its mean (a signal that sweeps or "
         "comes and goes?)"
     )

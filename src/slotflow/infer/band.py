@@ -39,8 +39,10 @@ BEYOND_DOUBT = 2.0
 """Power of a tone, over the least that the search counts, from which on the width of the band decides nothing."""
 SEARCH_SECONDS = 3.0
 """Longest search of everything; one that was not finished may have missed tones, and then nothing is left out."""
-CLOSE, SHARE = 0.6, 0.05
-"""Steps of uneven times over the median one that are close, and the share of all steps that must be as close."""
+SHARE = 0.05
+"""Share of the steps of uneven times that are as close as the one that the highest frequency comes from."""
+NEARLY = 0.6
+"""Share of that frequency from which on a band holds nearly all that the times show."""
 ROOMY = 1000.0
 """Bins of 1/T up to which uneven times are looked at beyond the Nyquist frequency of their median step."""
 FIRST_BIN = 1.5
@@ -62,23 +64,25 @@ def whole_band(observation: Observation) -> Bounds:
     return low, high
 
 
+def _closest(channel: Channel) -> float:
+    """The step that a share of all steps does not exceed, in seconds."""
+    return max(float(np.quantile(np.diff(channel.times), SHARE)), 1e-300)
+
+
 def _highest(channel: Channel) -> float:
     """The Nyquist frequency, of uneven times that of their closest steps as far as the band stays `ROOMY`."""
     if channel.is_even:
         return channel.nyquist
-    closest = float(np.quantile(np.diff(channel.times), SHARE))
-    return max(channel.nyquist, min(0.5 / max(closest, 1e-300), ROOMY / channel.duration))
+    return max(channel.nyquist, min(0.5 / _closest(channel), ROOMY / channel.duration))
 
 
 def beyond_words(channel: Channel, high: float) -> str:
     """Says that tones above a band that nobody has stated were not looked for, where uneven times would show them."""
-    if channel.is_even or channel.is_complex:
-        return ""
-    if float(np.quantile(np.diff(channel.times), SHARE)) > CLOSE * channel.step:
+    if channel.is_even or channel.is_complex or high > NEARLY * 0.5 / _closest(channel):
         return ""
     return (
-        f"the times are uneven, and tones above {high:.4g} Hz, about half a cycle in the median step, were not looked "
-        "for; to look further, state the band (--band LOW:HIGH, Prior.frequency)"
+        f"the times are uneven, and tones above {high:.4g} Hz, which the closest samples show, were not looked for; to "
+        "look further, state the band (--band LOW:HIGH, Prior.frequency)"
     )
 
 
